@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchmarks.machine import database, show
 from benchmarks.recording import new_fleet, record
@@ -35,29 +35,22 @@ async def run(args: argparse.Namespace) -> None:
 
 def _decide(events: Sequence[Recorded]) -> tuple[float, int, int]:
     """Return the seconds spent in deciding, how often it was asked, and how many decisions came of it."""
-    states, seconds, asked, decided = new_fleet(), 0.0, 0, 0
-    clock = time.perf_counter
-    for recorded in events:
-        states.fold(recorded)
-        for stream in states.take_dirty():
-            started = clock()
-            answer = states.decide(stream, recorded.recorded_at)
-            seconds += clock() - started
-            asked += 1
-            decided += len(answer.events)
-    return seconds, asked, decided
+    answers = list(_asked(events))
+    return sum(seconds for seconds, _ in answers), len(answers), sum(decided for _, decided in answers)
 
 
 def _deciding(events: Sequence[Recorded]) -> float:
     """Return decisions a second, counting only the time of passes that decided something."""
-    states, seconds, decided = new_fleet(), 0.0, 0
-    clock = time.perf_counter
+    answers = [answer for answer in _asked(events) if answer[1]]
+    return sum(decided for _, decided in answers) / sum(seconds for seconds, _ in answers)
+
+
+def _asked(events: Sequence[Recorded]) -> Iterator[tuple[float, int]]:
+    """Yield, for each time that a stream was asked, the seconds that its answer took, and how many decisions it had."""
+    states, clock = new_fleet(), time.perf_counter
     for recorded in events:
         states.fold(recorded)
         for stream in states.take_dirty():
             started = clock()
             answer = states.decide(stream, recorded.recorded_at)
-            if answer.events:
-                seconds += clock() - started
-                decided += len(answer.events)
-    return decided / seconds
+            yield clock() - started, len(answer.events)

@@ -23,7 +23,12 @@ from benchmarks.recording import codec, new_fleet, record
 from controlplane.clock import SystemClock
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import CloneObserved, JobObserved, RemoteJobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    CloneObserved,
+    JobObserved,
+    RemoteJobObserved,
+    WorkloadObserved,
+)
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Recorded
 from controlplane.log.postgres import PostgresLog

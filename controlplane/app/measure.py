@@ -12,18 +12,15 @@ from typing import get_args
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.audit.absence import owed
-from controlplane.controllers.candidates.source.events import CandidateDecision, CandidateObservationRefused
+from controlplane.controllers.candidates.source.events import CandidateDecision
+from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected
 from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
-from controlplane.controllers.coscheduling.events import SightingRefused
 from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.observations import SightingRefused
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
-    CloneDecided,
-    ObservationRefused,
-    WorkloadDecision,
-)
+from controlplane.controllers.multikueue.events import CheckStateDecided, CloneDecided, WorkloadDecision
+from controlplane.controllers.multikueue.observations import ObservationRefused
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.podgroups.events import GroupDecision, MemberRefused
 from controlplane.controllers.podgroups.phases import Phase as GroupPhase

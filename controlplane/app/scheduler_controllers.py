@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.app.candidate_binding import Targets
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
-from controlplane.controllers.candidates.source.events import SourceObjectGone, SourceObservation
+from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import (
     CandidateObserved,

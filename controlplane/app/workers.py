@@ -13,7 +13,7 @@ from controlplane.clusters.connection_reports import Fact
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.sources import PathSource, SecretSource
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 
 
 class Workers:

@@ -18,9 +18,10 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.values import Value
 
 
-class Absence(msgspec.Struct, frozen=True, kw_only=True):
+class Absence(Value):
     """What hangs on one cluster that is away.
 
     `stays`: Workloads that are placed there and are not taken back yet; `never` of them have a grace that does not end

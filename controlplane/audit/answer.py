@@ -18,6 +18,7 @@ from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import replayed
 
 
 def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datetime) -> Explanation:
@@ -30,10 +31,7 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     state = index.workloads.get(found.workload)
     if state is None:
         # Settled: the index has let go of it, its events are still there.
-        state = workload.initial(found.workload)
-        for recorded in events:
-            if recorded.stream == found.workload:
-                state = workload.fold(state, recorded)
+        state = replayed(workload.WorkloadState, workload.fold, found.workload, events)
     return explain(state, index.context(state), everything, now)
 
 

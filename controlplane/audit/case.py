@@ -23,13 +23,11 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
-    Conditioned,
     FinishDecided,
-    Observation,
     StatusRelayDecided,
     WinnerChosen,
-    WorkloadObserved,
 )
+from controlplane.controllers.multikueue.observations import Conditioned, Observation, WorkloadObserved
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState

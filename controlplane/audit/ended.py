@@ -27,10 +27,12 @@ from controlplane.controllers.multikueue.events import (
     CopyJudged,
     JobCreationDecided,
     NominationDecided,
-    RemoteJobGone,
-    RemoteJobObserved,
     WinnerChosen,
     WinnerReleased,
+)
+from controlplane.controllers.multikueue.observations import (
+    RemoteJobGone,
+    RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )
@@ -38,12 +40,13 @@ from controlplane.controllers.multikueue.phrases import because
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
 from controlplane.runtime.phrases import listed
+from controlplane.values import Value
 
 About = Literal["Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Times", "AtOnce"]
 _SECOND = timedelta(seconds=1)
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
+class Statement(Value):
     """One thing that is said of a Workload, with the events that prove it. `cluster` is the one that it is about, "" if
     it is about none or several; `seconds` is how long that lasted, None if it is about no length of time."""
 

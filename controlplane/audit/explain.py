@@ -36,20 +36,22 @@ from controlplane.controllers.connectivity.events import MassOutageBegan
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
-    CloneObserved,
     ClusterRefused,
     EffectFailed,
     JobCreationDecided,
-    JobGone,
     NominationDecided,
-    RemoteJobObserved,
     WinnerChosen,
     WinnerReleased,
     WorkloadDecision,
+)
+from controlplane.controllers.multikueue.ineligible import left_out
+from controlplane.controllers.multikueue.observations import (
+    CloneObserved,
+    JobGone,
+    RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.ineligible import left_out
 from controlplane.controllers.multikueue.phrases import because, face
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState

@@ -10,7 +10,7 @@ import difflib
 import msgspec
 
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.controllers.multikueue.events import WorkloadObserved
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.log.event import Recorded
 
 _NEAREST = 3

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import WorkloadObserved
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 

@@ -28,7 +28,7 @@ from controlplane.controllers.candidates.target.events import (
     Unreserved,
 )
 from controlplane.controllers.candidates.target.phrases import WRITES, target_because
-from controlplane.controllers.candidates.target.state import CANDIDATE, POD, TargetState, target_fold, target_initial
+from controlplane.controllers.candidates.target.state import CANDIDATE, POD, TargetState, target_fold
 from controlplane.controllers.scheduling.events import (
     GangGone,
     GangJudged,
@@ -37,20 +37,17 @@ from controlplane.controllers.scheduling.events import (
     SchedulingFailed,
     SchedulingWriteFailed,
 )
-from controlplane.controllers.scheduling.gangs.conditions import gang_fold, gang_initial
+from controlplane.controllers.scheduling.gangs.conditions import GangState, gang_fold
 from controlplane.log.event import Recorded
 from controlplane.runtime.phrases import listed
+from controlplane.runtime.streams import replayed
 
 Said = tuple[Word, str, str, Sequence[type[object]]]
 
 
 def candidate_state(stream: str, events: Sequence[Recorded]) -> TargetState:
     """Return the state of a candidate's stream."""
-    state = target_initial(stream)
-    for recorded in events:
-        if recorded.stream == stream:
-            state = target_fold(state, recorded)
-    return state
+    return replayed(TargetState, target_fold, stream, events)
 
 
 def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
@@ -192,7 +189,7 @@ def _unschedulable(
 
 def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return how a PodGroup stands with the scheduler that places its pods."""
-    state = gang_initial(stream)
+    state = GangState.initial(stream)
     for recorded in events:
         state = gang_fold(state, recorded)
     evidence = [last(events, kind) for kind in (GangObserved, GangJudged, GangGone)]

@@ -15,9 +15,7 @@ from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.source.controller import watched_in
 from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
     CandidateDecision,
-    CandidateSeen,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
     DelegateLost,
@@ -25,6 +23,7 @@ from controlplane.controllers.candidates.source.events import (
     PermitGranted,
 )
 from controlplane.controllers.candidates.source.gang_state import group_stream
+from controlplane.controllers.candidates.source.observations import CandidateBound, CandidateSeen
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
 from controlplane.controllers.candidates.source.state import (
@@ -32,7 +31,6 @@ from controlplane.controllers.candidates.source.state import (
     Permit,
     SourceState,
     fold,
-    initial,
     source_stream,
 )
 from controlplane.controllers.connectivity.events import cluster_stream
@@ -59,7 +57,7 @@ def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connect
 
 def folded(events: Sequence[Recorded]) -> SourceState:
     """Return the state of the source pod that these events are of."""
-    state = initial(events[0].stream)
+    state = SourceState.initial(events[0].stream)
     for recorded in events:
         state = fold(state, recorded)
     return state
@@ -69,7 +67,7 @@ def placed_on(reader: LogReader, cluster: str) -> list[str]:
     """Return the streams of the source pods that a target has bound, or that have its permit."""
     states: dict[str, SourceState] = {}
     for recorded in reader.events(Filter(streams=reader.streams(SOURCES))):
-        states[recorded.stream] = fold(states.get(recorded.stream) or initial(recorded.stream), recorded)
+        states[recorded.stream] = fold(states.get(recorded.stream) or SourceState.initial(recorded.stream), recorded)
     return [
         stream
         for stream, state in sorted(states.items())

@@ -11,7 +11,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, LiteralString
 
-import msgspec
 import psycopg
 from psycopg import sql
 
@@ -26,6 +25,7 @@ from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from controlplane.log.schema import libpq_url
+from controlplane.values import Value
 
 _COLUMNS: LiteralString = (
     "position, stream, version, type, schema, data::text, cluster,"
@@ -93,7 +93,7 @@ WITH RECURSIVE found (log) AS (
 ) SELECT log FROM found WHERE log IS NOT NULL"""
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class Filter(Value):
     """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive
     above.
     """

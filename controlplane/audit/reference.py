@@ -84,7 +84,7 @@ def _write(manifest: Manifest, event: type[Event]) -> str:
     """Return what a decision writes to; "none" if it means no write."""
     if manifest.write is None or not issubclass(event, manifest.write):
         return "none"
-    return manifest.writes.get(event, "") or str(getattr(event, "WHERE", "")) or "yes"
+    return manifest.writes.get(event, "") or str(getattr(event, "WHERE", "") or getattr(event, "WHAT", "")) or "yes"
 
 
 def _fields(event: type[Event]) -> str:

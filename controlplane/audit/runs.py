@@ -15,20 +15,20 @@ from controlplane.controllers.coscheduling.events import (
     CoschedulingFailed,
     ModePinned,
     PlaceholderEvicted,
-    PlaceholderReady,
     PlaceholderRemovalDecided,
     RunCompleted,
     RunRefused,
 )
+from controlplane.controllers.coscheduling.observations import PlaceholderReady
 from controlplane.controllers.coscheduling.phrases import run_because
-from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
 from controlplane.log.event import Recorded
 from controlplane.runtime.phrases import listed
 
 
 def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return where the pods of a run are kept, and why; of one that is over, what was cleaned up."""
-    state = initial(stream)
+    state = RunState.initial(stream)
     for recorded in events:
         state = fold(state, recorded)
     attempt = state.current or next(reversed(state.attempts.values()), None)

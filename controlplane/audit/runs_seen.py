@@ -13,16 +13,17 @@ from itertools import combinations
 import msgspec
 
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
+from controlplane.values import Value
 
 
-class JobRun(msgspec.Struct, frozen=True, kw_only=True):
+class JobRun(Value):
     """A time in which the job ran on a cluster, or may have: `seen` tells which. `ended` is None while it lasts."""
 
     cluster: str
@@ -36,7 +37,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.ended.recorded_at if self.ended is not None else end
 
 
-class Overlap(msgspec.Struct, frozen=True, kw_only=True):
+class Overlap(Value):
     """A time in which a job was on two clusters; `seen`: both were in view, and it ran on both."""
 
     clusters: tuple[str, str]

@@ -33,13 +33,12 @@ from controlplane.controllers.scheduling.state import (
     PodState,
     VictimState,
     pod_fold,
-    pod_initial,
     victim_fold,
-    victim_initial,
     victim_stream,
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.phrases import listed
+from controlplane.runtime.streams import replayed
 
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
@@ -48,11 +47,7 @@ Said = tuple[Word, str, str, Sequence[type[object]]]
 
 def pod_state(stream: str, events: Sequence[Recorded]) -> PodState:
     """Return the state of a pod's stream."""
-    state = pod_initial(stream)
-    for recorded in events:
-        if recorded.stream == stream:
-            state = pod_fold(state, recorded)
-    return state
+    return replayed(PodState, pod_fold, stream, events)
 
 
 def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
@@ -60,7 +55,7 @@ def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
     found: dict[str, VictimState] = {}
     for recorded in events:
         if recorded.stream.startswith("victim/"):
-            before = found.get(recorded.stream) or victim_initial(recorded.stream)
+            before = found.get(recorded.stream) or VictimState.initial(recorded.stream)
             found[recorded.stream] = victim_fold(before, recorded)
     return found
 

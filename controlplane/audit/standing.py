@@ -12,7 +12,7 @@ import msgspec
 
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
-from controlplane.controllers.multikueue.events import CheckState, WorkloadObserved
+from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
 

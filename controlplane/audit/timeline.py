@@ -13,14 +13,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from datetime import datetime
 
-import msgspec
-
 from controlplane.audit.words import reason_of, type_of, what
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CloneDecided,
-    CloneGone,
-    CloneObserved,
     CloneUpdateDecided,
     ClusterRefused,
     CopyJudged,
@@ -30,26 +27,21 @@ from controlplane.controllers.multikueue.events import (
     FinalizerRemovalDecided,
     FinishDecided,
     JobCreationDecided,
-    JobGone,
-    JobObserved,
     NamesClearDecided,
     NominationDecided,
-    RemoteJobGone,
-    RemoteJobObserved,
     RemovalDecided,
     SpecUpdateDecided,
     StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
     WorkloadDecision,
-    WorkloadGone,
-    WorkloadObserved,
 )
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.values import Value
 
 
-class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(Value):
     """One line of a timeline. `why` completes it: the reason of a decision in words, or what the object itself said."""
 
     position: int
@@ -74,7 +66,7 @@ class Timeline:
     def tell(self, recorded: Recorded) -> TimelineEntry:
         """Return the moment of the next event."""
         event = recorded.event
-        if isinstance(event, WorkloadGone):
+        if isinstance(event, observations.WorkloadGone):
             self._life, self._attempt = self._life + 1, 0
         elif isinstance(event, NominationDecided):
             self._attempt = max(self._attempt, event.attempt)
@@ -113,7 +105,7 @@ def why(event: Event | Unknown, winner: str = "") -> str:
     match event:
         case WorkloadDecision():
             return because(event, winner)
-        case WorkloadObserved() | CloneObserved():
+        case observations.WorkloadObserved() | observations.CloneObserved():
             return _said(event)
         case EffectFailed():
             return event.message
@@ -121,7 +113,7 @@ def why(event: Event | Unknown, winner: str = "") -> str:
             return ""
 
 
-def _said(seen: WorkloadObserved | CloneObserved) -> str:
+def _said(seen: observations.WorkloadObserved | observations.CloneObserved) -> str:
     """Return the message of the condition that tells how far an object has come."""
     if seen.is_true("Finished"):
         kind = "Finished"
@@ -138,9 +130,19 @@ def _said(seen: WorkloadObserved | CloneObserved) -> str:
 def _chain(event: Event | Unknown, recorded: Recorded, attempt: tuple[int, int]) -> Hashable:
     """Return the object and the attempt within which an event may repeat the one before."""
     match event:
-        case WorkloadObserved() | WorkloadGone() | CloneObserved() | CloneGone():
+        case (
+            observations.WorkloadObserved()
+            | observations.WorkloadGone()
+            | observations.CloneObserved()
+            | observations.CloneGone()
+        ):
             return "seen Workload", recorded.cluster
-        case JobObserved() | JobGone() | RemoteJobObserved() | RemoteJobGone():
+        case (
+            observations.JobObserved()
+            | observations.JobGone()
+            | observations.RemoteJobObserved()
+            | observations.RemoteJobGone()
+        ):
             return "seen job", recorded.cluster
         case EffectFailed():
             return "failed", event.target, event.action, attempt

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
     from controlplane.telemetry import Metrics
-    from controlplane.web import Certificate, WebServer
+    from controlplane.web import Certificate, Health, WebServer
 
 OpenManagement = Callable[[], Awaitable["ApiServer"]]
 Started = Callable[["WebServer"], None]
@@ -128,12 +128,26 @@ async def serve(
     `Service.run` raises."""
     from controlplane.app.ports import ports_of
     from controlplane.app.service import CHECKS, Service
-    from controlplane.telemetry import logger, metrics
-    from controlplane.web import Health, create_app
-    from controlplane.web import serve as listen
+    from controlplane.telemetry import metrics
 
     certificate = _certificate(settings)
-    health = Health(CHECKS)
+    async with serving(settings, CHECKS, revision, open_server, started) as health:
+        service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health)
+        async with _admission(settings, service, certificate, metrics):
+            await service.run(stop)
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    settings: Settings, checks: Sequence[str], revision: str, open_server: OpenManagement, started: Started | None
+) -> AsyncIterator[Health]:
+    """Serve the operators' endpoints, and see that the kubeconfig can be used; `started` hears when they are there."""
+    from controlplane.telemetry import logger, metrics
+    from controlplane.web import Health as Checks
+    from controlplane.web import create_app
+    from controlplane.web import serve as listen
+
+    health = Checks(checks)
     server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
     try:
         health.set("schema", True, revision)
@@ -141,9 +155,7 @@ async def serve(
         logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
         if started is not None:
             started(server)
-        service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health)
-        async with _admission(settings, service, certificate, metrics):
-            await service.run(stop)
+        yield health
     finally:
         await server.stop()
 

@@ -16,7 +16,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
-from controlplane.cli.run import OpenManagement, check_openable, open_management, stop_on_signals, usable
+from controlplane.cli.run import OpenManagement, open_management, serving, stop_on_signals, usable
 
 if TYPE_CHECKING:
     from controlplane.app.scheduler_profiles import Setup
@@ -105,19 +105,8 @@ async def serve_scheduler(
     """
     from controlplane.app.ports import ports_of
     from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
-    from controlplane.telemetry import logger, metrics
-    from controlplane.web import Health, create_app
-    from controlplane.web import serve as listen
+    from controlplane.telemetry import metrics
 
-    health = Health(SCHEDULER_CHECKS)
-    server = await listen(create_app(health, metrics.registry), settings.http.address, settings.http.port)
-    try:
-        health.set("schema", True, revision)
-        await check_openable(settings, open_server)
-        logger(__name__).info("serving", address=server.address, port=server.port, schema=revision)
-        if started is not None:
-            started(server)
+    async with serving(settings, SCHEDULER_CHECKS, revision, open_server, started) as health:
         service = SchedulerService(settings, setup, ports_of(database), open_server, metrics=metrics, health=health)
         await service.run(stop)
-    finally:
-        await server.stop()

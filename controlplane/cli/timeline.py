@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from controlplane.cli import history
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import (
-    clock,
-    find_pod,
-    find_story,
-    log_option,
-    open_reader,
-    place,
-    pod_name,
-    policy_in_force,
-    span,
-)
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -35,7 +25,7 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
-@log_option
+@history.log_option
 @click.pass_obj
 def timeline(options: Options, name: str, everything: bool) -> None:
     """Tell the story of a Workload: what happened when, where and why.
@@ -85,8 +75,8 @@ def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
 
 
 def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
-    since = f"+{span(moment.at - start)}" if start else ""
-    return clock(moment.at), since, place(moment.cluster), moment.what, moment.why or moment.reason
+    since = f"+{history.span(moment.at - start)}" if start else ""
+    return history.clock(moment.at), since, history.place(moment.cluster), moment.what, moment.why or moment.reason
 
 
 def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
@@ -98,10 +88,10 @@ def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
 
     if (local := narrated(options, name)) is not None:
         return local
-    pod = pod_name(name)
-    with open_reader(options) as reader:
+    pod = history.pod_name(name)
+    with history.open_reader(options) as reader:
         if pod is not None:
-            events = find_pod(reader, *pod)
+            events = history.find_pod(reader, *pod)
             return Found(events[0].stream, []), pod_moments(events)
-        found = find_story(reader, name)
-        return found, timeline_of(reader, policy_in_force(options, reader), found)
+        found = history.find_story(reader, name)
+        return found, timeline_of(reader, history.policy_in_force(options, reader), found)

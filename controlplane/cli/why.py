@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli import history
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import (
-    clock,
-    find_pod,
-    find_story,
-    log_option,
-    open_reader,
-    place,
-    pod_name,
-    policy_in_force,
-)
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -33,7 +24,7 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
-@log_option
+@history.log_option
 @click.pass_obj
 def why(options: Options, name: str) -> None:
     """Say why a Workload is where it is, waits, or was taken back.
@@ -90,7 +81,14 @@ def why(options: Options, name: str) -> None:
     if explanation.events:
         click.echo()
         rows = [
-            (e.position, clock(e.recorded_at), type_of(e), reason_of(e), place(e.cluster), what(e.event))
+            (
+                e.position,
+                history.clock(e.recorded_at),
+                type_of(e),
+                reason_of(e),
+                history.place(e.cluster),
+                what(e.event),
+            )
             for e in explanation.events
         ]
         table(COLUMNS, rows)
@@ -111,7 +109,7 @@ def plain(statement: Statement) -> dict[str, Any]:
 
 def _row(statement: Statement) -> Sequence[object]:
     proof = ", ".join(str(recorded.position) for recorded in statement.events)
-    return clock(statement.events[0].recorded_at), statement.text, proof
+    return history.clock(statement.events[0].recorded_at), statement.text, proof
 
 
 def ask(options: Options, name: str) -> tuple[str, Explanation]:
@@ -122,19 +120,19 @@ def ask(options: Options, name: str) -> tuple[str, Explanation]:
 
     if (local := explained(options, name)) is not None:
         return local
-    pod = pod_name(name)
+    pod = history.pod_name(name)
     if pod is not None:
         return _ask_pod(options, *pod)
-    with open_reader(options) as reader:
-        found = find_story(reader, name)
-        return found.workload, answer(reader, policy_in_force(options, reader), found, SystemClock().now())
+    with history.open_reader(options) as reader:
+        found = history.find_story(reader, name)
+        return found.workload, answer(reader, history.policy_in_force(options, reader), found, SystemClock().now())
 
 
 def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
     from controlplane.audit.pods import connections, explain_pod, folded, gang_events
 
-    with open_reader(options) as reader:
-        events = find_pod(reader, namespace, name)
+    with history.open_reader(options) as reader:
+        events = history.find_pod(reader, namespace, name)
         state = folded(events)
         clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
         connected = connections(reader, sorted(clusters))

@@ -14,8 +14,8 @@ from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
-    from controlplane.controllers.multikueue.events import WorkloadObserved
     from controlplane.controllers.multikueue.index import WorkloadIndex
+    from controlplane.controllers.multikueue.observations import WorkloadObserved
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from controlplane.kube.kinds import Json, Kind, Request
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 
 
 class ClusterError(Exception):
@@ -101,47 +101,25 @@ class Sink(Protocol):
 
 
 class ClusterPort(Protocol):
-    """The verbs on one API server. Each raises `ApiError` or `Unreachable`; each has a time-out of its own."""
+    """The verbs on one API server. Each raises `ApiError` or `Unreachable`; each has a time-out of its own.
+
+    Who implements it derives from it and says how one object is read and how one `Request` is carried out."""
 
     name: str
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Return one object. Only for the exceptional path: state comes from watches."""
+        raise NotImplementedError
+
+    async def write(self, request: Request) -> Json:
+        """Send one write as it is: POST (to a subresource, if it names one), PATCH or DELETE. Return the answer, which may
+        be a Status; 409 `AlreadyExists` if a name is taken, `Conflict` if a precondition does not hold.
+        """
+        raise NotImplementedError
 
     async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
         """POST an object; 409 `AlreadyExists` if the name is taken."""
-
-    async def post(
-        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
-    ) -> Json:
-        """POST to an object's subresource (`binding`, `eviction`); 409 `Conflict` if a precondition in the body does
-        not hold.
-        """
-
-    async def patch(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: Json,
-        *,
-        subresource: str = "",
-        content_type: str = "",
-        field_manager: str = "",
-    ) -> Json:
-        """PATCH an object or its subresource; 409 `Conflict` if the body's resourceVersion is not the stored one."""
-
-    async def delete(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: str = "Background",
-    ) -> None:
-        """DELETE an object; 409 `Conflict` if a precondition does not hold."""
+        return await self.write(Request("create", ObjectRef(kind, namespace, ""), body, field_manager=field_manager))
 
 
 class NotServed(ClusterError):  # noqa: N818

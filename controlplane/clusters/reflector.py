@@ -42,7 +42,7 @@ from controlplane.clusters.protocol import (
     UnreadableResponse,
 )
 from controlplane.clusters.responses import status_error
-from controlplane.clusters.streams import ApiServer, ListPage
+from controlplane.clusters.streams import ApiServer, ListPage, ListQuery, WatchQuery
 from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
 
@@ -225,13 +225,9 @@ class Reflector:
 
     async def _page(self, api: ApiServer, limit: int, token: str) -> ListPage:
         async with self._budget.slot():
+            spec = self.spec
             return await api.list(
-                self.spec.kind,
-                namespace=self.spec.namespace,
-                label_selector=self.spec.label_selector,
-                field_selector=self.spec.field_selector,
-                limit=limit,
-                continue_token=token,
+                ListQuery(spec.kind, spec.namespace, spec.label_selector, spec.field_selector, limit, token)
             )
 
     async def _watch(self, api: ApiServer) -> None:
@@ -259,15 +255,9 @@ class Reflector:
                     await self._take(lines[start : start + self._pace.chunk])
 
     def _stream(self, api: ApiServer, seconds: int) -> AsyncGenerator[list[bytes], None]:
-        return api.watch(
-            self.spec.kind,
-            namespace=self.spec.namespace,
-            resource_version=self._position,
-            label_selector=self.spec.label_selector,
-            field_selector=self.spec.field_selector,
-            timeout_seconds=max(1, seconds),
-            idle_timeout=self._pace.idle_timeout,
-        )
+        spec, idle = self.spec, self._pace.idle_timeout
+        selected = spec.namespace, spec.label_selector, spec.field_selector
+        return api.watch(WatchQuery(spec.kind, self._position, max(1, seconds), idle, *selected))
 
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Deliver the lines' deltas in one call, then advance. An ERROR line is raised after what came before it."""
@@ -356,14 +346,7 @@ class Reflector:
 
     async def _check_history(self, api: ApiServer) -> None:
         """After watches that showed not even a bookmark: do we wait for a future that is not this server's?"""
-        async with self._budget.slot():
-            page = await api.list(
-                self.spec.kind,
-                namespace=self.spec.namespace,
-                label_selector=self.spec.label_selector,
-                field_selector=self.spec.field_selector,
-                limit=1,
-            )
+        page = await self._page(api, 1, "")
         self._heard()
         if (why := self._history.denies_list(page.resource_version, [], self.known)) is not None:
             await self._another_history(why)

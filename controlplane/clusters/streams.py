@@ -25,6 +25,36 @@ class ListPage:
     continue_token: str
 
 
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list is asked for; an empty namespace is all of them, and `limit` 0 everything at once. Not `consistent`:
+    from the server's cache.
+    """
+
+    kind: Kind
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    consistent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuery:
+    """What a watch is asked for: from which version on, for how long at the most, and after how many seconds without a
+    byte it counts as cut.
+    """
+
+    kind: Kind
+    resource_version: str
+    timeout_seconds: int
+    idle_timeout: float
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+
 Lines = AsyncGenerator[list[bytes], None]  # what a watch yields
 
 
@@ -33,43 +63,25 @@ class ApiServer(ClusterPort, Protocol):
     time-out.
     """
 
-    async def list(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        consistent: bool = True,
-    ) -> ListPage:
-        """Return a page over one namespace, or all of them; `limit` 0 asks for everything at once.
+    async def list(self, query: ListQuery) -> ListPage:
+        """Return a page over one namespace, or all of them."""
+        raise NotImplementedError
 
-        Not `consistent`: from the server's cache.
-        """
-
-    def watch(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        resource_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int,
-        idle_timeout: float,
-    ) -> Lines:
+    def watch(self, query: WatchQuery) -> Lines:
         """Yield complete watch lines, as many as are at hand, until the server ends the stream in the ordinary way.
 
         A refusal raises `ApiError` before the first line; a cut, or `idle_timeout` seconds without a byte, raises
         `Unreachable`."""
+        raise NotImplementedError
 
     async def resources(self, api_version: str) -> Json:
         """Return the APIResourceList of a group and version; 404 if it is not served."""
+        raise NotImplementedError
 
     async def version(self, timeout: float) -> Json:
         """Return `/version`: a request that every API server answers cheaply."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Close every connection."""
+        raise NotImplementedError

@@ -24,10 +24,10 @@ from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.protocol import Unreachable, UnreadableResponse
 from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
 from controlplane.clusters.responses import api_error, decoded, scrubbed
-from controlplane.clusters.streams import Lines, ListPage
+from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.validation import version_of
-from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind
+from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 
 _READ_BUFFER = 1 << 21
 _JSON = "application/json"
@@ -44,7 +44,7 @@ class Timeouts:
     list_page: float = 120.0
 
 
-class Transport:
+class Transport(ApiServer):
     """The verbs, lists and watches of one API server. Build it inside a running event loop; `close` it.
 
     `identity` (the leader's) goes into the User-Agent. Errors carry neither headers nor bodies of ours.
@@ -81,68 +81,32 @@ class Transport:
         """Return the APIResourceList of a group and version; 404 if it is not served."""
         return await self._json("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
 
-    async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
-        """POST an object and return it as stored."""
-        return await self._json("POST", kind.path(namespace), _present(fieldManager=field_manager), body, _JSON)
+    async def write(self, request: Request) -> Json:
+        """Send one write and return the answer."""
+        ref, query = request.ref, _present(fieldManager=request.field_manager)
+        path = ref.kind.path(ref.namespace, ref.name, request.subresource)
+        if request.verb == "delete":
+            options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": request.propagation}
+            if preconditions := _present(uid=request.uid, resourceVersion=request.resource_version):
+                options["preconditions"] = preconditions
+            return await self._json("DELETE", path, {}, options, _JSON)
+        if request.verb == "patch":
+            query |= _present(force="true" if request.content_type == APPLY_PATCH else "")
+            return await self._json("PATCH", path, query, request.body, request.content_type)
+        path = path if request.subresource else ref.kind.path(ref.namespace)
+        return await self._json("POST", path, query, request.body, _JSON)
 
-    async def post(
-        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
-    ) -> Json:
-        """POST to an object's subresource and return the answer, which may be a Status."""
-        path = kind.path(namespace, name, subresource)
-        return await self._json("POST", path, _present(fieldManager=field_manager), body, _JSON)
-
-    async def patch(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: Json,
-        *,
-        subresource: str = "",
-        content_type: str = "",
-        field_manager: str = "",
-    ) -> Json:
-        """PATCH an object or its subresource and return it. A merge patch unless asked otherwise; an apply takes fields
-        over by force.
-        """
-        content_type = content_type or MERGE_PATCH
-        query = _present(fieldManager=field_manager, force="true" if content_type == APPLY_PATCH else "")
-        return await self._json("PATCH", kind.path(namespace, name, subresource), query, body, content_type)
-
-    async def delete(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: str = "Background",
-    ) -> None:
-        """DELETE an object, if it still is the one that the preconditions name."""
-        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        preconditions = _present(uid=uid, resourceVersion=resource_version)
-        if preconditions:
-            options["preconditions"] = preconditions
-        await self._json("DELETE", kind.path(namespace, name), {}, options, _JSON)
-
-    async def list(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        consistent: bool = True,
-    ) -> ListPage:
+    async def list(self, query: ListQuery) -> ListPage:
         """Return one page of the objects of a namespace, or of all."""
-        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "continue": continue_token}
-        query |= {"limit": str(limit) if limit else "", "resourceVersion": "" if consistent else "0"}
-        path, timeout = kind.path(namespace), self._timeouts.list_page
-        body = await self._json("GET", path, _present(**query), timeout=timeout, most=PAGE)
+        kind, path, timeout = query.kind, query.kind.path(query.namespace), self._timeouts.list_page
+        asked = _present(
+            labelSelector=query.label_selector,
+            fieldSelector=query.field_selector,
+            **{"continue": query.continue_token},
+            limit=str(query.limit or ""),
+            resourceVersion="" if query.consistent else "0",
+        )
+        body = await self._json("GET", path, asked, timeout=timeout, most=PAGE)
         items, version = body.get("items"), version_of(body.get("metadata"))
         if not isinstance(items, list | None) or not version:
             raise UnreadableResponse(f"{self.name}: the answer to a list of {kind.name} is not a list")
@@ -151,25 +115,20 @@ class Transport:
             raise UnreadableResponse(f"{self.name}: the answer to a list of {kind.name} does not say where it goes on")
         return ListPage(items or [], version, token)
 
-    async def watch(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        resource_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int,
-        idle_timeout: float,
-    ) -> Lines:
+    async def watch(self, query: WatchQuery) -> Lines:
         """Yield complete lines as they arrive, of any length, until the server ends the stream."""
-        query = _present(labelSelector=label_selector, fieldSelector=field_selector, resourceVersion=resource_version)
-        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
-        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=idle_timeout)
+        kind = query.kind
+        asked = _present(
+            labelSelector=query.label_selector,
+            fieldSelector=query.field_selector,
+            resourceVersion=query.resource_version,
+        )
+        asked |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(query.timeout_seconds)}
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=query.idle_timeout)
         # Compressed, a line would wait in the server's compressor for more to follow.
         headers = {"Accept": _JSON, "Accept-Encoding": "identity"}
         lines = LineSplitter()
-        async with self._request("GET", kind.path(namespace), query, timeout, headers) as response:
+        async with self._request("GET", kind.path(query.namespace), asked, timeout, headers) as response:
             if response.status != 200:
                 raise api_error(response.status, response.headers, await refusal_of(response, self.name))
             if "json" not in response.content_type or packed(response):

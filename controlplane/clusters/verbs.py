@@ -8,6 +8,7 @@ then."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from controlplane.clusters.budget import RequestBudget
@@ -71,13 +72,9 @@ class Executor:
 
         That it was refused now proves nothing of an attempt before, whose answer was lost: the refusal counts if the
         object is not there. Where that cannot be seen, nothing is known: 503 `Unclear`."""
-        ref, body = request.ref, _complete(request)
+        ref, complete = request.ref, replace(request, body=_complete(request))
         try:
-            return await self._send(
-                "create",
-                request,
-                lambda: self._port.create(ref.kind, ref.namespace, body, field_manager=request.field_manager),
-            )
+            return await self._send("create", request, lambda: self._port.write(complete))
         except ApiError as error:
             if request.owner_label is None or error.status in (401, 429) or error.status >= 500:
                 raise
@@ -91,19 +88,7 @@ class Executor:
         """POST to a subresource: nothing is adopted here, for what an earlier attempt did shows on the object
         itself.
         """
-        ref = request.ref
-        return await self._send(
-            "create",
-            request,
-            lambda: self._port.post(
-                ref.kind,
-                ref.namespace,
-                ref.name,
-                request.subresource,
-                request.body,
-                field_manager=request.field_manager,
-            ),
-        )
+        return await self._send("create", request, lambda: self._port.write(request))
 
     async def _after_refusal(self, request: Request, refusal: ApiError) -> Json:
         """Return what is in the place of an object that could not be created; raises the refusal if nothing is."""
@@ -122,24 +107,11 @@ class Executor:
         raise refusal
 
     async def _patch(self, request: Request) -> Json:
-        ref = request.ref
         preconditions = {"uid": request.uid, "resourceVersion": request.resource_version}
         body = _complete(request) if request.content_type == APPLY_PATCH else request.body
         metadata = meta(body) | {key: value for key, value in preconditions.items() if value}
-        body = body | {"metadata": metadata} if metadata else body
-        return await self._send(
-            "patch",
-            request,
-            lambda: self._port.patch(
-                ref.kind,
-                ref.namespace,
-                ref.name,
-                body,
-                subresource=request.subresource,
-                content_type=request.content_type,
-                field_manager=request.field_manager,
-            ),
-        )
+        complete = replace(request, body=body | {"metadata": metadata} if metadata else body)
+        return await self._send("patch", request, lambda: self._port.write(complete))
 
     async def _delete(self, request: Request) -> None:
         """Delete exactly the object that was decided on.
@@ -154,19 +126,9 @@ class Executor:
             if version and meta(found).get("resourceVersion") != version:
                 raise ApiError(409, "Conflict", f"{ref} has changed since resourceVersion {version}")
             uid, version = str(meta(found).get("uid", "")), str(meta(found).get("resourceVersion", ""))
+        complete = replace(request, uid=uid, resource_version=version)
         try:
-            await self._send(
-                "delete",
-                request,
-                lambda: self._port.delete(
-                    ref.kind,
-                    ref.namespace,
-                    ref.name,
-                    uid=uid,
-                    resource_version=version,
-                    propagation=request.propagation,
-                ),
-            )
+            await self._send("delete", request, lambda: self._port.write(complete))
         except ApiError as error:
             if error.status != 404:
                 raise

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 MESSAGE_LIMIT = 32 * 1024
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Condition(Value, omit_defaults=True, forbid_unknown_fields=True):
     """A Kubernetes condition; `last_transition_time` as the server wrote it."""
 
     type: str

@@ -19,6 +19,8 @@ from typing import Literal
 
 import msgspec
 
+from controlplane.values import Value
+
 #: The annotation of a pod that names its PodGroup.
 GROUP_NAME = "scheduling.k8s.io/group-name"
 #: The annotation of a candidate's Pod: how many of its group start together, where no PodGroup of that name is in its
@@ -31,11 +33,11 @@ Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]
 Rank = tuple[int, float, str, float, str]
 
 
-class GangValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class GangValue(Value, omit_defaults=True, forbid_unknown_fields=True):
     """A value about a gang."""
 
 
-class GangDefaults(GangValue, frozen=True, kw_only=True):
+class GangDefaults(GangValue):
     """The defaults of all groups. `gap_percent`: how many of the wanted members may fail before those who wait are
     turned back.
     """
@@ -46,7 +48,7 @@ class GangDefaults(GangValue, frozen=True, kw_only=True):
     gap_percent: int = 0
 
 
-class GroupSpec(GangValue, frozen=True, kw_only=True):
+class GroupSpec(GangValue):
     """What a PodGroup asks for. `min_resources` in the unit that the free sum is in too; `timeout` overrides the
     default.
     """
@@ -60,7 +62,7 @@ class GroupSpec(GangValue, frozen=True, kw_only=True):
     timeout: timedelta | None = None
 
 
-class Member(GangValue, frozen=True, kw_only=True):
+class Member(GangValue):
     """A pod of a group, as it was last seen."""
 
     uid: str
@@ -68,7 +70,7 @@ class Member(GangValue, frozen=True, kw_only=True):
     stage: Stage = "Pending"
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True):
+class Gang(Value):
     """A group's members and how far their start has come.
 
     `waiting`: reserved and held at permit; `released`: let go there and not seen on a node yet; `failing`: could not be
@@ -102,7 +104,7 @@ EMPTY = Gang()
 HoldReason = Literal["GroupMissing", "TooFewMembers", "BackingOff"]
 
 
-class GangHold(GangValue, frozen=True, kw_only=True):
+class GangHold(GangValue):
     """Why a pod does not enter the queue yet; `until` where time alone ends it."""
 
     reason: HoldReason
@@ -110,13 +112,13 @@ class GangHold(GangValue, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class Go(GangValue, frozen=True, kw_only=True):
+class Go(GangValue):
     """The pod may be bound, and so may these siblings that waited."""
 
     released: tuple[str, ...] = ()
 
 
-class GangWait(GangValue, frozen=True, kw_only=True):
+class GangWait(GangValue):
     """The pod keeps its place and waits until `deadline`; `activate`: siblings that should be tried at once."""
 
     deadline: datetime
@@ -278,7 +280,7 @@ def spare(group: GroupSpec, gang: Gang) -> int:
 # --- what people and autoscalers see ---------------------------------------------------------------------------------
 
 
-class GroupCondition(GangValue, frozen=True, kw_only=True):
+class GroupCondition(GangValue):
     """The one condition of a group: type `Unschedulable` or `Scheduled`, in Volcano's words."""
 
     type: str

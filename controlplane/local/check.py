@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from controlplane.values import Value
+
 
 class RecordedPlacement(msgspec.Struct, frozen=True):
     """One row of `audit.placements`: a Workload, the number of the attempt, and the cluster that was chosen ("" for
@@ -21,7 +23,7 @@ class RecordedPlacement(msgspec.Struct, frozen=True):
     finished: bool
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(Value):
     """What is known when everything is over.
 
     `asked`: how each job has to end, `Complete` or `Failed`. `ended`: how the management cluster says it did, "" if it

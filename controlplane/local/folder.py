@@ -20,6 +20,7 @@ from types import TracebackType
 import msgspec
 
 from controlplane.local.postgres.holding import NotHeldError, hold
+from controlplane.values import Value
 
 _FLEET = "fleet.json"
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?m?")
@@ -35,7 +36,7 @@ class PortError(LocalError):
     """A port that was asked for is taken."""
 
 
-class LocalFleet(msgspec.Struct, frozen=True, kw_only=True):
+class LocalFleet(Value):
     """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
 
     Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then. `cluster_ports`

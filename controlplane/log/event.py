@@ -13,14 +13,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from controlplane.values import Value
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+
+class Event(Value, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of all events. A subclass's name is its type; `SCHEMA` counts its shapes and goes up with an upcaster."""
 
     SCHEMA: ClassVar[int] = 1
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Part(Value, omit_defaults=True, forbid_unknown_fields=True):
     """A piece of an event, such as one of an observed object."""
 
 
@@ -63,7 +65,7 @@ def body_of(value: Any) -> Body:
     return Body(hashlib.sha256(text).digest(), text.decode())
 
 
-class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+class NewEvent(Value):
     """An event on its way into the log.
 
     `source` and `mark` are the identity of an observation: where it was seen (cluster, incarnation, kind, uid) and the
@@ -91,7 +93,7 @@ class Append(msgspec.Struct, frozen=True):
     expected: dict[str, int] | None = None
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Recorded(Value, gc=False):
     """An event in the log. `position` is gapless and follows commit order; `version` counts within the stream from
     1.
     """

@@ -4,72 +4,83 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import JSON, BigInteger, Boolean, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 metadata = MetaData(schema="controlplane")
 _stamp = TIMESTAMP(timezone=True)
 
+
+def _key(name: str, kind: Any) -> Column[Any]:
+    return Column(name, kind, primary_key=True)
+
+
+def _needed(name: str, kind: Any) -> Column[Any]:
+    return Column(name, kind, nullable=False)
+
+
 log_head = Table(
     "log_head",
     metadata,
-    Column("log", Text, primary_key=True),
-    Column("position", BigInteger, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("holder", Text, nullable=False),
-    Column("renewed_at", _stamp, nullable=False),
+    _key("log", Text),
+    _needed("position", BigInteger),
+    _needed("epoch", BigInteger),
+    _needed("holder", Text),
+    _needed("renewed_at", _stamp),
     Column("hash", LargeBinary),
-    Column("id", Uuid, nullable=False),
+    _needed("id", Uuid),
     Column("nonce", Uuid),
-    Column("beat", BigInteger, nullable=False),
+    _needed("beat", BigInteger),
 )
 streams = Table(
     "streams",
     metadata,
-    Column("log", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("version", BigInteger, nullable=False),
+    _key("log", Text),
+    _key("stream", Text),
+    _needed("version", BigInteger),
 )
 sources = Table(
     "sources",
     metadata,
-    Column("log", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("mark", BigInteger, nullable=False),
+    _key("log", Text),
+    _key("source", Text),
+    _needed("mark", BigInteger),
 )
 events = Table(
     "events",
     metadata,
-    Column("log", Text, primary_key=True),
-    Column("position", BigInteger, primary_key=True),
-    Column("stream", Text, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("schema", SmallInteger, nullable=False),
-    Column("data", JSON, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("cluster", Text, nullable=False),
+    _key("log", Text),
+    _key("position", BigInteger),
+    _needed("stream", Text),
+    _needed("version", BigInteger),
+    _needed("type", Text),
+    _needed("schema", SmallInteger),
+    _needed("data", JSON),
+    _needed("reason", Text),
+    _needed("cluster", Text),
     Column("caused_by", BigInteger),
-    Column("trace", Text, nullable=False),
+    _needed("trace", Text),
     Column("observed_at", _stamp),
-    Column("recorded_at", _stamp, nullable=False),
+    _needed("recorded_at", _stamp),
 )
 bodies = Table(
     "bodies",
     metadata,
-    Column("hash", LargeBinary, primary_key=True),
-    Column("body", JSON, nullable=False),
-    Column("recorded_at", _stamp, nullable=False),
+    _key("hash", LargeBinary),
+    _needed("body", JSON),
+    _needed("recorded_at", _stamp),
     Column("redacted", Boolean),
 )
 batches = Table(
     "batches",
     metadata,
-    Column("log", Text, primary_key=True),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, primary_key=True),
+    _key("log", Text),
+    _needed("first", BigInteger),
+    _key("last", BigInteger),
     Column("batch", Uuid, nullable=False, unique=True),
-    Column("epoch", BigInteger, nullable=False),
-    Column("recorded_at", _stamp, nullable=False),
+    _needed("epoch", BigInteger),
+    _needed("recorded_at", _stamp),
     Column("hash", LargeBinary),
 )

@@ -6,18 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.clusters import connection_reports
 from controlplane.clusters.protocol import Off, Synced
-from controlplane.controllers.connectivity.events import (
-    MANAGEMENT,
-    ClusterConnected,
-    ClusterConnectFailed,
-    ClusterDisconnected,
-    ClusterLost,
-    ClusterRecovered,
-    ClusterRestored,
-    ClusterSuspected,
-    KindOff,
-    KindSynced,
-)
+from controlplane.controllers.connectivity import events
 from controlplane.controllers.connectivity.local_connection import connectivity_event
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube.kinds import Kind
@@ -35,17 +24,19 @@ def event_of(
     match fact:
         case connection_reports.Connected():
             followed = [kind.name for kind in kinds if kind.name not in fact.kinds_off]
-            return ClusterConnected(incarnation=fact.incarnation, server_version=fact.server_version, kinds=followed)
+            return events.ClusterConnected(
+                incarnation=fact.incarnation, server_version=fact.server_version, kinds=followed
+            )
         case connection_reports.ConnectFailed():
-            return ClusterConnectFailed(
+            return events.ClusterConnectFailed(
                 reason=fact.reason,
                 message=fact.message,
                 attempt=fact.attempt,
                 next_attempt_at=fact.next_attempt_at,
             )
         case connection_reports.Lost():
-            others = [known for name, known in connections.items() if name not in (cluster, MANAGEMENT)]
-            return ClusterLost(
+            others = [known for name, known in connections.items() if name not in (cluster, events.MANAGEMENT)]
+            return events.ClusterLost(
                 reason=fact.reason,
                 message=fact.message,
                 seen_by=seen_by,
@@ -53,16 +44,16 @@ def event_of(
                 others_connected=sum(known.phase == "Connected" for known in others),
             )
         case connection_reports.Suspected():
-            return ClusterSuspected(message=fact.message, seen_by=seen_by)
+            return events.ClusterSuspected(message=fact.message, seen_by=seen_by)
         case connection_reports.Recovered():
-            return ClusterRecovered()
+            return events.ClusterRecovered()
         case connection_reports.Restored():
             known = connections.get(cluster)
-            return ClusterRestored(message=fact.message, life=known.life + 1 if known else 1)
+            return events.ClusterRestored(message=fact.message, life=known.life + 1 if known else 1)
         case connection_reports.Disconnected():
-            return ClusterDisconnected(reason="Reconfigured")
+            return events.ClusterDisconnected(reason="Reconfigured")
         case connection_reports.Removed():
-            return ClusterDisconnected(reason="Removed")
+            return events.ClusterDisconnected(reason="Removed")
         case _:
             return None
 
@@ -70,9 +61,9 @@ def event_of(
 def lift(cluster: str, delta: Synced | Off) -> NewEvent:
     """Return the event of a list that is complete, or of a kind that is off."""
     if isinstance(delta, Synced):
-        event: Event = KindSynced(
+        event: Event = events.KindSynced(
             kind=delta.kind.name, count=delta.count, resource_version=delta.resource_version, gap=delta.gap
         )
     else:
-        event = KindOff(kind=delta.kind.name, reason=delta.reason, message=delta.message)
+        event = events.KindOff(kind=delta.kind.name, reason=delta.reason, message=delta.message)
     return connectivity_event(cluster, event)

@@ -15,6 +15,7 @@ import msgspec
 from controlplane.kube.fields import UnreadableObject
 from controlplane.kube.kinds import Json, Kind, Request, meta, version_number
 from controlplane.log.event import Body, Event, NewEvent, Recorded
+from controlplane.runtime.observations import ObjectVanished
 
 
 class OpenWrite(msgspec.Struct, frozen=True):
@@ -90,7 +91,11 @@ class ObjectChange(msgspec.Struct, frozen=True):
         return f"{self.cluster}/{self.incarnation}/{self.kind.name}/{uid}" if self.mark and uid else ""
 
     def observed(self, stream: str, event: Event, now: datetime, bodies: tuple[Body, ...] = ()) -> NewEvent:
-        """Return an observation of it with its identity, so that it is recorded once."""
+        """Return an observation of it with its identity, so that it is recorded once, and its end with the version of
+        that, which after a new list it has not by itself.
+        """
+        if isinstance(event, ObjectVanished):
+            event = msgspec.structs.replace(event, resource_version=self.resource_version)
         return NewEvent(
             stream=stream,
             event=event,

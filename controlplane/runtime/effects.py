@@ -24,6 +24,7 @@ from controlplane.runtime.announcements import Announcements
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.controller import Controller, OpenWrite, WriteRefusal
 from controlplane.runtime.gate import Gate
+from controlplane.runtime.leader import end_term
 from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
@@ -142,12 +143,7 @@ class Effects:
         lane.workers.discard(worker)
         # A write that came after the worker had looked for more, and before it counted as gone, found nobody else.
         self._man(lane)
-        if not worker.cancelled() and (error := worker.exception()) is not None:
-            # Only a fence gets here; it ends the leadership term.
-            if self.failure is not None and not self.failure.done():
-                self.failure.set_exception(error)
-            elif not isinstance(error, Fenced):  # of several fences the first one has ended it
-                _log.error("executor ended", error=repr(error))
+        end_term(self.failure, worker, "executor")
 
     async def _work(self, lane: _Lane) -> None:
         while lane.waiting and not self._closing:

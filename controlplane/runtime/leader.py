@@ -7,6 +7,7 @@ clock; what it still tries to write, the log refuses."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import structlog
@@ -20,6 +21,16 @@ _log = structlog.get_logger(__name__)
 
 # A sign of life counts for us a little shorter than for the others: the answer took its time to come back.
 _SAFETY = 0.75
+
+
+def end_term(failure: asyncio.Future[None] | None, task: asyncio.Task[None], what: str) -> None:
+    """Let a task that ended with an error end the leadership term, by its `failure`: only a fence gets that far."""
+    if task.cancelled() or (error := task.exception()) is None:
+        return
+    if failure is not None and not failure.done():
+        failure.set_exception(error)
+    elif not isinstance(error, Fenced):  # of several fences the first one has ended it
+        _log.error(f"{what} ended", error=repr(error))
 
 
 class Leader:

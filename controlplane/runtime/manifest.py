@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from controlplane.log.event import Event, Unknown
 from controlplane.runtime.phrases import Phrase, Sentence
+from controlplane.values import Value
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(Value):
     """A controller, or a part of one that has events of its own.
 
     `title` heads its part of the reference; `intro` and `fields_intro` are prose below the headings. `streams` says of

@@ -7,8 +7,21 @@ from typing import Any
 
 import msgspec
 
+from controlplane.log.event import Event
+
 Phrase = Callable[[Any], str]
 """What an event says, in a few words: one short line, to which columns beside it add when, where and why."""
+
+
+def told(table: Mapping[type[Event], str | Phrase]) -> Mapping[type[Event], Phrase]:
+    """Return the phrase of each event. A text is one as it stands, with the event's own fields in braces
+    (`node {e.name} is gone`).
+    """
+    return {event: _spoken(phrase) if isinstance(phrase, str) else phrase for event, phrase in table.items()}
+
+
+def _spoken(text: str) -> Phrase:
+    return lambda event: text.format(e=event)
 
 
 class Sentence(msgspec.Struct, frozen=True):

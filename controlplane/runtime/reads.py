@@ -19,6 +19,7 @@ from controlplane.clusters.protocol import ApiError, Looks, NotServed, Unreachab
 from controlplane.log.event import Append, Fenced, LogError, Recorded
 from controlplane.log.port import Log
 from controlplane.runtime.controller import OpenRead, ReadAnswer, ReadingController, WriteRefusal
+from controlplane.runtime.leader import end_term
 from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
@@ -79,12 +80,7 @@ class Reads:
 
     def _ended(self, key: str, task: asyncio.Task[None]) -> None:
         self._under_way.pop(key, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # Only a fence gets here; it ends the leadership term.
-            if self.failure is not None and not self.failure.done():
-                self.failure.set_exception(error)
-            elif not isinstance(error, Fenced):  # of several fences the first one has ended it
-                _log.error("reader ended", error=repr(error))
+        end_term(self.failure, task, "reader")
 
     async def _carry_out(self, read: OpenRead) -> None:
         while self._controller.is_wanted(read):

@@ -17,6 +17,7 @@ import msgspec
 from controlplane.kube.kinds import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import OpenWrite, WriteRefusal
+from controlplane.values import Value
 
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=1), timedelta(minutes=5)
 # A conflict is no refusal: the object has moved on, and the next try is made of what is there then. It waits for the
@@ -26,7 +27,7 @@ _DOUBLINGS = 12  # more make no longer pause, and at some number none that a tim
 _replace = msgspec.structs.replace
 
 
-class WriteFailed(Event, frozen=True, kw_only=True):
+class WriteFailed(Event):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
     target: str
@@ -38,13 +39,13 @@ class WriteFailed(Event, frozen=True, kw_only=True):
     retry_at: datetime
 
 
-class WriteRefused(WriteFailed, frozen=True, kw_only=True):
+class WriteRefused(WriteFailed):
     """An API server said no to a write, and its word for that is the event's reason."""
 
     reason: str = ""
 
 
-class WriteUnneeded(Event, frozen=True, kw_only=True):
+class WriteUnneeded(Event):
     """A write changed nothing, by the API server's own answer."""
 
     target: str
@@ -62,6 +63,19 @@ class Targeted(Protocol):
     @property
     def cluster(self) -> str:
         """The cluster that is written to."""
+
+
+class ObjectWrite:
+    """What a decision has that means a write to one object of its stream: `WHAT` tells it from the others there."""
+
+    __slots__ = ()
+    WHAT: ClassVar[str] = ""
+    cluster: str
+
+    @property
+    def target(self) -> str:
+        """The key of the object in its stream: at most one write to it is open."""
+        return f"{self.cluster}/{self.WHAT}"
 
 
 D = TypeVar("D", bound=Targeted)
@@ -99,7 +113,7 @@ def says_no(trouble: WriteFailure) -> bool:
 T = TypeVar("T", bound=WriteFailure)
 
 
-class OpenWrites(msgspec.Struct, Generic[D, T], frozen=True, kw_only=True):
+class OpenWrites(Value, Generic[D, T]):
     """A state's open writes, and the last no to each write, by target."""
 
     effects: dict[str, Effect[D]] = {}

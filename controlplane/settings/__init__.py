@@ -7,7 +7,8 @@ environment."""
 from __future__ import annotations
 
 from controlplane.settings.load import DEFAULT, Resolved, SettingsError, load, plain, resolve, shown
-from controlplane.settings.model import KINDS, LEAVES, Budget, Settings
+from controlplane.settings.model import LEAVES, Budget, Settings
+from controlplane.settings.multikueue import KINDS
 from controlplane.settings.reference import reference
 from controlplane.settings.secret import DatabaseUrl, mask_urls
 

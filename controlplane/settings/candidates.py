@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
-
 from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Choice, Duration, Integer, Items, Setting, Text
+from controlplane.settings.words import CLOCK_SKEW, EXECUTION_POLICY, LABEL_VALUE, SCHEDULER_NAME, YES_NO
+from controlplane.values import Value
 
 _TARGET = rf"{DNS_NAME}(:[0-9]{{1,2}})?"
 
 
-class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Candidates(Value, rename="camel"):
     """How pods that ask for it are placed on other clusters; used if `run.controllers` names `candidates`."""
 
     cluster: Annotated[
         str,
         Setting(
-            Text(
-                what="a valid label value", pattern=r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", longest=63, empty=True
-            ),
+            replace(LABEL_VALUE, empty=True),
             "This cluster's name, as the CandidateSources of its targets spell it. Needed if `run.controllers` names `candidates`. "
             "Never give it to another cluster: whoever has the name owns the candidates.",
         ),
@@ -28,7 +27,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     scheduler_name: Annotated[
         str,
         Setting(
-            Text(what="the name of a scheduler", pattern=DNS_NAME),
+            SCHEDULER_NAME,
             "Pods with this `spec.schedulerName` are placed on other clusters; no others are watched.",
         ),
     ] = "controlplane-candidates"
@@ -92,7 +91,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     clock_skew: Annotated[
         timedelta,
         Setting(
-            Duration(zero="clocks agree", most=timedelta(minutes=1)),
+            CLOCK_SKEW,
             "By how much the clocks of two clusters may differ, plus the time that a binding may be on its way.",
         ),
     ] = timedelta(seconds=5)
@@ -114,7 +113,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     execution_policy: Annotated[
         str,
         Setting(
-            Choice(("at-least-once", "never-twice")),
+            EXECUTION_POLICY,
             "What happens to a pod whose target stays away: placed anew after `lostAfter`, or not before the old one is known to be dead.",
         ),
     ] = "at-least-once"
@@ -142,7 +141,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     follow: Annotated[
         str,
         Setting(
-            Choice(("yes", "no")),
+            YES_NO,
             "Whether the ConfigMaps and Secrets that a pod names are copied to the target that won, and removed with it.",
         ),
     ] = "yes"

@@ -7,10 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
-
 from controlplane.settings.rules import (
-    DNS_LABEL,
     DNS_NAME,
     Checked,
     Choice,
@@ -21,12 +18,13 @@ from controlplane.settings.rules import (
     Text,
     ip_address,
 )
+from controlplane.settings.words import FILE, NAMESPACE, PORT, YES_NO
+from controlplane.values import Value
 
-_YES_NO = Choice(("yes", "no"))
 MODES = ("flag", "workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 
 
-class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodGroupSettings(Value, rename="camel"):
     """Who owns the PodGroup of a pod; used if `run.controllers` names `podgroups`."""
 
     scheduler_names: Annotated[
@@ -39,7 +37,7 @@ class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     block_owner_deletion: Annotated[
         str,
         Setting(
-            _YES_NO,
+            YES_NO,
             "The flag `blockOwnerDeletion` of a PodGroup's owner reference. `no` where the admission plugin "
             "OwnerReferencesPermissionEnforcement would ask for rights on the owners' finalizers.",
         ),
@@ -74,7 +72,7 @@ class PodGroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     ] = 120
 
 
-class CoschedulingSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CoschedulingSettings(Value, rename="camel"):
     """How the pods of a PipelineRun are kept on one node; used if `run.controllers` names `coscheduling`."""
 
     mode: Annotated[
@@ -88,7 +86,7 @@ class CoschedulingSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     config_namespace: Annotated[
         str,
         Setting(
-            Text(what="the name of a namespace", pattern=DNS_LABEL, longest=63),
+            NAMESPACE,
             "The namespace of Tekton's ConfigMaps `feature-flags` and `config-defaults`.",
         ),
     ] = "tekton-pipelines"
@@ -103,36 +101,34 @@ class CoschedulingSettings(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     old_worker: Annotated[
         str,
         Setting(
-            _YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."
+            YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."
         ),
     ] = "no"
     isolate_everywhere: Annotated[
         str,
         Setting(
-            _YES_NO,
+            YES_NO,
             "In the mode `isolate-pipelinerun`: whether a node has one run of all namespaces, or, as Tekton does it, one of each.",
         ),
     ] = "no"
     webhook_certificate: Annotated[
         str,
         Setting(
-            Text(what="the path of a file", longest=4096, empty=True),
+            FILE,
             "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
         ),
     ] = ""
     webhook_key: Annotated[
         str,
         Setting(
-            Text(what="the path of a file", longest=4096, empty=True),
+            FILE,
             "The private key (PEM) of that certificate. Empty: it is in the same file.",
         ),
     ] = ""
     webhook_address: Annotated[
         str, Setting(Checked("IP address", ip_address), "The address on which the webhook listens.")
     ] = "0.0.0.0"  # noqa: S104
-    webhook_port: Annotated[
-        int, Setting(Integer(least=0, most=65_535), "The port on which the webhook listens. 0: any free one.")
-    ] = 8443
+    webhook_port: Annotated[int, Setting(PORT, "The port on which the webhook listens. 0: any free one.")] = 8443
     webhook_patience: Annotated[
         timedelta,
         Setting(

@@ -15,13 +15,10 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec.structs import FieldInfo
 
-from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.custom import FRAMEWORK
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
+from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
 from controlplane.settings.rules import (
-    DNS_LABEL,
-    DNS_NAME,
     Checked,
     Choice,
     Duration,
@@ -31,30 +28,24 @@ from controlplane.settings.rules import (
     Setting,
     Text,
     Url,
-    folder_prefix,
     ip_address,
 )
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
+from controlplane.settings.words import FILE, LOG_NAME, PORT
+from controlplane.values import Value
 
 PREFIX = "CONTROLPLANE_"
-KINDS = tuple(JOB_KINDS)
-"""The kinds of job that can be dispatched, by the names of Kueue's `integrations.frameworks`."""
 CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
-
-KUEUES_DISPATCHERS = "kueue.x-k8s.io/multikueue-dispatcher-"
-OWN_DISPATCHERS = ("all-at-once", "incremental")
 
 REDACTED = ("args", "command", "script", "params.value")
 """What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
 
-_USUAL_KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
-
 _FINITE = 1_000_000
 
 
-class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DatabaseSettings(Value, rename="camel"):
     """The PostgreSQL database that holds the log."""
 
     url: Annotated[
@@ -63,7 +54,7 @@ class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     log: Annotated[
         str,
         Setting(
-            Text(what="lower-case letters, digits and `-`", pattern=DNS_LABEL, longest=63),
+            LOG_NAME,
             "The name of the log in that database. Several control planes may share a database, each with a log of its own.",
         ),
     ] = "main"
@@ -76,7 +67,7 @@ class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     ] = ""
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunSettings(Value, rename="camel"):
     """What `controlplane run` does."""
 
     controllers: Annotated[
@@ -89,135 +80,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ("multikueue",)
 
 
-class MultiKueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How workloads are dispatched to worker clusters; what Kueue calls `multiKueue` in its configuration."""
-
-    origin: Annotated[
-        str,
-        Setting(
-            Text(what="a valid label value", pattern=r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", longest=63),
-            "The ownership mark on everything created on workers (label `kueue.x-k8s.io/multikueue-origin`). "
-            "Objects with another mark are never touched.",
-        ),
-    ] = "multikueue"
-    namespace: Annotated[
-        str,
-        Setting(
-            Text(what="the name of a namespace", pattern=DNS_LABEL, longest=63),
-            "The namespace of the Secrets that hold the workers' kubeconfigs.",
-        ),
-    ] = "kueue-system"
-    controller_name: Annotated[
-        str,
-        Setting(
-            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
-            "AdmissionChecks with this `spec.controllerName` are ours; jobs with it as `managedBy` are ours to run.",
-        ),
-    ] = "kueue.x-k8s.io/multikueue"
-    gc_interval: Annotated[
-        timedelta,
-        Setting(Duration(zero="off"), "How often workers are searched for clones whose workload is gone."),
-    ] = timedelta(minutes=1)
-    worker_lost_timeout: Annotated[
-        timedelta,
-        Setting(
-            Duration(
-                refusal="must be greater than 0, because a workload would be taken from its worker at the first lost connection"
-            ),
-            "How long a workload stays with a worker that cannot be reached before it is dispatched again.",
-        ),
-    ] = timedelta(minutes=15)
-    kinds: Annotated[
-        tuple[str, ...],
-        Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
-    ] = _USUAL_KINDS
-    external_frameworks: Annotated[
-        tuple[str, ...],
-        Setting(
-            Items("kinds as `Kind.version.group`, such as `Render.v1.example.com`", FRAMEWORK, 253),
-            "Kinds of job of other frameworks that are dispatched too, named as in Kueue's `multiKueue.externalFrameworks`: their "
-            "objects have `spec.managedBy`, and a controller on each cluster that knows Kueue.",
-        ),
-    ] = ()
-    kubeconfig_prefix: Annotated[
-        str,
-        Setting(
-            Checked("absolute folder that ends in `/`", folder_prefix),
-            "Kubeconfigs of the location type `Path` must lie in this folder.",
-        ),
-    ] = "/etc/multikueue/kubeconfigs/"
-    status_interval: Annotated[
-        timedelta,
-        Setting(
-            Duration(zero="every change"), "The shortest time between two copies of one job's status from its worker."
-        ),
-    ] = timedelta(seconds=1)
-    execution_policy: Annotated[
-        str,
-        Setting(
-            Choice(("at-least-once", "never-twice")),
-            "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not until the old "
-            "copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a ClusterQueue overrides it.",
-        ),
-    ] = "at-least-once"
-    readmission_grace: Annotated[
-        timedelta,
-        Setting(
-            Duration(zero="not at all"),
-            "How long a copy that still runs on a worker that came back may wait for its workload to get quota again.",
-        ),
-    ] = timedelta(minutes=1)
-    requeues_per_minute: Annotated[
-        int,
-        Setting(
-            Integer(least=0, most=_FINITE),
-            "The most workloads that are taken from lost workers in a minute. 0: no limit.",
-        ),
-    ] = 600
-    dispatcher_name: Annotated[
-        str,
-        Setting(
-            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
-            "Who nominates the clusters that are asked for a workload, as Kueue's `multiKueue.dispatcherName`: "
-            "`kueue.x-k8s.io/multikueue-dispatcher-all-at-once`, `kueue.x-k8s.io/multikueue-dispatcher-incremental`, or, under any "
-            "other name, a controller of yours, which writes `status.nominatedClusterNames`.",
-        ),
-    ] = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
-    step_size: Annotated[
-        int,
-        Setting(
-            Integer(least=1, most=20),
-            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig.",
-        ),
-    ] = 3
-    dispatch_round: Annotated[
-        timedelta, Setting(Duration(), "How long a round of the incremental dispatcher lasts.")
-    ] = timedelta(minutes=5)
-    pipeline_run_filter: Annotated[
-        str,
-        Setting(
-            Choice(("facts", "off")),
-            "Whether a PipelineRun is offered only to workers that can take it whole, by what is seen of their nodes, storage classes, "
-            "claims and mode, or to every worker.",
-        ),
-    ] = "facts"
-    growing_clusters: Annotated[
-        tuple[str, ...],
-        Setting(
-            Items("names of MultiKueueClusters", DNS_NAME, 253),
-            "Workers whose nodes come and go with the demand: a PipelineRun that fits on none of today's nodes is offered to them all the "
-            "same.",
-        ),
-    ] = ()
-
-
-class Management(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Management(Value, rename="camel"):
     """The way to the management cluster."""
 
     kubeconfig: Annotated[
         str,
         Setting(
-            Text(what="the path of a file", longest=4096, empty=True),
+            FILE,
             "The kubeconfig of the management cluster. Empty: the service account of the pod.",
         ),
     ] = ""
@@ -234,7 +103,7 @@ _BURST = Setting(Integer(least=1, most=_FINITE), "Requests that may be made at o
 _CONCURRENCY = Setting(Integer(least=1, most=10_000), "Requests under way at the same time.")
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Budget(Value, rename="camel"):
     """How much of one API server we may use. The defaults are those of a worker."""
 
     qps: Annotated[int, _QPS] = 200
@@ -242,14 +111,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     concurrency: Annotated[int, _CONCURRENCY] = 32
 
 
-class Budgets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Budgets(Value, rename="camel"):
     """The budgets of the management cluster and of each worker cluster."""
 
     management: Budget = Budget(qps=300, burst=500, concurrency=64)
     worker: Budget = Budget()
 
 
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClusterSettings(Value, rename="camel"):
     """How a lost connection is noticed."""
 
     probe_interval: Annotated[
@@ -277,14 +146,14 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     ] = timedelta(minutes=2)
 
 
-class Http(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Http(Value, rename="camel"):
     """Where /metrics, /healthz and /readyz are served."""
 
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
-    port: Annotated[int, Setting(Integer(least=0, most=65_535), "The port to listen on. 0: any free one.")] = 8080
+    port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8080
 
 
-class LogSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LogSettings(Value, rename="camel"):
     """The service's own messages on stderr, and what the log of events leaves out."""
 
     level: Annotated[
@@ -301,7 +170,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = REDACTED
 
 
-class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LeaderSettings(Value, rename="camel"):
     """The election of the one replica that writes."""
 
     identity: Annotated[
@@ -314,7 +183,7 @@ class LeaderSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Settings(Value, rename="camel"):
     """All settings of the service. `Settings()` holds the defaults, and no identity: `load` gives one."""
 
     database: DatabaseSettings = DatabaseSettings()

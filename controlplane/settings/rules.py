@@ -50,6 +50,21 @@ def _text(raw: object) -> str:
     return raw
 
 
+def _texts(raw: object, what: str) -> list[str]:
+    """Return the texts of a list; in a variable they are separated by commas."""
+    if isinstance(raw, str):
+        return [part.strip() for part in raw.split(",") if part.strip()]
+    if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
+        raise ValueError(f'must be a list of {what}, not "{raw}"')
+    return raw
+
+
+def _different(texts: list[str]) -> tuple[str, ...]:
+    if len(set(texts)) != len(texts):
+        raise ValueError("names one twice")
+    return tuple(texts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     """Text that matches a pattern; `what` names the shape for people."""
@@ -172,18 +187,13 @@ class Names:
 
     def read(self, raw: object) -> tuple[str, ...]:
         """Return the names in the order given."""
-        if isinstance(raw, str):
-            raw = [part.strip() for part in raw.split(",") if part.strip()]
-        if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
-            raise ValueError(f'must be a list of names, not "{raw}"')
-        if not raw:
+        names = _texts(raw, "names")
+        if not names:
             raise ValueError("must name at least one")
-        for name in raw:
+        for name in names:
             if name not in self.known:
                 raise ValueError(f'does not know "{name}": known are {", ".join(self.known)}')
-        if len(set(raw)) != len(raw):
-            raise ValueError("names one twice")
-        return tuple(raw)
+        return _different(names)
 
     def show(self, value: tuple[str, ...]) -> list[str]:
         """Return the names as a list."""
@@ -206,16 +216,11 @@ class Items:
 
     def read(self, raw: object) -> tuple[str, ...]:
         """Return the items in the order given."""
-        if isinstance(raw, str):
-            raw = [part.strip() for part in raw.split(",") if part.strip()]
-        if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
-            raise ValueError(f'must be a list of {self.what}, not "{raw}"')
-        for item in raw:
+        items = _texts(raw, self.what)
+        for item in items:
             if len(item) > self.longest or re.fullmatch(self.pattern, item) is None:
                 raise ValueError(f'must be a list of {self.what}: "{item}" is none')
-        if len(set(raw)) != len(raw):
-            raise ValueError("names one twice")
-        return tuple(raw)
+        return _different(items)
 
     def show(self, value: tuple[str, ...]) -> list[str]:
         """Return the items as a list."""

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
+from controlplane.settings.rules import Duration, Setting
+from controlplane.settings.words import CLOCK_SKEW, FILE, LOG_NAME, SCHEDULER_NAME
+from controlplane.values import Value
 
-from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Duration, Setting, Text
 
-
-class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SchedulerSettings(Value, rename="camel"):
     """What `controlplane scheduler run` schedules, and how."""
 
     config: Annotated[
         str,
         Setting(
-            Text(what="the path of a file", longest=4096, empty=True),
+            FILE,
             "The KubeSchedulerConfiguration (YAML). Empty: one profile `controlplane` with the default plugins.",
         ),
     ] = ""
     log: Annotated[
         str,
         Setting(
-            Text(what="lower-case letters, digits and `-`", pattern=DNS_LABEL, longest=63),
+            LOG_NAME,
             "The name of the scheduler's log in the database. Each target cluster's scheduler has one of its own.",
         ),
     ] = "scheduler"
     candidate_profile: Annotated[
         str,
         Setting(
-            Text(what="the name of a scheduler", pattern=DNS_NAME, empty=True),
+            replace(SCHEDULER_NAME, empty=True),
             "The profile that places the Pods of Candidates. Empty: the first one.",
         ),
     ] = ""
@@ -44,7 +45,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     clock_skew: Annotated[
         timedelta,
         Setting(
-            Duration(zero="clocks agree", most=timedelta(minutes=1)),
+            CLOCK_SKEW,
             "By how much a source's clock may differ from this one, plus the time that a binding may be on its way: so long before the "
             "end of its lease no binding is begun.",
         ),

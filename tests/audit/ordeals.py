@@ -19,7 +19,7 @@ def ask(life: Life) -> Explanation:
     index = life.script.fleet.index
     state = index.workloads.get(life.stream)
     if state is None:
-        state = workload.initial(life.stream)
+        state = workload.WorkloadState.initial(life.stream)
         for recorded in life.script.recorded:
             if recorded.stream == life.stream:
                 state = workload.fold(state, recorded)

@@ -13,40 +13,23 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckObserved,
-    CheckState,
-    CloneGone,
-    CloneObserved,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterObserved,
-    MultiKueueConfigObserved,
-    Owner,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
     JOBS,
     JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
+from tests.multikueue.scene import HOME_KINDS as HOME
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-HOME = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, WORKLOADS, *(one.kind for one in JOB_KINDS.values()))
 POLICY = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS))
 
 
@@ -68,18 +51,22 @@ class Script:
         self.put(
             NewEvent(
                 stream="admissioncheck/mk",
-                event=AdmissionCheckObserved(
+                event=observations.AdmissionCheckObserved(
                     name="mk", uid="ac", resource_version="1", controller_name=controller, parameters=parameters
                 ),
             )
         )
-        config = MultiKueueConfigObserved(name="config", uid="cf", resource_version="1", clusters=list(workers))
+        config = observations.MultiKueueConfigObserved(
+            name="config", uid="cf", resource_version="1", clusters=list(workers)
+        )
         self.put(NewEvent(stream="multikueueconfig/config", event=config))
         for name in workers:
             self.put(
                 NewEvent(
                     stream=cluster_stream(name),
-                    event=MultiKueueClusterObserved(name=name, uid=f"c-{name}", resource_version="1", location=name),
+                    event=observations.MultiKueueClusterObserved(
+                        name=name, uid=f"c-{name}", resource_version="1", location=name
+                    ),
                     cluster=MANAGEMENT,
                 )
             )
@@ -152,7 +139,7 @@ class Life:
 
     def job(self, **fields: Any) -> Life:
         self.local_job = {**getattr(self, "local_job", {"suspended": True, "status": "00"}), **fields}
-        event = JobObserved(
+        event = observations.JobObserved(
             **{**self.identity(self.job_uid), "name": self.job_name},
             kind=JOBS.name,
             managed_by=self.local_job.get("managed_by", POLICY.controller_name),
@@ -162,7 +149,7 @@ class Life:
         return self.put(event, stream=self.job_stream)
 
     def job_gone(self) -> Life:
-        event = JobGone(namespace=self.namespace, name=self.job_name, uid=self.job_uid, kind=JOBS.name)
+        event = observations.JobGone(namespace=self.namespace, name=self.job_name, uid=self.job_uid, kind=JOBS.name)
         return self.put(event, stream=self.job_stream)
 
     def seen(self, conditions: dict[str, Any] | None = None, **fields: Any) -> Life:
@@ -170,11 +157,12 @@ class Life:
         self.local = {**self.local, **fields, "check": check}
         rest = {key: value for key, value in self.local.items() if key != "check"}
         checks = rest.pop(
-            "checks", [CheckState(name="mk", state=check, last_transition_time=self.script.now.isoformat())]
+            "checks",
+            [observations.CheckState(name="mk", state=check, last_transition_time=self.script.now.isoformat())],
         )
-        event = WorkloadObserved(
+        event = observations.WorkloadObserved(
             **self.identity(f"uid-{self.name}"),
-            owner=Owner(api_version="batch/v1", kind="Job", name=self.job_name, uid=self.job_uid),
+            owner=observations.Owner(api_version="batch/v1", kind="Job", name=self.job_name, uid=self.job_uid),
             template="bb",
             spec_key="spec",
             queue_name="lq",
@@ -186,10 +174,10 @@ class Life:
         return self.put(event)
 
     def gone(self) -> Life:
-        return self.put(WorkloadGone(namespace=self.namespace, name=self.name, uid=f"uid-{self.name}"))
+        return self.put(observations.WorkloadGone(namespace=self.namespace, name=self.name, uid=f"uid-{self.name}"))
 
     def clone(self, cluster: str, conditions: dict[str, Any] | None = None, **fields: Any) -> Life:
-        event = CloneObserved(
+        event = observations.CloneObserved(
             **self.identity(f"uid-{self.name}-{cluster}"),
             spec_key="spec",
             conditions=self._stamped(cluster, conditions or {}),
@@ -199,18 +187,24 @@ class Life:
 
     def clone_gone(self, cluster: str) -> Life:
         self.conditions = {key: value for key, value in self.conditions.items() if key[0] != cluster}
-        return self.put(CloneGone(namespace=self.namespace, name=self.name, uid=f"uid-{self.name}-{cluster}"), cluster)
+        return self.put(
+            observations.CloneGone(namespace=self.namespace, name=self.name, uid=f"uid-{self.name}-{cluster}"), cluster
+        )
 
     def remote_job(self, cluster: str, **fields: Any) -> Life:
         identity = {**self.identity(f"{self.job_uid}-{cluster}"), "name": self.job_name}
         return self.put(
-            RemoteJobObserved(**{**identity, "kind": JOBS.name, "prebuilt": self.name, "status": "00", **fields}),
+            observations.RemoteJobObserved(
+                **{**identity, "kind": JOBS.name, "prebuilt": self.name, "status": "00", **fields}
+            ),
             cluster,
         )
 
     def remote_job_gone(self, cluster: str) -> Life:
         uid = f"{self.job_uid}-{cluster}"
-        return self.put(RemoteJobGone(namespace=self.namespace, name=self.job_name, uid=uid, kind=JOBS.name), cluster)
+        return self.put(
+            observations.RemoteJobGone(namespace=self.namespace, name=self.job_name, uid=uid, kind=JOBS.name), cluster
+        )
 
     # --- longer ways ---
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from controlplane.audit.ended import Statement
 from controlplane.audit.words import type_of
 from controlplane.controllers.connectivity.events import KindSynced
-from controlplane.controllers.multikueue.events import WorkloadGone, WorkloadObserved
+from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
 from controlplane.kube.kinds import JOBS
 from tests.audit.ordeals import WORKERS, ask, fresh
 from tests.audit.script import Life, Script, at

@@ -11,7 +11,7 @@ import pytest
 from controlplane.audit.explain import ANSWERS, without_workload
 from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
-from controlplane.controllers.multikueue.events import CheckState
+from controlplane.controllers.multikueue.observations import CheckState
 from tests.audit.ordeals import (
     WORKERS,
     after,

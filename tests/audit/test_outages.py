@@ -6,17 +6,7 @@ from datetime import timedelta
 
 from controlplane.audit.outages import outages
 from controlplane.audit.timeline import TimelineEntry
-from controlplane.controllers.connectivity.events import (
-    FLEET_STREAM,
-    ClusterForgotten,
-    ClusterLost,
-    ClusterRecovered,
-    ClusterRestored,
-    ClusterSuspected,
-    MassOutageAccepted,
-    MassOutageBegan,
-    MassOutageEnded,
-)
+from controlplane.controllers.connectivity import events
 from controlplane.log.event import Event, NewEvent
 from tests.audit.script import POLICY, Life, Script, at
 
@@ -30,7 +20,7 @@ def lines(life: Life) -> list[str]:
 
 
 def lose(life: Life, cluster: str) -> None:
-    life.script.put(at(cluster, ClusterLost(reason="Unreachable", message="no route", seen_by="r1", others=2)))
+    life.script.put(at(cluster, events.ClusterLost(reason="Unreachable", message="no route", seen_by="r1", others=2)))
 
 
 def placed(policy: str = "") -> Life:
@@ -69,7 +59,7 @@ def test_the_return_says_how_long_it_was_away() -> None:
 def test_what_happens_where_no_copy_is_is_nobodys_story() -> None:
     life = placed()
     life.script.lose("a").connect("a")
-    life.script.put(at("b", ClusterSuspected(message="late")))
+    life.script.put(at("b", events.ClusterSuspected(message="late")))
     assert told(life, noteworthy=False) == []
 
 
@@ -85,7 +75,7 @@ def test_a_copy_that_is_not_wanted_any_more_is_dealt_with_later() -> None:
 
 def test_doubts_and_vain_attempts_are_there_and_not_noteworthy() -> None:
     life = placed()
-    life.script.put(at("c", ClusterSuspected(message="late"))).put(at("c", ClusterRecovered()))
+    life.script.put(at("c", events.ClusterSuspected(message="late"))).put(at("c", events.ClusterRecovered()))
     life.script.lose("c")
     whole = told(life, noteworthy=False)
     assert [(m.type, m.noteworthy) for m in whole] == [
@@ -99,20 +89,20 @@ def test_doubts_and_vain_attempts_are_there_and_not_noteworthy() -> None:
 def test_an_operator_who_gives_a_cluster_up_ends_its_grace() -> None:
     life = placed("never-twice")
     lose(life, "c")
-    life.script.put(at("c", ClusterForgotten(by="jane")))
+    life.script.put(at("c", events.ClusterForgotten(by="jane")))
     assert lines(life)[1:] == ["c was given up by jane: its grace is over"]
 
 
 def test_a_restored_cluster_is_told_of() -> None:
     life = placed()
-    life.script.put(at("c", ClusterRestored(message="the history of jobs went back", life=1)))
+    life.script.put(at("c", events.ClusterRestored(message="the history of jobs went back", life=1)))
     assert lines(life) == [
         "c was restored from a backup: the history of jobs went back: all that was seen of it is listed anew"
     ]
 
 
 def of_fleet(event: Event) -> NewEvent:
-    return NewEvent(stream=FLEET_STREAM, event=event)
+    return NewEvent(stream=events.FLEET_STREAM, event=event)
 
 
 def test_a_mass_outage_is_told_of_where_it_holds_something_back() -> None:
@@ -121,9 +111,9 @@ def test_a_mass_outage_is_told_of_where_it_holds_something_back() -> None:
     other = script.workload("other-0a1b2").runs("a", "a")
     lose(life, "b")
     lose(life, "c")
-    script.put(of_fleet(MassOutageBegan(away=["b", "c"], of=3)))
-    script.put(of_fleet(MassOutageAccepted(by="jane")))
-    script.put(of_fleet(MassOutageEnded(away=["c"], of=3)))
+    script.put(of_fleet(events.MassOutageBegan(away=["b", "c"], of=3)))
+    script.put(of_fleet(events.MassOutageAccepted(by="jane")))
+    script.put(of_fleet(events.MassOutageEnded(away=["c"], of=3)))
     assert lines(life)[1:] == [
         "mass outage: 2 of 3 clusters are away: nothing is taken from a cluster that is away until it is over, or accepted",
         "mass outage was accepted by jane: graces that are over count again",
@@ -136,6 +126,6 @@ def test_the_end_of_a_mass_outage_is_told_after_the_cluster_is_back_too() -> Non
     life = placed()
     lose(life, "b")
     lose(life, "c")
-    life.script.put(of_fleet(MassOutageBegan(away=["b", "c"], of=3))).connect("c")
-    life.script.put(of_fleet(MassOutageEnded(away=["b"], of=3)))
+    life.script.put(of_fleet(events.MassOutageBegan(away=["b", "c"], of=3))).connect("c")
+    life.script.put(of_fleet(events.MassOutageEnded(away=["b"], of=3)))
     assert lines(life)[-1] == "mass outage is over: 1 of 3 clusters are away"

@@ -7,32 +7,14 @@ import re
 import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.events import (
-    EVENTS,
-    AttemptBegun,
-    CheckStateDecided,
-    CloneDecided,
-    ClusterRefused,
-    ConditionDecided,
-    CopyJudged,
-    DeactivationDecided,
-    FinishDecided,
-    JobCreationDecided,
-    NominationDecided,
-    RemovalDecided,
-    SpecUpdateDecided,
-    StatusRelayDecided,
-    WinnerChosen,
-    WinnerReleased,
-    WorkloadDecision,
-)
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.phrases import REASONS, because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.runtime.phrases import listed
 from tests.audit.samples import sample
 
 R = WorkloadReason
-DECISIONS = [event for event in EVENTS if issubclass(event, WorkloadDecision)]
+DECISIONS = [event for event in events.EVENTS if issubclass(event, events.WorkloadDecision)]
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -41,71 +23,74 @@ def test_every_reason_has_a_sentence() -> None:
 
 @pytest.mark.parametrize("reason", WorkloadReason)
 @pytest.mark.parametrize("kind", DECISIONS, ids=lambda kind: kind.__name__)
-def test_it_can_be_said_of_any_decision(kind: type[WorkloadDecision], reason: WorkloadReason) -> None:
+def test_it_can_be_said_of_any_decision(kind: type[events.WorkloadDecision], reason: WorkloadReason) -> None:
     said = because(sample(kind, reason=reason))
     assert said
     assert not re.search(r"[{}]|\bNone\b", said)
 
 
-def removal(reason: WorkloadReason) -> RemovalDecided:
-    return sample(RemovalDecided, reason=reason, cluster="b")
+def removal(reason: WorkloadReason) -> events.RemovalDecided:
+    return sample(events.RemovalDecided, reason=reason, cluster="b")
 
 
-def check(reason: WorkloadReason, **fields: object) -> CheckStateDecided:
-    return sample(CheckStateDecided, reason=reason, **{"cluster": MANAGEMENT, "winner": "", **fields})
+def check(reason: WorkloadReason, **fields: object) -> events.CheckStateDecided:
+    return sample(events.CheckStateDecided, reason=reason, **{"cluster": MANAGEMENT, "winner": "", **fields})
 
 
-TABLE: list[tuple[WorkloadDecision, str]] = [
+TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (
-        sample(NominationDecided, reason=R.AVAILABLE_CLUSTERS, clusters=["a", "b", "c"]),
+        sample(events.NominationDecided, reason=R.AVAILABLE_CLUSTERS, clusters=["a", "b", "c"]),
         "of its configuration, a, b and c can take it now",
     ),
     (
-        sample(NominationDecided, reason=R.FIRST_ROUND, clusters=["a", "b"]),
+        sample(events.NominationDecided, reason=R.FIRST_ROUND, clusters=["a", "b"]),
         "of its configuration, a and b are the first that can take it now",
     ),
     (
-        sample(NominationDecided, reason=R.NEXT_ROUND, clusters=["a", "b", "c"]),
+        sample(events.NominationDecided, reason=R.NEXT_ROUND, clusters=["a", "b", "c"]),
         "nobody admitted it within the round: a, b and c are asked now",
     ),
-    (sample(SpecUpdateDecided, reason=R.SPEC_CHANGED, cluster="b"), "its spec was changed while it runs"),
-    (sample(AttemptBegun, reason=R.NOMINATED_BY_ANOTHER, clusters=["c"]), "another controller nominated c"),
-    (sample(CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
+    (sample(events.SpecUpdateDecided, reason=R.SPEC_CHANGED, cluster="b"), "its spec was changed while it runs"),
+    (sample(events.AttemptBegun, reason=R.NOMINATED_BY_ANOTHER, clusters=["c"]), "another controller nominated c"),
+    (sample(events.CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
     (
-        sample(WinnerChosen, reason=R.ONLY_ADMITTED, cluster="b", among={"b": "t"}),
+        sample(events.WinnerChosen, reason=R.ONLY_ADMITTED, cluster="b", among={"b": "t"}),
         "b was the only one that had admitted it",
     ),
     (
-        sample(WinnerChosen, reason=R.FIRST_ADMITTED, cluster="b", among={"b": "12:00", "a": ""}),
+        sample(events.WinnerChosen, reason=R.FIRST_ADMITTED, cluster="b", among={"b": "12:00", "a": ""}),
         "b was the first of 2 to admit it (a at an unknown time, b at 12:00)",
     ),
-    (sample(JobCreationDecided, reason=R.ADMITTED_ON_WORKER, cluster="b"), "b admitted it"),
+    (sample(events.JobCreationDecided, reason=R.ADMITTED_ON_WORKER, cluster="b"), "b admitted it"),
     (check(R.ADMITTED_ON_WORKER, winner="b"), "b admitted it"),
-    (sample(WinnerReleased, reason=R.EVICTED_BEFORE_READY, cluster="b"), "b evicted it before its job was there"),
     (
-        sample(WinnerReleased, reason=R.GONE_BEFORE_READY, cluster="b"),
+        sample(events.WinnerReleased, reason=R.EVICTED_BEFORE_READY, cluster="b"),
+        "b evicted it before its job was there",
+    ),
+    (
+        sample(events.WinnerReleased, reason=R.GONE_BEFORE_READY, cluster="b"),
         "its copy disappeared from b before its job was there",
     ),
     (
-        sample(WinnerReleased, reason=R.LOST_BEFORE_READY, cluster="b"),
+        sample(events.WinnerReleased, reason=R.LOST_BEFORE_READY, cluster="b"),
         "b could not be reached any more before its job was there",
     ),
-    (sample(ClusterRefused, reason=R.JOB_NAME_TAKEN, cluster="b"), "b has a job of that name that is not ours"),
+    (sample(events.ClusterRefused, reason=R.JOB_NAME_TAKEN, cluster="b"), "b has a job of that name that is not ours"),
     (
-        sample(ClusterRefused, reason=R.JOB_REFUSED, cluster="b", message="no such image"),
+        sample(events.ClusterRefused, reason=R.JOB_REFUSED, cluster="b", message="no such image"),
         "the API server of b refuses the job: no such image",
     ),
     (
-        sample(ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message="too big"),
+        sample(events.ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message="too big"),
         "the Kueue of b deactivated the copy: too big",
     ),
     (
-        sample(ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message=""),
+        sample(events.ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message=""),
         "the Kueue of b deactivated the copy",
     ),
     (removal(R.ANOTHER_CLUSTER_WON), "another cluster than b got the job"),
     (removal(R.FINISHED), "it has finished"),
-    (sample(FinishDecided, reason=R.FINISHED), "it has finished"),
+    (sample(events.FinishDecided, reason=R.FINISHED), "it has finished"),
     (removal(R.QUOTA_NOT_RESERVED), "it holds no quota any more"),
     (removal(R.LOCAL_DELETED), "the Workload was deleted"),
     (removal(R.ORPHANED), "b has a copy of a Workload that is no longer there"),
@@ -119,21 +104,24 @@ TABLE: list[tuple[WorkloadDecision, str]] = [
     (check(R.OUT_OF_SYNC), "the Kueue of a says that copy and job do not match"),
     (check(R.NO_CLUSTER_NAME), "its admission check is Ready and no cluster is recorded"),
     (
-        sample(DeactivationDecided, reason=R.EVICTED_ON_MANAGER, cluster="b"),
+        sample(events.DeactivationDecided, reason=R.EVICTED_ON_MANAGER, cluster="b"),
         "it was evicted on the management cluster, so the copy on b has to stop",
     ),
-    (sample(CopyJudged, reason=R.STILL_THE_WINNER, cluster="b"), "b came back, and the Workload is still its own"),
     (
-        sample(CopyJudged, reason=R.READMITTED, cluster="b"),
+        sample(events.CopyJudged, reason=R.STILL_THE_WINNER, cluster="b"),
+        "b came back, and the Workload is still its own",
+    ),
+    (
+        sample(events.CopyJudged, reason=R.READMITTED, cluster="b"),
         "b came back with a copy that runs, and the Workload holds quota again",
     ),
     (
-        sample(CopyJudged, reason=R.AWAITS_QUOTA, cluster="b"),
+        sample(events.CopyJudged, reason=R.AWAITS_QUOTA, cluster="b"),
         "b came back with a copy that runs, and the Workload has no quota for it yet",
     ),
-    (sample(CopyJudged, reason=R.FINISHED_MEANWHILE, cluster="b"), "the copy finished while b was away"),
+    (sample(events.CopyJudged, reason=R.FINISHED_MEANWHILE, cluster="b"), "the copy finished while b was away"),
     (
-        sample(CopyJudged, reason=R.FENCED, cluster="b"),
+        sample(events.CopyJudged, reason=R.FENCED, cluster="b"),
         "another attempt began elsewhere while b was away, and this one is fenced",
     ),
     (
@@ -148,24 +136,24 @@ TABLE: list[tuple[WorkloadDecision, str]] = [
     (check(R.NOT_MANAGED), "its job's spec.managedBy is not ours"),
     (check(R.ELASTIC), "its job is elastic, and such jobs are not dispatched"),
     (check(R.NO_LONGER_REJECTED), "what spoke against dispatching it is mended"),
-    (sample(StatusRelayDecided, reason=R.STATUS_CHANGED, source="b"), "the status on b is newer"),
+    (sample(events.StatusRelayDecided, reason=R.STATUS_CHANGED, source="b"), "the status on b is newer"),
     (
-        sample(StatusRelayDecided, reason=R.FINAL_STATUS, source="b"),
+        sample(events.StatusRelayDecided, reason=R.FINAL_STATUS, source="b"),
         "the job on b has finished, and this is its last status",
     ),
-    (sample(StatusRelayDecided, reason=R.NOTHING_RUNS), "nothing of it runs, and no copy is left to say so"),
+    (sample(events.StatusRelayDecided, reason=R.NOTHING_RUNS), "nothing of it runs, and no copy is left to say so"),
     (check(R.PRIORITY_CHANGED), "the Workload's priority is another one now"),
     (check(R.NAMES_LEFT_BEHIND), "cluster names stayed after an eviction"),
     (check(R.TOPOLOGY_ASSIGNED, winner="b"), "b assigned the topology that was asked for"),
     (
-        sample(ConditionDecided, reason=R.CONDITION_CHANGED, message="Connected"),
+        sample(events.ConditionDecided, reason=R.CONDITION_CHANGED, message="Connected"),
         "its condition Active would say something else now: Connected",
     ),
 ]
 
 
 @pytest.mark.parametrize(("decision", "said"), TABLE, ids=lambda value: getattr(value, "reason", ""))
-def test_the_sentence(decision: WorkloadDecision, said: str) -> None:
+def test_the_sentence(decision: events.WorkloadDecision, said: str) -> None:
     assert because(decision, "a") == said
 
 

@@ -8,17 +8,14 @@ import pytest
 
 from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.multikueue.events import (
-    CloneGone,
-    CloneObserved,
     EffectFailed,
     EffectUnneeded,
     NamesClearDecided,
     NominationDecided,
     RemovalDecided,
     StatusRelayDecided,
-    WorkloadGone,
-    WorkloadObserved,
 )
+from controlplane.controllers.multikueue.observations import CloneGone, CloneObserved, WorkloadGone, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.event import Event, Recorded, Unknown
 from tests.audit.samples import sample

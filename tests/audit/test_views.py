@@ -36,7 +36,7 @@ def query(url: str, text: str, *parameters: Any) -> list[dict[str, Any]]:
         return connection.execute(text.encode(), parameters).fetchall()
 
 
-class QuotaLent(Event, frozen=True, kw_only=True):
+class QuotaLent(Event):
     """An event type that this version does not know."""
 
     to: str

@@ -10,12 +10,8 @@ import pytest
 from controlplane.app.hosted import TYPES
 from controlplane.audit.words import fields_of, reason_of, type_of, what
 from controlplane.controllers.manifests import EVERY, SCHEDULER, SERVICE
-from controlplane.controllers.multikueue.events import (
-    CloneObserved,
-    EffectFailed,
-    JobObserved,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
 from controlplane.controllers.podgroups.events import OwnerResolved
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Recorded, Unknown

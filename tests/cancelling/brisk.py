@@ -9,14 +9,13 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import orjson
 
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.protocol import ApiError, Delta, Unreachable
-from controlplane.clusters.streams import ListPage
-from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
+from controlplane.clusters.streams import ApiServer, ListPage, ListQuery, WatchQuery
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind, Request
 from controlplane.kube.watches import WatchSpec
 
 KUBECONFIG = orjson.dumps(
@@ -54,7 +53,7 @@ class Clock:
         self._now += seconds
 
 
-class Server:
+class Server(ApiServer):
     """Implements `ApiServer`."""
 
     opened = itertools.count()
@@ -78,34 +77,25 @@ class Server:
         await asyncio.sleep(0)
         return {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
 
-    async def list(self, kind: Kind, **_: Any) -> ListPage:
+    async def list(self, query: ListQuery) -> ListPage:
         await asyncio.sleep(0)
-        return ListPage([_object(f"{kind.plural}-1", 5)], "7", "")
+        return ListPage([_object(f"{query.kind.plural}-1", 5)], "7", "")
 
-    async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[list[bytes]]:  # type: ignore[override]
+    async def watch(self, query: WatchQuery) -> AsyncIterator[list[bytes]]:  # type: ignore[override]
         try:
             await asyncio.sleep(0)
             self._watched += 1
-            yield [orjson.dumps({"type": "ADDED", "object": _object(f"{kind.plural}-2", 8)})]
+            yield [orjson.dumps({"type": "ADDED", "object": _object(f"{query.kind.plural}-2", 8)})]
             if self._watched > 2:
                 await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
 
-    async def create(self, kind: Kind, namespace: str, body: Json, **_: Any) -> Json:
+    async def write(self, request: Request) -> Json:
         await asyncio.sleep(0)
-        raise ApiError(409, "AlreadyExists", "there")
-
-    async def patch(self, kind: Kind, namespace: str, name: str, body: Json, **_: Any) -> Json:
-        await asyncio.sleep(0)
-        return body
-
-    async def post(self, *_: Any, **__: Any) -> Json:
-        await asyncio.sleep(0)
-        return {}
-
-    async def delete(self, *_: Any, **__: Any) -> None:
-        await asyncio.sleep(0)
+        if request.verb == "create" and not request.subresource:
+            raise ApiError(409, "AlreadyExists", "there")
+        return request.body if request.verb == "patch" else {}
 
     async def close(self) -> None:
         await asyncio.sleep(0)

@@ -24,7 +24,7 @@ from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.verbs import Executor
-from controlplane.controllers.multikueue.events import MultiKueueClusterObserved
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.codec import Codec

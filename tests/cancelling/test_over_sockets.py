@@ -13,9 +13,10 @@ import pytest
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.sources import SecretSource
+from controlplane.clusters.streams import ListQuery, WatchQuery
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.controllers.connectivity.events import EVENTS, ClusterRecovered, cluster_stream
-from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.kube.kinds import JOBS, WORKLOADS, ObjectRef, Request
 from controlplane.kube.watches import WatchSpec
 from controlplane.local.replica import free_port
 from controlplane.log.codec import Codec
@@ -41,12 +42,12 @@ async def requests() -> Stage:
         async def work() -> None:
             try:
                 await found.version(5.0)
-                await found.list(WORKLOADS, limit=1)
+                await found.list(ListQuery(WORKLOADS, limit=1))
                 with suppress(ApiError):
                     await found.get(JOBS, "ns", "a")
-                await found.patch(JOBS, "ns", "a", {"metadata": {}})
-                await found.delete(JOBS, "ns", "a")
-                lines = found.watch(WORKLOADS, resource_version="10", timeout_seconds=60, idle_timeout=60.0)
+                await found.write(Request("patch", ObjectRef(JOBS, "ns", "a"), {"metadata": {}}))
+                await found.write(Request("delete", ObjectRef(JOBS, "ns", "a")))
+                lines = found.watch(WatchQuery(WORKLOADS, "10", timeout_seconds=60, idle_timeout=60.0))
                 async for _ in lines:
                     pass
             finally:

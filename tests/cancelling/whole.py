@@ -22,7 +22,7 @@ from controlplane.app.hosted import TYPES
 from controlplane.app.scheduler import SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.app.service import Service
-from controlplane.clusters.streams import ApiServer, ListPage
+from controlplane.clusters.streams import ApiServer, ListPage, ListQuery, WatchQuery
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
@@ -34,6 +34,7 @@ from controlplane.kube.kinds import (
     WORKLOADS,
     Json,
     Kind,
+    Request,
 )
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Fenced, Head, Recorded
@@ -110,19 +111,16 @@ class Cluster(Server):
         self.asked: set[str] = set()
         opened.append(self)
 
-    async def patch(self, kind: Kind, *arguments: Any, **more: Any) -> Json:
-        self.asked.add(f"patch {kind.plural}")
-        return await super().patch(kind, *arguments, **more)
+    async def write(self, request: Request) -> Json:
+        verb = "post" if request.verb == "create" and request.subresource else request.verb
+        self.asked.add(f"{verb} {request.ref.kind.plural}")
+        return await super().write(request)
 
-    async def post(self, kind: Kind, *arguments: Any, **more: Any) -> Json:
-        self.asked.add(f"post {kind.plural}")
-        return await super().post(kind, *arguments, **more)
-
-    async def list(self, kind: Kind, **_: Any) -> ListPage:
+    async def list(self, query: ListQuery) -> ListPage:
         await asyncio.sleep(0)
-        return ListPage(list(self._objects.get(kind, ())), "7", "")
+        return ListPage(list(self._objects.get(query.kind, ())), "7", "")
 
-    async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[list[bytes]]:  # type: ignore[override]
+    async def watch(self, query: WatchQuery) -> AsyncIterator[list[bytes]]:  # type: ignore[override]
         try:
             for version in ("8", "9"):
                 await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from controlplane.controllers.candidates.source import decide as source
 from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
 from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import CandidateGone, SourceDeleted
+from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
 from controlplane.controllers.candidates.source.policy import PlacementPolicy, SourcePolicy, Target
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.candidates.target import calls as calls
@@ -53,7 +53,7 @@ class Stage:
         self.policy = SourcePolicy(cluster="home", namespaces=frozenset({NS}), **policy)
         self.target_policy = TargetPolicy()
         self.api, self.bodies = Api(), dict[str, bytes]()
-        self.state: SourceState = folds.initial(f"sourcepod/{NS}/web")
+        self.state: SourceState = SourceState.initial(f"sourcepod/{NS}/web")
         self.stores: dict[str, Store] = dict.fromkeys(targets, EMPTY)
         self.sides: dict[str, dict[str, TargetState]] = {name: {} for name in targets}
         self.home: Store = {"candidates": {}, "pods": {"web": pod()}, "lives": {}}
@@ -195,7 +195,7 @@ class Stage:
         )
 
     def target_fold(self, name: str, candidate: str, event: Event) -> None:
-        before = self.sides[name].get(candidate) or target_folds.target_initial(f"candidate/{NS}/{candidate}")
+        before = self.sides[name].get(candidate) or target_folds.TargetState.initial(f"candidate/{NS}/{candidate}")
         recorded = Recorded(position=0, stream="c", version=0, event=event, cluster=HERE, recorded_at=self.now)
         self.sides[name][candidate] = target_folds.target_fold(before, recorded)
 

@@ -24,41 +24,17 @@ from controlplane.controllers.candidates.references.events import (
     NamedObserved,
 )
 from controlplane.controllers.candidates.source import controller as placing
+from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.causes import CAUSES, may_cause
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED
-from controlplane.controllers.candidates.source.events import (
-    EVENTS,
+from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
-    CandidateDecision,
-    CandidateDropped,
-    CandidateRequested,
     CandidateReserved,
     CandidateUnreserved,
     CandidateUnschedulable,
     CandidateWaiting,
-    CleanupDone,
-    DelegateHinted,
-    DelegateLost,
     DelegateMissing,
-    Elected,
-    ElectionRefused,
-    EpochClosed,
-    PermitGranted,
-    PermitRevoked,
-    RevokeAcked,
-    StatusShown,
-)
-from controlplane.controllers.candidates.source.gang_events import (
-    GANG_EVENTS,
-    GangDissolved,
-    GangFormed,
-    GangKept,
-    GangPermitted,
-    GangReleased,
-    GangRested,
-    GangWaits,
-    GangWithdrawn,
 )
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, cluster_stream
@@ -72,7 +48,7 @@ from tests.candidates.test_capabilities import Process
 from tests.candidates.told import Told, options
 
 R = CandidateReason
-Row = tuple[type[CandidateDecision], str, Callable[[], Told]]
+Row = tuple[type[events.CandidateDecision], str, Callable[[], Told]]
 BEST = PlacementPolicy(mode="BestOf", min_candidates=2)
 SPREAD = PlacementPolicy(max_skew=1)
 LEASE = 30 + 5 + 30 + 1  # the lease, the skew, the patience, and a little
@@ -161,7 +137,7 @@ def follower() -> Told:
 
 def shown(told: Told) -> Told:
     """What was decided to be shown on the pod is there."""
-    last = [row.event for row in told.rows if isinstance(row.event, StatusShown)][-1]
+    last = [row.event for row in told.rows if isinstance(row.event, events.StatusShown)][-1]
     told.pod(conditions=[Condition(type=DELEGATED, status="True", message=last.mark)])
     return told.settle()
 
@@ -187,59 +163,68 @@ def hidden(*clusters: str) -> Told:
 
 
 ELECTIONS: list[Row] = [
-    (Elected, R.OPTED_IN, lambda: Told("a").pod().cause()),
-    (Elected, R.OPTED_IN, lambda: Told("a").pod(gated=True).settle().pod(gated=False).cause()),
-    (Elected, R.OPTED_IN, lambda: Told().pod().settle().target("a").cause()),
-    (Elected, R.OPTED_IN, lambda: Told("a").pod(group="gang").pod("m-1", group="gang").settle().group(2).cause()),
+    (events.Elected, R.OPTED_IN, lambda: Told("a").pod().cause()),
+    (events.Elected, R.OPTED_IN, lambda: Told("a").pod(gated=True).settle().pod(gated=False).cause()),
+    (events.Elected, R.OPTED_IN, lambda: Told().pod().settle().target("a").cause()),
     (
-        Elected,
+        events.Elected,
+        R.OPTED_IN,
+        lambda: Told("a").pod(group="gang").pod("m-1", group="gang").settle().group(2).cause(),
+    ),
+    (
+        events.Elected,
         R.OPTED_IN,
         lambda: Told("a").group(2).pod(group="gang").settle().pod("m-1", group="gang").cause(),
     ),
     (
-        Elected,
+        events.Elected,
         R.DELEGATE_WAS_LOST,
-        lambda: Told("a").bound("a").says(DelegateMissing, "a").settle().cause(DelegateLost),
+        lambda: Told("a").bound("a").says(DelegateMissing, "a").settle().cause(events.DelegateLost),
     ),
-    (Elected, R.PERMIT_WAS_OUTLIVED, lambda: Told("a").permitted("a").tick(LEASE).settle().cause(EpochClosed)),
     (
-        Elected,
+        events.Elected,
+        R.PERMIT_WAS_OUTLIVED,
+        lambda: Told("a").permitted("a").tick(LEASE).settle().cause(events.EpochClosed),
+    ),
+    (
+        events.Elected,
         R.TARGET_FORGOTTEN,
-        lambda: Told("a", "b").permitted("a").lose("a").give_up("a").settle().cause(EpochClosed),
+        lambda: Told("a", "b").permitted("a").lose("a").give_up("a").settle().cause(events.EpochClosed),
     ),
-    (Elected, R.TARGETS_CHANGED, lambda: Told("a").asked().target("b").settle().cause(EpochClosed)),
+    (events.Elected, R.TARGETS_CHANGED, lambda: Told("a").asked().target("b").settle().cause(events.EpochClosed)),
     (
-        Elected,
+        events.Elected,
         R.GANG_INCOMPLETE,
         lambda: Told("a").gang("m-0", "web").pod_gone("m-0").settle().pod("m-0", uid="m-0#2", group="gang").cause(),
     ),
-    (Elected, R.GANG_DISSOLVED, lambda: half().tick(LEASE).settle().tick(300).settle().cause(GangReleased)),
-    (ElectionRefused, R.INVALID_OPTION, lambda: Told("a").pod(problem="InvalidOption", problem_message="no").cause()),
     (
-        ElectionRefused,
-        R.INVALID_CONSTRAINT,
-        lambda: Told("a").pod(problem="InvalidConstraint", problem_message="no").cause(),
+        events.Elected,
+        R.GANG_DISSOLVED,
+        lambda: half().tick(LEASE).settle().tick(300).settle().cause(gang_events.GangReleased),
     ),
-    (
-        ElectionRefused,
-        R.FORGED_ANNOTATION,
-        lambda: Told("a").pod(problem="ForgedAnnotation", problem_message="no").cause(),
+    *(
+        (
+            events.ElectionRefused,
+            reason,
+            lambda reason=reason: Told("a").pod(problem=reason, problem_message="no").cause(),
+        )
+        for reason in (
+            R.INVALID_OPTION,
+            R.INVALID_CONSTRAINT,
+            R.FORGED_ANNOTATION,
+            R.BOUND_ELSEWHERE,
+            R.GANG_NEVER_SPREADS,
+        )
     ),
-    (ElectionRefused, R.BOUND_ELSEWHERE, lambda: Told("a").pod(problem="BoundElsewhere", problem_message="no").cause()),
+    (events.ElectionRefused, R.NAMESPACE_NOT_ALLOWED, lambda: Told("a", namespaces=frozenset()).pod().cause()),
+    (events.ElectionRefused, R.GATED, lambda: Told("a").pod(gated=True).cause()),
+    (events.ElectionRefused, R.NO_TARGETS, lambda: Told().pod().cause()),
+    (events.ElectionRefused, R.UNKNOWN_TARGET, lambda: Told("a").pod(options=options("b")).cause()),
+    (events.ElectionRefused, R.GANG_RESTS, lambda: resting().cause(events.EpochClosed)),
+    (events.ElectionRefused, R.GROUP_MISSING, lambda: Told("a").pod(group="gang").cause()),
+    (events.ElectionRefused, R.TOO_FEW_MEMBERS, lambda: Told("a").pod(group="gang").settle().group(2).cause()),
     (
-        ElectionRefused,
-        R.GANG_NEVER_SPREADS,
-        lambda: Told("a").pod(problem="GangNeverSpreads", problem_message="no").cause(),
-    ),
-    (ElectionRefused, R.NAMESPACE_NOT_ALLOWED, lambda: Told("a", namespaces=frozenset()).pod().cause()),
-    (ElectionRefused, R.GATED, lambda: Told("a").pod(gated=True).cause()),
-    (ElectionRefused, R.NO_TARGETS, lambda: Told().pod().cause()),
-    (ElectionRefused, R.UNKNOWN_TARGET, lambda: Told("a").pod(options=options("b")).cause()),
-    (ElectionRefused, R.GANG_RESTS, lambda: resting().cause(EpochClosed)),
-    (ElectionRefused, R.GROUP_MISSING, lambda: Told("a").pod(group="gang").cause()),
-    (ElectionRefused, R.TOO_FEW_MEMBERS, lambda: Told("a").pod(group="gang").settle().group(2).cause()),
-    (
-        ElectionRefused,
+        events.ElectionRefused,
         R.GANG_TARGETS_DIFFER,
         lambda: (
             Told("a", "b")
@@ -253,161 +238,208 @@ ELECTIONS: list[Row] = [
 ]
 
 REQUESTS: list[Row] = [
-    (CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a").pod().settle().cause(Elected)),
-    (CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a", "b").lose("b").pod().settle().connect("b").cause()),
-    (CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a", "b").asked().candidate_gone("b").cause()),
-    (CandidateDropped, R.SOURCE_DELETED, lambda: Told("a").asked().pod_gone().cause()),
-    (CandidateDropped, R.SOURCE_DELETED, lambda: Told("a").asked().lose("a").pod_gone().settle().connect("a").cause()),
-    (CandidateDropped, R.SOURCE_TERMINAL, lambda: Told("a", "b").bound("a").pod(phase="Succeeded").cause()),
-    (CandidateDropped, R.OLD_EPOCH, lambda: Told("a").asked().target("b").cause()),
-    (CandidateDropped, R.ANOTHER_TARGET_WON, lambda: Told("a", "b").permitted("a").binds("a").cause()),
-    (CandidateDropped, R.NOT_A_TARGET, lambda: Told("a", "b").permitted("a").no_target("b").cause()),
-    (CandidateDropped, R.BOUND_WITHOUT_PERMIT, lambda: Told("a", "b").permitted("a").binds("b").cause()),
-    (CleanupDone, R.NOTHING_LEFT, lambda: Told("a").asked().pod_gone().settle().candidate_gone("a").cause()),
-    (CleanupDone, R.NOTHING_LEFT, lambda: Told().pod().settle().pod_gone().cause()),
+    (events.CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a").pod().settle().cause(events.Elected)),
+    (
+        events.CandidateRequested,
+        R.TARGET_OF_EPOCH,
+        lambda: Told("a", "b").lose("b").pod().settle().connect("b").cause(),
+    ),
+    (events.CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a", "b").asked().candidate_gone("b").cause()),
+    (events.CandidateDropped, R.SOURCE_DELETED, lambda: Told("a").asked().pod_gone().cause()),
+    (
+        events.CandidateDropped,
+        R.SOURCE_DELETED,
+        lambda: Told("a").asked().lose("a").pod_gone().settle().connect("a").cause(),
+    ),
+    (events.CandidateDropped, R.SOURCE_TERMINAL, lambda: Told("a", "b").bound("a").pod(phase="Succeeded").cause()),
+    (events.CandidateDropped, R.OLD_EPOCH, lambda: Told("a").asked().target("b").cause()),
+    (events.CandidateDropped, R.ANOTHER_TARGET_WON, lambda: Told("a", "b").permitted("a").binds("a").cause()),
+    (events.CandidateDropped, R.NOT_A_TARGET, lambda: Told("a", "b").permitted("a").no_target("b").cause()),
+    (events.CandidateDropped, R.BOUND_WITHOUT_PERMIT, lambda: Told("a", "b").permitted("a").binds("b").cause()),
+    (events.CleanupDone, R.NOTHING_LEFT, lambda: Told("a").asked().pod_gone().settle().candidate_gone("a").cause()),
+    (events.CleanupDone, R.NOTHING_LEFT, lambda: Told().pod().settle().pod_gone().cause()),
 ]
 
 PERMITS: list[Row] = [
-    (PermitGranted, R.ONLY_READY, lambda: Told("a", "b").asked().reserves("a").cause()),
+    (events.PermitGranted, R.ONLY_READY, lambda: Told("a", "b").asked().reserves("a").cause()),
     (
-        PermitGranted,
+        events.PermitGranted,
         R.ONLY_READY,
         lambda: full(Told("a", "b", placement=BEST).asked().reserves("a").settle(), "b").cause(),
     ),
-    (PermitGranted, R.FIRST_READY, lambda: ready_again().cause(RevokeAcked)),
+    (events.PermitGranted, R.FIRST_READY, lambda: ready_again().cause(events.RevokeAcked)),
     (
-        PermitGranted,
+        events.PermitGranted,
         R.BEST_SCORE,
         lambda: Told("a", "b", placement=BEST).asked().reserves("a").settle().reserves("b").cause(),
     ),
     (
-        PermitGranted,
+        events.PermitGranted,
         R.PREFERRED_TIER,
         lambda: Told("a", "b", tiers={"b": 2}).asked().reserves("b").reserves("a").cause(),
     ),
     (
-        PermitGranted,
+        events.PermitGranted,
         R.WINDOW_CLOSED,
         lambda: Told("a", "b", placement=BEST).asked().reserves("a").cause().settle().tick(6),
     ),
-    (PermitGranted, R.ONLY_READY, lambda: waited_for_predecessor().cause()),
-    (PermitGranted, R.ONLY_READY, lambda: two("a").reserves("a").settle().pod_gone("one").cause()),
-    (PermitGranted, R.ROOM_BY_PREEMPTION, lambda: full(Told("a", "b").asked(), "a", "b", preemptable=True).cause()),
-    (PermitGranted, R.GANG_FOLLOWS, lambda: follower().reserves("a", "web").cause()),
-    (PermitGranted, R.PERMIT_OPEN, lambda: resent().cause()),
-    (PermitRevoked, R.LEASE_ENDED, lambda: Told("a").permitted("a").cause(PermitGranted).tick(31)),
+    (events.PermitGranted, R.ONLY_READY, lambda: waited_for_predecessor().cause()),
+    (events.PermitGranted, R.ONLY_READY, lambda: two("a").reserves("a").settle().pod_gone("one").cause()),
     (
-        PermitRevoked,
-        R.GANG_INCOMPLETE,
-        lambda: gang_permitted().says(CandidateUnreserved, "a", "m-0", reservation=1).settle().cause(GangWithdrawn),
+        events.PermitGranted,
+        R.ROOM_BY_PREEMPTION,
+        lambda: full(Told("a", "b").asked(), "a", "b", preemptable=True).cause(),
     ),
-    (RevokeAcked, R.CANDIDATE_GONE, lambda: Told("a").permitted("a").candidate_gone("a").cause()),
-    (RevokeAcked, R.ANSWERED, lambda: asked_to_preempt().says(CandidateUnschedulable, "a", tried=1).cause()),
+    (events.PermitGranted, R.GANG_FOLLOWS, lambda: follower().reserves("a", "web").cause()),
+    (events.PermitGranted, R.PERMIT_OPEN, lambda: resent().cause()),
+    (events.PermitRevoked, R.LEASE_ENDED, lambda: Told("a").permitted("a").cause(events.PermitGranted).tick(31)),
     (
-        RevokeAcked,
+        events.PermitRevoked,
+        R.GANG_INCOMPLETE,
+        lambda: (
+            gang_permitted()
+            .says(CandidateUnreserved, "a", "m-0", reservation=1)
+            .settle()
+            .cause(gang_events.GangWithdrawn)
+        ),
+    ),
+    (events.RevokeAcked, R.CANDIDATE_GONE, lambda: Told("a").permitted("a").candidate_gone("a").cause()),
+    (events.RevokeAcked, R.ANSWERED, lambda: asked_to_preempt().says(CandidateUnschedulable, "a", tried=1).cause()),
+    (
+        events.RevokeAcked,
         R.ACKNOWLEDGED,
         lambda: Told("a").permitted("a").tick(31).settle().says(CandidateWaiting, "a", acknowledged=1).cause(),
     ),
-    (RevokeAcked, R.UNRESERVED, lambda: Told("a").permitted("a").says(CandidateUnreserved, "a", reservation=1).cause()),
-    (RevokeAcked, R.ANOTHER_READY, lambda: asked_to_preempt().reserves("b").cause()),
-    (RevokeAcked, R.LEASE_ENDED, lambda: asked_to_preempt().cause(PermitGranted).tick(126)),
+    (
+        events.RevokeAcked,
+        R.UNRESERVED,
+        lambda: Told("a").permitted("a").says(CandidateUnreserved, "a", reservation=1).cause(),
+    ),
+    (events.RevokeAcked, R.ANOTHER_READY, lambda: asked_to_preempt().reserves("b").cause()),
+    (events.RevokeAcked, R.LEASE_ENDED, lambda: asked_to_preempt().cause(events.PermitGranted).tick(126)),
 ]
 
 ENDS: list[Row] = [
-    (DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").says(DelegateMissing, "a").cause()),
-    (DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").candidate_gone("a").cause()),
-    (DelegateLost, R.TARGET_LOST, lambda: Told("a").bound("a").lose("a").cause().settle().tick(901)),
-    (DelegateLost, R.TARGET_FORGOTTEN, lambda: Told("a").bound("a").lose("a").settle().give_up("a").cause()),
-    (EpochClosed, R.TARGETS_CHANGED, lambda: Told("a").asked().target("b").cause()),
-    (EpochClosed, R.TARGETS_CHANGED, lambda: Told("a", "b").asked().pod(options=options("b")).cause()),
-    (EpochClosed, R.GANG_INCOMPLETE, lambda: Told("a").gang("m-0", "web").pod_gone("m-0").cause()),
-    (EpochClosed, R.GANG_DISSOLVED, lambda: half().tick(LEASE).settle().tick(300).settle().cause(GangDissolved)),
-    (EpochClosed, R.PERMIT_WAS_OUTLIVED, lambda: Told("a").permitted("a").cause(PermitGranted).tick(LEASE)),
-    (EpochClosed, R.TARGET_FORGOTTEN, lambda: Told("a").permitted("a").lose("a").settle().give_up("a").cause()),
+    (events.DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").says(DelegateMissing, "a").cause()),
+    (events.DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").candidate_gone("a").cause()),
+    (events.DelegateLost, R.TARGET_LOST, lambda: Told("a").bound("a").lose("a").cause().settle().tick(901)),
+    (events.DelegateLost, R.TARGET_FORGOTTEN, lambda: Told("a").bound("a").lose("a").settle().give_up("a").cause()),
+    (events.EpochClosed, R.TARGETS_CHANGED, lambda: Told("a").asked().target("b").cause()),
+    (events.EpochClosed, R.TARGETS_CHANGED, lambda: Told("a", "b").asked().pod(options=options("b")).cause()),
+    (events.EpochClosed, R.GANG_INCOMPLETE, lambda: Told("a").gang("m-0", "web").pod_gone("m-0").cause()),
+    (
+        events.EpochClosed,
+        R.GANG_DISSOLVED,
+        lambda: half().tick(LEASE).settle().tick(300).settle().cause(gang_events.GangDissolved),
+    ),
+    (
+        events.EpochClosed,
+        R.PERMIT_WAS_OUTLIVED,
+        lambda: Told("a").permitted("a").cause(events.PermitGranted).tick(LEASE),
+    ),
+    (events.EpochClosed, R.TARGET_FORGOTTEN, lambda: Told("a").permitted("a").lose("a").settle().give_up("a").cause()),
 ]
 
 SHOWN: list[Row] = [
-    (StatusShown, R.STATUS_CHANGED, lambda: Told("a").permitted("a").binds("a").cause()),
-    (StatusShown, R.STATUS_CHANGED, lambda: shown(Told("a").bound("a")).status("a").cause()),
-    (StatusShown, R.STATUS_FINAL, lambda: shown(Told("a").bound("a")).status("a", 1, "Succeeded").cause()),
+    (events.StatusShown, R.STATUS_CHANGED, lambda: Told("a").permitted("a").binds("a").cause()),
+    (events.StatusShown, R.STATUS_CHANGED, lambda: shown(Told("a").bound("a")).status("a").cause()),
+    (events.StatusShown, R.STATUS_FINAL, lambda: shown(Told("a").bound("a")).status("a", 1, "Succeeded").cause()),
     *(
-        (StatusShown, row[1], lambda story=row[2]: story().settle().cause(ElectionRefused))  # type: ignore[misc]
+        (events.StatusShown, row[1], lambda story=row[2]: story().settle().cause(events.ElectionRefused))  # type: ignore[misc]
         for row in ELECTIONS
-        if row[0] is ElectionRefused and row[1] != R.GANG_RESTS
+        if row[0] is events.ElectionRefused and row[1] != R.GANG_RESTS
     ),
-    (StatusShown, R.GANG_RESTS, lambda: resting().settle().cause(ElectionRefused)),
-    (StatusShown, R.UNSCHEDULABLE_EVERYWHERE, lambda: full(Told("a", "b").asked(), "b", "a").cause()),
-    (StatusShown, R.UNSCHEDULABLE_EVERYWHERE, lambda: full(Told("a", "b").asked(), "b").settle().lose("a").cause()),
-    (StatusShown, R.CANDIDATES_UNREADABLE, lambda: hidden("a", "b").cause()),
-    (StatusShown, R.SKEW_TOO_LARGE, lambda: full(two("a").reserves("a").settle(), "b").cause()),
-    (StatusShown, R.PREDECESSOR_STOPS, lambda: replaced().cause()),
+    (events.StatusShown, R.GANG_RESTS, lambda: resting().settle().cause(events.ElectionRefused)),
+    (events.StatusShown, R.UNSCHEDULABLE_EVERYWHERE, lambda: full(Told("a", "b").asked(), "b", "a").cause()),
     (
-        StatusShown,
+        events.StatusShown,
+        R.UNSCHEDULABLE_EVERYWHERE,
+        lambda: full(Told("a", "b").asked(), "b").settle().lose("a").cause(),
+    ),
+    (events.StatusShown, R.CANDIDATES_UNREADABLE, lambda: hidden("a", "b").cause()),
+    (events.StatusShown, R.SKEW_TOO_LARGE, lambda: full(two("a").reserves("a").settle(), "b").cause()),
+    (events.StatusShown, R.PREDECESSOR_STOPS, lambda: replaced().cause()),
+    (
+        events.StatusShown,
         R.AWAITS_GANG,
-        lambda: full(Told("a").gang("m-0", "web"), "a", pods=("m-0", "web")).settle().cause(GangWaits),
+        lambda: full(Told("a").gang("m-0", "web"), "a", pods=("m-0", "web")).settle().cause(gang_events.GangWaits),
     ),
-    (StatusShown, R.AWAITS_GANG, lambda: full(follower(), "a").cause()),
+    (events.StatusShown, R.AWAITS_GANG, lambda: full(follower(), "a").cause()),
     (
-        StatusShown,
+        events.StatusShown,
         R.AWAITS_ANSWER,
-        lambda: Told("a", execution_policy=NEVER_TWICE).permitted("a").cause(PermitGranted).tick(LEASE),
+        lambda: Told("a", execution_policy=NEVER_TWICE).permitted("a").cause(events.PermitGranted).tick(LEASE),
     ),
     (
-        StatusShown,
+        events.StatusShown,
         R.DELEGATE_WAS_LOST,
-        lambda: shown(Told("a", "b").bound("a").status("a")).says(DelegateMissing, "a").settle().cause(Elected),
+        lambda: shown(Told("a", "b").bound("a").status("a")).says(DelegateMissing, "a").settle().cause(events.Elected),
     ),
-    (StatusShown, R.POD_MISSING, lambda: once().says(DelegateMissing, "a").settle().cause(DelegateLost)),
-    (StatusShown, R.TARGET_LOST, lambda: once().lose("a").settle().tick(901).settle().cause(DelegateLost)),
-    (StatusShown, R.TARGET_FORGOTTEN, lambda: once().lose("a").give_up("a").settle().cause(DelegateLost)),
-    (StatusShown, R.GANG_DISSOLVED, lambda: dissolved_once().cause(EpochClosed, "web")),
-    (DelegateHinted, R.DELEGATE_FOUND, lambda: Told("a").permitted("a").binds("a").cause()),
+    (events.StatusShown, R.POD_MISSING, lambda: once().says(DelegateMissing, "a").settle().cause(events.DelegateLost)),
+    (
+        events.StatusShown,
+        R.TARGET_LOST,
+        lambda: once().lose("a").settle().tick(901).settle().cause(events.DelegateLost),
+    ),
+    (events.StatusShown, R.TARGET_FORGOTTEN, lambda: once().lose("a").give_up("a").settle().cause(events.DelegateLost)),
+    (events.StatusShown, R.GANG_DISSOLVED, lambda: dissolved_once().cause(events.EpochClosed, "web")),
+    (events.DelegateHinted, R.DELEGATE_FOUND, lambda: Told("a").permitted("a").binds("a").cause()),
 ]
 
 GANGS: list[Row] = [
     (
-        GangPermitted,
+        gang_events.GangPermitted,
         R.ONLY_READY,
         lambda: Told("a").gang("m-0", "m-1").reserves("a", "m-0").settle().reserves("a", "m-1").cause(),
     ),
-    (GangPermitted, R.FIRST_READY, lambda: both_ready().reserves("b", "m-1").reserves("a", "m-1").cause()),
+    (gang_events.GangPermitted, R.FIRST_READY, lambda: both_ready().reserves("b", "m-1").reserves("a", "m-1").cause()),
     (
-        GangPermitted,
+        gang_events.GangPermitted,
         R.BEST_SCORE,
         lambda: both_ready(placement=BEST).reserves("a", "m-1").settle().reserves("b", "m-1").cause(),
     ),
     (
-        GangPermitted,
+        gang_events.GangPermitted,
         R.PREFERRED_TIER,
         lambda: both_ready(tiers={"b": 1}).reserves("b", "m-1").reserves("a", "m-1").cause(),
     ),
-    (GangPermitted, R.WINDOW_CLOSED, lambda: both_ready(placement=BEST).reserves("a", "m-1").cause().settle().tick(6)),
     (
-        GangPermitted,
+        gang_events.GangPermitted,
+        R.WINDOW_CLOSED,
+        lambda: both_ready(placement=BEST).reserves("a", "m-1").cause().settle().tick(6),
+    ),
+    (
+        gang_events.GangPermitted,
         R.ROOM_BY_PREEMPTION,
         lambda: full(Told("a").gang("m-0", "m-1"), "a", pods=("m-0", "m-1"), preemptable=True).cause(),
     ),
-    (GangPermitted, R.GANG_FOUND, lambda: Told("a").bound("a").group(1).settle().pod(group="gang").cause()),
-    (GangFormed, R.GANG_FORMED, lambda: half().binds("a", "m-1").cause()),
+    (gang_events.GangPermitted, R.GANG_FOUND, lambda: Told("a").bound("a").group(1).settle().pod(group="gang").cause()),
+    (gang_events.GangFormed, R.GANG_FORMED, lambda: half().binds("a", "m-1").cause()),
     (
-        GangWithdrawn,
+        gang_events.GangWithdrawn,
         R.GANG_INCOMPLETE,
-        lambda: gang_permitted().says(CandidateUnreserved, "a", "m-0", reservation=1).settle().cause(RevokeAcked),
+        lambda: (
+            gang_permitted().says(CandidateUnreserved, "a", "m-0", reservation=1).settle().cause(events.RevokeAcked)
+        ),
     ),
-    (GangKept, R.GANG_BOUND_MEANWHILE, lambda: kept().cause()),
-    (GangDissolved, R.GANG_DISSOLVED, lambda: half().cause(CandidateBound).tick(LEASE).settle().tick(300)),
+    (gang_events.GangKept, R.GANG_BOUND_MEANWHILE, lambda: kept().cause()),
+    (gang_events.GangDissolved, R.GANG_DISSOLVED, lambda: half().cause(CandidateBound).tick(LEASE).settle().tick(300)),
     (
-        GangReleased,
+        gang_events.GangReleased,
         R.GANG_ENDED,
         lambda: formed("a").pod("m-0", phase="Succeeded").settle().pod("m-1", phase="Succeeded").cause(),
     ),
     (
-        GangReleased,
+        gang_events.GangReleased,
         R.GANG_INCOMPLETE,
-        lambda: withdrawn().says(CandidateUnreserved, "a", "m-1", reservation=1).settle().cause(RevokeAcked),
+        lambda: withdrawn().says(CandidateUnreserved, "a", "m-1", reservation=1).settle().cause(events.RevokeAcked),
     ),
-    (GangRested, R.GANG_FITS_NOWHERE, lambda: resting().cause_before(GangRested)),
-    (GangWaits, R.GANG_FITS_NOWHERE, lambda: full(Told("a").gang("m-0", "m-1"), "a", pods=("m-0", "m-1")).cause()),
+    (gang_events.GangRested, R.GANG_FITS_NOWHERE, lambda: resting().cause_before(gang_events.GangRested)),
+    (
+        gang_events.GangWaits,
+        R.GANG_FITS_NOWHERE,
+        lambda: full(Told("a").gang("m-0", "m-1"), "a", pods=("m-0", "m-1")).cause(),
+    ),
 ]
 REFS = [NamedObject("Secret", "keys"), NamedObject("ConfigMap", "files")]
 
@@ -470,21 +502,21 @@ COPIES: list[Row] = [
     (
         CopyDecided,
         R.NAMED_BY_DELEGATE,
-        lambda: Following("a").named("keys", "Secret").permitted("a", references=REFS[:1]).cause(PermitGranted),
+        lambda: Following("a").named("keys", "Secret").permitted("a", references=REFS[:1]).cause(events.PermitGranted),
     ),
     (CopyDecided, R.NAMED_BY_DELEGATE, lambda: following().named("keys", "Secret", "2").cause()),
     (CopyDecided, R.NAMED_BY_DELEGATE, lambda: following().copy_gone("keys", "Secret").cause()),
     (CopyDropped, R.NOT_NAMED, lambda: following().pod_gone().cause()),
     (CopyDropped, R.NOT_NAMED, lambda: following().missing("keys", "Secret").cause()),
-    (StatusShown, R.STATUS_CHANGED, lambda: lacking().cause()),
-    (StatusShown, R.STATUS_CHANGED, lambda: obstructed().named("keys", "Secret", "5").cause()),
+    (events.StatusShown, R.STATUS_CHANGED, lambda: lacking().cause()),
+    (events.StatusShown, R.STATUS_CHANGED, lambda: obstructed().named("keys", "Secret", "5").cause()),
 ]
 
 
 def told_where(told: Following) -> Following:
     """The pod says where it is bound."""
-    last = [row.event for row in told.rows if isinstance(row.event, StatusShown)][-1]
-    hints = [row.event.hints for row in told.rows if isinstance(row.event, DelegateHinted)][-1]
+    last = [row.event for row in told.rows if isinstance(row.event, events.StatusShown)][-1]
+    hints = [row.event.hints for row in told.rows if isinstance(row.event, events.DelegateHinted)][-1]
     delegated = Condition(type=DELEGATED, status="True", message=last.mark)
     told.pod(hints=hints, conditions=[delegated, Condition(type="PodScheduled", status="True", message=last.message)])
     told.settle()
@@ -502,7 +534,7 @@ def obstructed() -> Following:
     """The pod says that something cannot follow it."""
     told = lacking()
     told.settle()
-    last = [row.event for row in told.rows if isinstance(row.event, StatusShown)][-1]
+    last = [row.event for row in told.rows if isinstance(row.event, events.StatusShown)][-1]
     followed = Condition(type=FOLLOWED, status="False", message=last.obstacles)
     delegated = Condition(type=DELEGATED, status="True", message=last.mark)
     scheduled = Condition(type="PodScheduled", status="True", message=last.message)
@@ -514,7 +546,7 @@ TABLE = [*ELECTIONS, *REQUESTS, *PERMITS, *ENDS, *SHOWN, *GANGS, *COPIES]
 
 
 @pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
-def test_it_rests_on(decision: type[CandidateDecision], reason: str, story: Callable[[], Told]) -> None:
+def test_it_rests_on(decision: type[events.CandidateDecision], reason: str, story: Callable[[], Told]) -> None:
     told = story().noise().settle()
     rows = [row for row in told.rows[told.expected :] if type(row.event) is decision and row.event.reason == reason]
     # Of a gang the same is decided for each of its pods: what is asked is that of the pod that it happened to.
@@ -524,7 +556,7 @@ def test_it_rests_on(decision: type[CandidateDecision], reason: str, story: Call
     described = {at: told.rows[at - 1] for at in (found[0], told.expected)}
     assert found[0] == told.expected, described
     for number, row in enumerate(told.rows, 1):
-        if isinstance(row.event, CandidateDecision):
+        if isinstance(row.event, events.CandidateDecision):
             assert 0 < row.caused_by < number
             assert may_cause(told.rows[row.caused_by - 1].stream, row.stream), (row, told.rows[row.caused_by - 1])
 
@@ -538,5 +570,9 @@ def test_every_row_of_the_table_is_told() -> None:
 
 
 def test_every_decision_has_a_row() -> None:
-    every = {one for one in (*EVENTS, *GANG_EVENTS, *COPY_EVENTS) if issubclass(one, CandidateDecision)}
+    every = {
+        one
+        for one in (*events.EVENTS, *gang_events.GANG_EVENTS, *COPY_EVENTS)
+        if issubclass(one, events.CandidateDecision)
+    }
     assert every <= CAUSES.keys()

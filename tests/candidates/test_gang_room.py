@@ -17,6 +17,13 @@ from tests.candidates.stage import NS
 # --- room ------------------------------------------------------------------------------------------------------------
 
 
+def two_that_need_room(*targets: str) -> tuple[GangWorld, list[str]]:
+    """A gang of two, two targets with room for one, and those in which more can be made."""
+    world = GangWorld(a=1, b=1)
+    world.preemptable = set(targets)
+    return world, world.gang("g", 2)
+
+
 def test_why_nobody_has_it_is_on_each_of_its_pods() -> None:
     world = GangWorld(a=2, b=2)
     names = world.gang("g", 3)
@@ -31,9 +38,7 @@ def test_why_nobody_has_it_is_on_each_of_its_pods() -> None:
 
 
 def test_one_target_makes_room_and_for_all_of_them() -> None:
-    world = GangWorld(a=1, b=1)
-    world.preemptable = {"a", "b"}
-    names = world.gang("g", 2)
+    world, names = two_that_need_room("a", "b")
     for _ in range(4):
         world.step()
         for name in world.targets:
@@ -47,9 +52,7 @@ def test_one_target_makes_room_and_for_all_of_them() -> None:
 
 
 def test_making_room_ends_when_another_target_has_room_for_all() -> None:
-    world = GangWorld(a=1, b=1)
-    world.preemptable = {"a"}
-    names = world.gang("g", 2)
+    world, names = two_that_need_room("a")
     while not world.said(GangPermitted):
         world.run(1)
     assert [one.kind for one in world.said(GangPermitted)] == ["Preempt"]
@@ -59,9 +62,7 @@ def test_making_room_ends_when_another_target_has_room_for_all() -> None:
 
 
 def test_who_was_asked_in_vain_is_asked_again_only_much_later() -> None:
-    world = GangWorld(a=1, b=1)
-    world.preemptable = {"a", "b"}
-    names = world.gang("g", 2)
+    world, names = two_that_need_room("a", "b")
 
     def asked() -> list[str]:
         return [one.cluster for one in world.said(GangPermitted)]
@@ -81,9 +82,7 @@ def test_who_was_asked_in_vain_is_asked_again_only_much_later() -> None:
 
 
 def test_a_target_that_is_asked_and_keeps_silent_holds_nobody_up() -> None:
-    world = GangWorld(a=1, b=1)
-    world.preemptable = {"a"}
-    names = world.gang("g", 2)
+    world, names = two_that_need_room("a")
     while True:
         world.step()
         if world.said(GangPermitted):

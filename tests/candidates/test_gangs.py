@@ -9,15 +9,8 @@ import pytest
 
 from controlplane.controllers.candidates import objects
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import gang_events
 from controlplane.controllers.candidates.source.events import ElectionRefused, PermitGranted
-from controlplane.controllers.candidates.source.gang_events import (
-    GangDissolved,
-    GangFormed,
-    GangKept,
-    GangPermitted,
-    GangReleased,
-    GangWithdrawn,
-)
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, KindSynced, cluster_stream
 from controlplane.kube.kinds import POD_GROUPS
@@ -41,6 +34,17 @@ def permitted(world: GangWorld, size: int = 2) -> list[str]:
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["with the plugin", "without"])
+def one_place_given_up() -> tuple[GangWorld, list[str]]:
+    """A gang is permitted in a, where one of its reservations is given up; b has room by now."""
+    world = GangWorld(a=2, b=2)
+    world.room["b"] = 0
+    names = permitted(world)
+    world.room["b"] = 2
+    world.schedule("b")
+    world.give_up("a", names[0])
+    return world, names
+
+
 def test_a_gang_goes_whole_to_the_one_target_that_has_room_for_all(together: bool) -> None:
     world = GangWorld(a=2, b=3)
     if not together:
@@ -49,9 +53,9 @@ def test_a_gang_goes_whole_to_the_one_target_that_has_room_for_all(together: boo
     world.run()
     assert world.places(names) == {("b",)}
     assert {cluster for _, cluster, _ in world.granted()} == {"b"}
-    (one,) = world.said(GangPermitted)
+    (one,) = world.said(gang_events.GangPermitted)
     assert (one.cluster, one.members, one.least, one.reason) == ("b", names, 3, CandidateReason.ONLY_READY)
-    assert len(world.said(GangFormed)) == 1
+    assert len(world.said(gang_events.GangFormed)) == 1
     rows = len(world.source.rows)
     world.run(3)
     assert rows == len(world.source.rows)  # quiet
@@ -63,7 +67,7 @@ def test_the_permits_of_a_quorum_are_one_append() -> None:
     world.gang("g", 3)
     world.run()
     kinds = [type(row.event) for row in world.source.rows]
-    first = kinds.index(GangPermitted)
+    first = kinds.index(gang_events.GangPermitted)
     assert kinds[first + 1 : first + 4] == [PermitGranted] * 3
 
 
@@ -93,7 +97,7 @@ def test_more_than_the_quorum_are_permitted_together_if_they_are_ready() -> None
     names = world.gang("g", 4, least=2)
     world.run()
     assert world.places(names) == {("a",)}
-    assert world.said(GangPermitted)[0].least == 2
+    assert world.said(gang_events.GangPermitted)[0].least == 2
 
 
 # --- before it is offered --------------------------------------------------------------------------------------------
@@ -201,32 +205,22 @@ def test_members_that_ask_for_different_targets() -> None:
 
 
 def test_a_reservation_that_is_given_up_takes_the_permits_of_all_along() -> None:
-    world = GangWorld(a=2, b=2)
-    world.room["b"] = 0
-    names = permitted(world)
-    world.room["b"] = 2
-    world.schedule("b")
-    world.give_up("a", names[0])
+    world, names = one_place_given_up()
     world.room["a"] = 1
     world.step()
     world.step()
-    (withdrawn,) = world.said(GangWithdrawn)
+    (withdrawn,) = world.said(gang_events.GangWithdrawn)
     assert (withdrawn.cluster, withdrawn.reason) == ("a", CandidateReason.GANG_INCOMPLETE)
     assert set(world.permits().values()) <= {"a"}
     world.run()
-    assert [one.cluster for one in world.said(GangReleased)] == ["a"]
-    assert world.said(GangReleased)[0].failed
+    assert [one.cluster for one in world.said(gang_events.GangReleased)] == ["a"]
+    assert world.said(gang_events.GangReleased)[0].failed
     assert world.places(names) == {("b",)}
-    assert [one.cluster for one in world.said(GangPermitted)] == ["a", "b"]
+    assert [one.cluster for one in world.said(gang_events.GangPermitted)] == ["a", "b"]
 
 
 def test_nobody_is_permitted_elsewhere_before_all_withdrawals_are_answered() -> None:
-    world = GangWorld(a=2, b=2)
-    world.room["b"] = 0
-    names = permitted(world)
-    world.room["b"] = 2
-    world.schedule("b")
-    world.give_up("a", names[0])
+    world, names = one_place_given_up()
     world.target("a")
     world.look()
     world.away.add("a")  # what follows is not delivered
@@ -251,7 +245,7 @@ def test_a_member_that_was_bound_meanwhile_keeps_the_gang() -> None:
     world.room["b"] = 9
     world.run()
     assert world.places(names) == {("a",)}
-    assert not world.said(GangReleased)
+    assert not world.said(gang_events.GangReleased)
 
 
 def test_a_withdrawal_that_comes_too_late() -> None:
@@ -264,12 +258,12 @@ def test_a_withdrawal_that_comes_too_late() -> None:
     world.target("a")
     world.look()
     world.look()
-    assert len(world.said(GangWithdrawn)) == 1
+    assert len(world.said(gang_events.GangWithdrawn)) == 1
     world.bind("a", only=names[:1])  # before the withdrawal is sent
     world.target("a")
     for _ in range(4):
         world.step()
-    assert len(world.said(GangKept)) == 1
+    assert len(world.said(gang_events.GangKept)) == 1
     world.room["b"] = 9
     world.run()
     assert world.places(names) == {("a",)}
@@ -287,7 +281,7 @@ def test_a_gang_that_cannot_come_together_is_taken_back_whole() -> None:
     world.room["b"] = 2
     world.tick(61)
     world.run(20)
-    assert len(world.said(GangDissolved)) == 1
+    assert len(world.said(gang_events.GangDissolved)) == 1
     assert world.places(names) == {("b",)}
 
 
@@ -341,7 +335,7 @@ def test_a_member_that_is_replaced_needs_no_new_quorum() -> None:
     again = world.member("g", 7)
     world.run(20)
     assert world.places([names[0], names[2], again]) == {("a",)}
-    assert len(world.said(GangPermitted)) == 1
+    assert len(world.said(gang_events.GangPermitted)) == 1
 
 
 def test_a_target_that_is_lost_is_lost_for_the_whole_gang() -> None:
@@ -353,7 +347,7 @@ def test_a_target_that_is_lost_is_lost_for_the_whole_gang() -> None:
     world.tick(15 * 60 + 1)
     world.run(20)
     assert world.places(names) == {("a", "b")}  # at least once: a may still run them
-    assert [one.cluster for one in world.said(GangPermitted)] == ["a", "b"]
+    assert [one.cluster for one in world.said(gang_events.GangPermitted)] == ["a", "b"]
     world.back("a")
     world.run(20)
     assert world.places(names) == {("b",)}
@@ -368,7 +362,7 @@ def test_never_twice_waits_for_a_lost_target_with_the_whole_gang() -> None:
     world.tick(24 * 3600)
     world.run(20)
     assert world.places(names) == {("a",)}
-    assert not world.said(GangReleased)
+    assert not world.said(gang_events.GangReleased)
 
 
 def test_a_gang_that_has_ended_lets_its_target_go() -> None:
@@ -376,6 +370,6 @@ def test_a_gang_that_has_ended_lets_its_target_go() -> None:
     for name in names:
         world.shows("a", name, "Succeeded")
     world.run()
-    (released,) = world.said(GangReleased)
+    (released,) = world.said(gang_events.GangReleased)
     assert (released.failed, released.reason) == (False, CandidateReason.GANG_ENDED)
     assert world.of_group("g").placed is None

@@ -6,13 +6,8 @@ import pytest
 
 from controlplane.controllers.candidates.objects import candidate_name
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
-from controlplane.controllers.candidates.source.events import (
-    CandidateDropped,
-    DelegateLost,
-    DelegateMissing,
-    PermitGranted,
-    RevokeAcked,
-)
+from controlplane.controllers.candidates.source.events import CandidateDropped, DelegateLost, PermitGranted, RevokeAcked
+from controlplane.controllers.candidates.source.observations import DelegateMissing
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target.events import BindFailed, FinalizerReleased, PodRemoved, Unreserved

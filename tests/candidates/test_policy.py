@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.events import PlacementOptions
+from controlplane.controllers.candidates.source.observations import PlacementOptions
 from controlplane.controllers.candidates.source.observe import options
 from controlplane.controllers.candidates.source.policy import (
     LONGEST_WAIT,

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterDisconnected, ServiceStarted
-from controlplane.controllers.multikueue.events import MultiKueueClusterGone, MultiKueueClusterObserved
+from controlplane.controllers.multikueue.observations import MultiKueueClusterGone, MultiKueueClusterObserved
 from controlplane.log.event import Event, Recorded
 from controlplane.settings import Settings
 from tests.candidates.e2e.stage import settings

@@ -13,36 +13,10 @@ import pytest
 
 from controlplane.controllers.candidates.objects import FINALIZER, Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.causes import CAUSES, may_cause
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
-from controlplane.controllers.candidates.target.events import (
-    HERE,
-    TARGET_EVENTS,
-    Admitted,
-    BindFailed,
-    BindStarted,
-    Bound,
-    CandidateObserved,
-    CandidatePodGone,
-    CandidatePodObserved,
-    CandidateVanished,
-    FinalizerReleased,
-    InvitationGone,
-    InvitationObserved,
-    NotSchedulable,
-    PermitSeen,
-    PodFenced,
-    PodMade,
-    PodRemoved,
-    Refused,
-    Reserved,
-    StatusReported,
-    TargetDecision,
-    TargetWriteFailed,
-    Unreserved,
-    Withdrawn,
-)
 from controlplane.controllers.candidates.target.state import POD
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided
@@ -61,13 +35,13 @@ class Told:
         self.targets = TargetController(TargetPolicy())
         self.targets.ready = True
         self.targets.priority_classes = frozenset()
-        self.process = Process(self.targets, TARGET_EVENTS)
+        self.process = Process(self.targets, events.TARGET_EVENTS)
         self.expected, self._versions = 0, 0
-        self._seen: dict[str, CandidateObserved] = {}
-        self._pod: CandidatePodObserved | None = None
+        self._seen: dict[str, events.CandidateObserved] = {}
+        self._pod: events.CandidatePodObserved | None = None
 
     def put(self, stream: str, event: Event) -> Told:
-        self.process.append(NewEvent(stream=stream, event=event, cluster=HERE))
+        self.process.append(NewEvent(stream=stream, event=event, cluster=events.HERE))
         return self
 
     def settle(self) -> Told:
@@ -101,15 +75,17 @@ class Told:
         return {"namespace": NS, "name": name, "uid": f"{name}#1", "resource_version": str(self._versions)}
 
     def invited(self, name: str = "home", **more: Any) -> Told:
-        seen = InvitationObserved(**{**self._head(name), "cluster": "home", "pod_security": "privileged", **more})
+        seen = events.InvitationObserved(
+            **{**self._head(name), "cluster": "home", "pod_security": "privileged", **more}
+        )
         return self.put(f"invitation/{seen.namespace}/{name}", seen)
 
     def invitation_gone(self) -> Told:
-        return self.put(f"invitation/{NS}/home", InvitationGone(namespace=NS, name="home", uid="home#1"))
+        return self.put(f"invitation/{NS}/home", events.InvitationGone(namespace=NS, name="home", uid="home#1"))
 
     def candidate(self, name: str = "web", **more: Any) -> Told:
         origin = Origin(cluster="home", namespace=NS, name=name, uid="u", epoch=1)
-        first = CandidateObserved(**self._head(name), origin=origin, template="t", finalizers=[FINALIZER])
+        first = events.CandidateObserved(**self._head(name), origin=origin, template="t", finalizers=[FINALIZER])
         before = self._seen.get(name, first)
         changed = {**more, "resource_version": first.resource_version}
         self._seen[name] = msgspec.structs.replace(before, **changed)
@@ -117,22 +93,22 @@ class Told:
 
     def vanished(self, name: str = "web") -> Told:
         self._seen.pop(name)
-        return self.put(f"candidate/{NS}/{name}", CandidateVanished(namespace=NS, name=name, uid=f"{name}#1"))
+        return self.put(f"candidate/{NS}/{name}", events.CandidateVanished(namespace=NS, name=name, uid=f"{name}#1"))
 
     def pod(self, **more: Any) -> Told:
         made = {**self._head("web"), "uid": "pod#1", "owner": "web#1", **more}
         if self._pod is not None:  # the version moves on only with what we do to it
             made["resource_version"] = more.get("resource_version", self._pod.resource_version)
-        self._pod = CandidatePodObserved(**made)
+        self._pod = events.CandidatePodObserved(**made)
         return self.put(f"candidate/{NS}/web", self._pod)
 
     def pod_gone(self) -> Told:
         self._pod = None
-        return self.put(f"candidate/{NS}/web", CandidatePodGone(namespace=NS, name="web", uid="pod#1"))
+        return self.put(f"candidate/{NS}/web", events.CandidatePodGone(namespace=NS, name="web", uid="pod#1"))
 
     def refused(self, code: int, error: str = "Invalid") -> Told:
         """The API server refuses the Pod."""
-        failed = TargetWriteFailed(
+        failed = events.TargetWriteFailed(
             target=POD, action="PodMade", code=code, error=error, message="no", failures=1, retry_at=START
         )
         return self.put(f"candidate/{NS}/web", failed)
@@ -168,65 +144,69 @@ class Told:
         return self.say(self.targets.must_unreserve(f"candidate/{NS}/web", R.NODE_GONE))
 
     def unconfirmed(self) -> Told:
-        return self.put(f"candidate/{NS}/web", BindFailed(number=1, message="no"))
+        return self.put(f"candidate/{NS}/web", events.BindFailed(number=1, message="no"))
 
 
 Story = Callable[[], Told]
 TABLE: list[tuple[type[Event], str, Story]] = [
-    (Admitted, R.INVITED, lambda: Told().invited().candidate().cause()),
-    (Admitted, R.INVITED, lambda: Told().candidate().settle().invited().cause()),
-    (Refused, R.INVALID_POD, lambda: Told().invited().candidate(problem="InvalidPod").cause()),
-    (Refused, R.FORGED_ANNOTATION, lambda: Told().invited().candidate(problem="ForgedAnnotation").cause()),
-    (Refused, R.NOT_INVITED, lambda: Told().candidate().cause()),
-    (Refused, R.NOT_INVITED, lambda: Told().made().invitation_gone().cause()),
+    (events.Admitted, R.INVITED, lambda: Told().invited().candidate().cause()),
+    (events.Admitted, R.INVITED, lambda: Told().candidate().settle().invited().cause()),
+    (events.Refused, R.INVALID_POD, lambda: Told().invited().candidate(problem="InvalidPod").cause()),
+    (events.Refused, R.FORGED_ANNOTATION, lambda: Told().invited().candidate(problem="ForgedAnnotation").cause()),
+    (events.Refused, R.NOT_INVITED, lambda: Told().candidate().cause()),
+    (events.Refused, R.NOT_INVITED, lambda: Told().made().invitation_gone().cause()),
     (
-        Refused,
+        events.Refused,
         R.TOO_MANY_CANDIDATES,
         lambda: Told().invited(most=1).candidate("first").settle().candidate().cause(),
     ),
     (
-        Refused,
+        events.Refused,
         R.PRIORITY_CLASS_NOT_ALLOWED,
         lambda: Told().invited(priority_classes=["low"]).candidate(priority_class="high").cause(),
     ),
-    (Refused, R.UNKNOWN_PRIORITY_CLASS, lambda: Told().invited().candidate(priority_class="high").cause()),
-    (Refused, R.SERVICE_ACCOUNT_NOT_ALLOWED, lambda: Told().invited().candidate(account="admin").cause()),
+    (events.Refused, R.UNKNOWN_PRIORITY_CLASS, lambda: Told().invited().candidate(priority_class="high").cause()),
+    (events.Refused, R.SERVICE_ACCOUNT_NOT_ALLOWED, lambda: Told().invited().candidate(account="admin").cause()),
     (
-        Refused,
+        events.Refused,
         R.POD_SECURITY,
         lambda: Told().invited(pod_security="baseline").candidate(beyond_baseline="host").cause(),
     ),
-    (Refused, R.POD_NAME_TAKEN, lambda: Told().taken().refused(409, "Foreign").cause()),
-    (Refused, R.POD_REFUSED, lambda: Told().taken().refused(422).cause()),
-    (Refused, R.POD_NOT_CREATED, lambda: Told().taken().refused(403, "Forbidden").cause()),
-    (PodMade, R.TO_BE_SCHEDULED, lambda: Told().taken().cause(Admitted)),
-    (PodMade, R.TO_BE_SCHEDULED, lambda: Told().made().pod_gone().cause()),
-    (PodRemoved, R.DELETED, lambda: Told().made().candidate(deleting=True).cause()),
-    (PodRemoved, R.DELETED, lambda: Told().made().vanished().cause()),
-    (PodRemoved, R.NOT_INVITED, lambda: Told().made().invitation_gone().settle().cause(Refused)),
-    (Reserved, R.NODE_FOUND, lambda: Told().made().cause(CandidatePodObserved).candidate().reserve()),
-    (NotSchedulable, R.NO_NODE, lambda: Told().made().cause(CandidatePodObserved).candidate().full()),
-    (PermitSeen, R.PERMITTED, lambda: Told().reserved().permitted().cause()),
-    (BindStarted, R.PERMITTED, lambda: Told().reserved().permitted().cause().settle().bind()),
-    (PodFenced, R.FENCED, lambda: Told().binding().candidate(withdrawn=1).cause()),
-    (PodFenced, R.FENCED, lambda: Told().binding().unconfirmed().cause()),
-    (PodFenced, R.FENCED, lambda: Told().binding().cause(BindStarted).tick(40)),
-    (Bound, R.PERMITTED, lambda: Told().binding().pod(node="node").cause()),
-    (Withdrawn, R.WITHDRAWN, lambda: Told().reserved().candidate(withdrawn=1).cause()),
+    (events.Refused, R.POD_NAME_TAKEN, lambda: Told().taken().refused(409, "Foreign").cause()),
+    (events.Refused, R.POD_REFUSED, lambda: Told().taken().refused(422).cause()),
+    (events.Refused, R.POD_NOT_CREATED, lambda: Told().taken().refused(403, "Forbidden").cause()),
+    (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().taken().cause(events.Admitted)),
+    (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().made().pod_gone().cause()),
+    (events.PodRemoved, R.DELETED, lambda: Told().made().candidate(deleting=True).cause()),
+    (events.PodRemoved, R.DELETED, lambda: Told().made().vanished().cause()),
+    (events.PodRemoved, R.NOT_INVITED, lambda: Told().made().invitation_gone().settle().cause(events.Refused)),
+    (events.Reserved, R.NODE_FOUND, lambda: Told().made().cause(events.CandidatePodObserved).candidate().reserve()),
+    (events.NotSchedulable, R.NO_NODE, lambda: Told().made().cause(events.CandidatePodObserved).candidate().full()),
+    (events.PermitSeen, R.PERMITTED, lambda: Told().reserved().permitted().cause()),
+    (events.BindStarted, R.PERMITTED, lambda: Told().reserved().permitted().cause().settle().bind()),
+    (events.PodFenced, R.FENCED, lambda: Told().binding().candidate(withdrawn=1).cause()),
+    (events.PodFenced, R.FENCED, lambda: Told().binding().unconfirmed().cause()),
+    (events.PodFenced, R.FENCED, lambda: Told().binding().cause(events.BindStarted).tick(40)),
+    (events.Bound, R.PERMITTED, lambda: Told().binding().pod(node="node").cause()),
+    (events.Withdrawn, R.WITHDRAWN, lambda: Told().reserved().candidate(withdrawn=1).cause()),
     (
-        Withdrawn,
+        events.Withdrawn,
         R.WITHDRAWN,
         lambda: Told().binding().candidate(withdrawn=1).settle().pod(resource_version="99").cause(),
     ),
-    (Unreserved, R.REVOKED, lambda: Told().reserved().candidate(withdrawn=1).cause()),
-    (Unreserved, R.TIMEOUT, lambda: Told().reserved().cause(Reserved).tick(31)),
-    (Unreserved, R.POD_GONE, lambda: Told().reserved().pod_gone().cause()),
-    (Unreserved, R.DELETED, lambda: Told().reserved().candidate(deleting=True).cause()),
-    (Unreserved, R.DELETED, lambda: Told().reserved().invitation_gone().cause()),
-    (Unreserved, R.NODE_GONE, lambda: Told().reserved().cause(Reserved).candidate().give_up()),
-    (StatusReported, R.REPORT, lambda: Told().made().reserve().cause()),
-    (StatusReported, R.REPORT, lambda: Told().candidate().settle().cause(Refused)),
-    (FinalizerReleased, R.POD_STOPPED, lambda: Told().made().candidate(deleting=True).settle().pod_gone().cause()),
+    (events.Unreserved, R.REVOKED, lambda: Told().reserved().candidate(withdrawn=1).cause()),
+    (events.Unreserved, R.TIMEOUT, lambda: Told().reserved().cause(events.Reserved).tick(31)),
+    (events.Unreserved, R.POD_GONE, lambda: Told().reserved().pod_gone().cause()),
+    (events.Unreserved, R.DELETED, lambda: Told().reserved().candidate(deleting=True).cause()),
+    (events.Unreserved, R.DELETED, lambda: Told().reserved().invitation_gone().cause()),
+    (events.Unreserved, R.NODE_GONE, lambda: Told().reserved().cause(events.Reserved).candidate().give_up()),
+    (events.StatusReported, R.REPORT, lambda: Told().made().reserve().cause()),
+    (events.StatusReported, R.REPORT, lambda: Told().candidate().settle().cause(events.Refused)),
+    (
+        events.FinalizerReleased,
+        R.POD_STOPPED,
+        lambda: Told().made().candidate(deleting=True).settle().pod_gone().cause(),
+    ),
 ]
 
 
@@ -242,7 +222,7 @@ def test_it_rests_on(decision: type[Event], reason: str, story: Story) -> None:
     assert found, [type(row.event).__name__ for row in rows]
     assert found[0] == told.expected, [(type(row.event).__name__, row.caused_by) for row in rows]
     for number, row in enumerate(rows, 1):
-        if isinstance(row.event, (TargetDecision, Reserved, NotSchedulable, Unreserved)):
+        if isinstance(row.event, (events.TargetDecision, events.Reserved, events.NotSchedulable, events.Unreserved)):
             assert 0 < row.caused_by < number
             assert may_cause(rows[row.caused_by - 1].stream, row.stream)
 
@@ -254,5 +234,5 @@ def test_every_row_of_the_table_is_told() -> None:
 
 
 def test_every_decision_has_a_row() -> None:
-    words = {Reserved, NotSchedulable, Unreserved}
-    assert {one for one in TARGET_EVENTS if issubclass(one, TargetDecision)} | words == CAUSES.keys()
+    words = {events.Reserved, events.NotSchedulable, events.Unreserved}
+    assert {one for one in events.TARGET_EVENTS if issubclass(one, events.TargetDecision)} | words == CAUSES.keys()

@@ -9,19 +9,9 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, Origin
+from controlplane.controllers.candidates.source import observations
 from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
-    CandidateGone,
-    CandidateRequested,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateWaiting,
-    DelegateStatus,
-    PlacementOptions,
-    SourceDeleted,
-    SourcePodObserved,
-)
+from controlplane.controllers.candidates.source.events import CandidateRequested
 from controlplane.controllers.candidates.source.gang_events import SourceGroupGone, SourceGroupObserved
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.targets import CandidateTargetGone, CandidateTargetObserved
@@ -49,8 +39,8 @@ class Told:
         self.placing = SourceController(SourcePolicy(cluster="home", **policy), "test")
         self.process = Process(self.placing, SourceController.types)
         self.targets, self.expected, self._versions = targets, 0, 0
-        self._pods: dict[str, SourcePodObserved] = {}
-        self._seen: dict[tuple[str, str], CandidateSeen] = {}
+        self._pods: dict[str, observations.SourcePodObserved] = {}
+        self._seen: dict[tuple[str, str], observations.CandidateSeen] = {}
         self.connect(MANAGEMENT, PODS.name, CANDIDATE_TARGETS.name, POD_GROUPS.name)
         for name in targets:
             self.target(name, tier=(tiers or {}).get(name, 0))
@@ -87,7 +77,9 @@ class Told:
     def cause_before(self, of: type[Event]) -> Told:
         """The cause is the last observation of a candidate before the last event of a type."""
         last = max(number for number, row in enumerate(self.rows) if isinstance(row.event, of))
-        self.expected = max(n for n, row in enumerate(self.rows[:last], 1) if isinstance(row.event, CandidateSeen))
+        self.expected = max(
+            n for n, row in enumerate(self.rows[:last], 1) if isinstance(row.event, observations.CandidateSeen)
+        )
         return self
 
     def noise(self) -> Told:
@@ -136,18 +128,18 @@ class Told:
         """See a pod, or what has changed of it."""
         before = self._pods.get(name)
         head = {"namespace": NS, "name": name, "uid": f"{name}#1", "resource_version": "", "template": "t"}
-        seen = msgspec.structs.replace(before, **more) if before else SourcePodObserved(**{**head, **more})
+        seen = msgspec.structs.replace(before, **more) if before else observations.SourcePodObserved(**{**head, **more})
         return self._see(name, seen)
 
-    def _see(self, name: str, seen: SourcePodObserved) -> Told:
+    def _see(self, name: str, seen: observations.SourcePodObserved) -> Told:
         self._pods[name] = msgspec.structs.replace(seen, resource_version=self._version())
         return self.put(f"sourcepod/{NS}/{name}", self._pods[name])
 
     def pod_gone(self, name: str = "web") -> Told:
         seen = self._pods.pop(name)
-        return self.put(f"sourcepod/{NS}/{name}", SourceDeleted(namespace=NS, name=name, uid=seen.uid))
+        return self.put(f"sourcepod/{NS}/{name}", observations.SourceDeleted(namespace=NS, name=name, uid=seen.uid))
 
-    def says(self, kind: type[CandidateSeen], cluster: str, of: str = "web", /, **more: Any) -> Told:
+    def says(self, kind: type[observations.CandidateSeen], cluster: str, of: str = "web", /, **more: Any) -> Told:
         """Have a target say something of the candidate that it was asked for last."""
         asked = [
             row.event
@@ -164,14 +156,14 @@ class Told:
 
     def candidate_gone(self, cluster: str, pod: str = "web") -> Told:
         seen = self._seen.pop((cluster, pod))
-        gone = CandidateGone(namespace=NS, name=seen.name, uid=seen.uid)
+        gone = observations.CandidateGone(namespace=NS, name=seen.name, uid=seen.uid)
         return self.put(f"sourcepod/{NS}/{pod}", gone, cluster)
 
-    def latest(self, cluster: str, pod: str = "web") -> CandidateSeen:
+    def latest(self, cluster: str, pod: str = "web") -> observations.CandidateSeen:
         return self._seen.pop((cluster, pod))
 
-    def put_gone(self, cluster: str, seen: CandidateSeen, pod: str = "web") -> Told:
-        gone = CandidateGone(namespace=NS, name=seen.name, uid=seen.uid)
+    def put_gone(self, cluster: str, seen: observations.CandidateSeen, pod: str = "web") -> Told:
+        gone = observations.CandidateGone(namespace=NS, name=seen.name, uid=seen.uid)
         return self.put(f"sourcepod/{NS}/{pod}", gone, cluster)
 
     # --- short ways --------------------------------------------------------------------------------------------------
@@ -183,12 +175,12 @@ class Told:
         self.settle()
         for name in pods or ("web",):
             for cluster in self.targets:
-                self.says(CandidateWaiting, cluster, name)
+                self.says(observations.CandidateWaiting, cluster, name)
         return self.settle()
 
     def reserves(self, cluster: str, *pods: str, number: int = 1, score: int = 1) -> Told:
         for name in pods or ("web",):
-            self.says(CandidateReserved, cluster, name, reservation=number, node="n", score=score)
+            self.says(observations.CandidateReserved, cluster, name, reservation=number, node="n", score=score)
         return self
 
     def permitted(self, cluster: str, **more: Any) -> Told:
@@ -196,7 +188,9 @@ class Told:
 
     def binds(self, cluster: str, *pods: str) -> Told:
         for name in pods or ("web",):
-            self.says(CandidateBound, cluster, name, reservation=1, permit=1, node="n", pod="p", bound_by=1)
+            self.says(
+                observations.CandidateBound, cluster, name, reservation=1, permit=1, node="n", pod="p", bound_by=1
+            )
         return self
 
     def bound(self, cluster: str, **more: Any) -> Told:
@@ -204,12 +198,14 @@ class Told:
 
     def status(self, cluster: str, sequence: int = 1, phase: str = "Running") -> Told:
         more = {"reservation": 1, "permit": 1, "node": "n", "pod": "p", "bound_by": 1}
-        return self.says(DelegateStatus, cluster, sequence=sequence, pod_status="s", pod_phase=phase, **more)
+        return self.says(
+            observations.DelegateStatus, cluster, sequence=sequence, pod_status="s", pod_phase=phase, **more
+        )
 
     def gang(self, *pods: str, least: int = 0) -> Told:
         """Have a group of pods elected."""
         return self.group(least or len(pods)).asked(*pods, group="gang")
 
 
-def options(*targets: str, **more: Any) -> PlacementOptions:
-    return PlacementOptions(targets=list(targets), **more)
+def options(*targets: str, **more: Any) -> observations.PlacementOptions:
+    return observations.PlacementOptions(targets=list(targets), **more)

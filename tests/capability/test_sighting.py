@@ -13,7 +13,7 @@ from controlplane.runtime.controller import ObjectChange
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
 
-class Rang(Event, frozen=True, kw_only=True):
+class Rang(Event):
     bell: str
 
 

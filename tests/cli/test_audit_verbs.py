@@ -22,7 +22,7 @@ from tests.audit.stories import everything
 from tests.support import postgres
 
 
-class QuotaLent(Event, frozen=True, kw_only=True):
+class QuotaLent(Event):
     """An event type that this version does not know."""
 
     to: str

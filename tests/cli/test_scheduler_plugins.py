@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import AsyncIterator
 from importlib import metadata
 from pathlib import Path
 
@@ -108,15 +107,6 @@ def test_the_pods_own_profile_is_asked(told: Path, tmp_path: Path) -> None:
     done = finished("scheduler", "evaluate", "--scheduler-config", str(path), asked)
     first, second = map(json.loads, done.stdout.splitlines())
     assert (first["combined"]["feasible"], second["combined"]["feasible"]) == ([], ["bad"])
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    made = Cluster()
-    await made.server.start()
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(made.server.kubeconfig(for_kubectl=True)))
-    yield made
-    await made.server.stop()
 
 
 async def test_run_asks_an_installed_plugin_at_every_extension_point(

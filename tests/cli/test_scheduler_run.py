@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cli.processes import finished, running, stopped
 from tests.scheduling.stage import Cluster, until
@@ -72,15 +70,6 @@ def test_a_log_name_that_cannot_be_one() -> None:
 def test_a_kubeconfig_that_is_not_there(database_url: str) -> None:
     said = refused(3, "--database-url", database_url, "--kubeconfig", "/nowhere/config", http_port="0")
     assert "management.kubeconfig: there is no file /nowhere/config" in said
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    made = Cluster()
-    await made.server.start()
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(made.server.kubeconfig(for_kubectl=True)))
-    yield made
-    await made.server.stop()
 
 
 async def test_killed_between_reserving_and_binding(cluster: Cluster, database_url: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.clusters.streams import ListQuery
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 from controlplane.local.examples import jobs
 from tests.cli.processes import deadline, finished, running, stopped, told
@@ -37,7 +38,7 @@ def job(seconds: int) -> Json:
 async def objects(places: dict[str, Any], kind: Kind, cluster: str = "management") -> list[Json]:
     server = await from_kubeconfig(path=places["kubeconfigs"][cluster])
     try:
-        return list((await server.list(kind)).items)
+        return list((await server.list(ListQuery(kind))).items)
     finally:
         await server.close()
 

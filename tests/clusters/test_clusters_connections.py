@@ -12,7 +12,7 @@ from controlplane.clusters.connection_reports import Connected, ConnectFailed, L
 from controlplane.clusters.sources import SecretSource
 from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.telemetry import Metrics
-from tests.clusters.fleet import QUICK, fleet, of_secret
+from tests.clusters.fleet import QUICK, Fleet, fleet, of_secret
 from tests.clusters.miniapi import (
     CUT,
     END,
@@ -26,6 +26,17 @@ from tests.clusters.miniapi import (
     status,
     until,
 )
+
+
+async def lost_after_15(f: Fleet, api: MiniApi) -> None:
+    """The server is connected, shows an object at version 15, and hangs until it counts as lost."""
+    of_secret(f, api)
+    await f.connected()
+    api.version = 15
+    api.stream().put_nowait(line("ADDED", obj("a", 15)))
+    await until(lambda: "added a@15" in f.log.seen())
+    api.hang = True
+    await until(lambda: f.log.of(Lost))
 
 
 async def test_reached_then_listed_then_connected(api: MiniApi) -> None:
@@ -118,13 +129,7 @@ async def test_kinds_that_are_not_to_be_had_are_off_and_the_others_work(api: Min
 
 async def test_a_half_open_server_is_lost_and_listed_when_it_is_back(api: MiniApi) -> None:
     async with fleet() as f:
-        of_secret(f, api)
-        await f.connected()
-        api.version = 15
-        api.stream().put_nowait(line("ADDED", obj("a", 15)))
-        await until(lambda: "added a@15" in f.log.seen())
-        api.hang = True
-        await until(lambda: f.log.of(Lost))
+        await lost_after_15(f, api)
         assert f.log.of(Lost)[0].reason == "Unreachable"
         assert f.connections.executor("w") is None
         await until(lambda: f.log.of(ConnectFailed))
@@ -152,13 +157,7 @@ async def test_a_cluster_that_was_built_anew_is_noticed_when_its_watches_are_cut
 
 async def test_a_store_restored_while_the_server_was_away_is_another_life(api: MiniApi) -> None:
     async with fleet() as f:
-        of_secret(f, api)
-        await f.connected()
-        api.version = 15
-        api.stream().put_nowait(line("ADDED", obj("a", 15)))
-        await until(lambda: "added a@15" in f.log.seen())
-        api.hang = True
-        await until(lambda: f.log.of(Lost))
+        await lost_after_15(f, api)
         api.version, api.objects["workloads"] = 12, [obj("b", 11)]
         api.hang = False
         await until(lambda: f.log.of(Restored))

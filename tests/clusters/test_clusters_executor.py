@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.budget import RateLimits, RequestBudget
-from controlplane.clusters.protocol import ApiError, Executes, Foreign, Unreachable
+from controlplane.clusters.protocol import ApiError, ClusterPort, Executes, Foreign, Unreachable
 from controlplane.clusters.verbs import Executor
 from controlplane.kube.kinds import APPLY_PATCH, JOBS, ObjectRef, Request
 from tests.clusters.clocks import ManualClock
@@ -19,7 +19,7 @@ REF = ObjectRef(JOBS, "ns", "job")
 OURS = {"metadata": {"name": "job", "uid": "u1", "resourceVersion": "5", "labels": {OWNER[0]: OWNER[1]}}}
 
 
-class OneObject:
+class OneObject(ClusterPort):
     """A port whose cluster holds at most one object; `trouble` is raised by the calls to come, first the first."""
 
     name = "worker"
@@ -40,22 +40,22 @@ class OneObject:
             raise ApiError(404, "NotFound", "", name=name)
         return self.stored
 
-    async def create(self, kind: Any, namespace: str, body: Any, *, field_manager: str = "") -> Any:
-        self._called("create", body)
-        if self.stored is not None:
-            raise ApiError(409, "AlreadyExists", "")
-        self.stored = body
-        return body
-
-    async def patch(self, kind: Any, namespace: str, name: str, body: Any, **options: Any) -> Any:
-        self._called("patch", body, options)
-        return body
-
-    async def delete(self, kind: Any, namespace: str, name: str, **options: Any) -> None:
-        self._called("delete", options)
-        if self.stored is None:
-            raise ApiError(404, "NotFound", "")
-        self.stored = None
+    async def write(self, request: Request) -> Any:
+        if request.verb == "create":
+            self._called("create", request.body)
+            if self.stored is not None:
+                raise ApiError(409, "AlreadyExists", "")
+            self.stored = request.body
+        elif request.verb == "patch":
+            how = {name: getattr(request, name) for name in ("subresource", "content_type", "field_manager")}
+            self._called("patch", request.body, how)
+        else:
+            which = {name: getattr(request, name) for name in ("uid", "resource_version", "propagation")}
+            self._called("delete", which)
+            if self.stored is None:
+                raise ApiError(404, "NotFound", "")
+            self.stored = None
+        return request.body
 
 
 def executor(port: OneObject, counts: list[tuple[str, ...]] | None = None) -> tuple[Executor, ManualClock]:

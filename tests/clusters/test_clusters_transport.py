@@ -18,10 +18,10 @@ from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError, Unreachable
-from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.streams import ApiServer, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.transport import Timeouts, Transport
-from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, WORKLOADS, ObjectRef, Request
 from tests.clusters import pki
 from tests.clusters.miniapi import CUT, END, TOKEN, MiniApi, bookmark, config, line, obj, serving, status, until
 
@@ -36,9 +36,7 @@ async def transport(api: MiniApi) -> AsyncIterator[Transport]:
 
 async def watched(transport: Transport, idle: float = 5.0) -> list[bytes]:
     lines: list[bytes] = []
-    async with aclosing(
-        transport.watch(WORKLOADS, resource_version="7", timeout_seconds=9, idle_timeout=idle)
-    ) as stream:
+    async with aclosing(transport.watch(WatchQuery(WORKLOADS, "7", timeout_seconds=9, idle_timeout=idle))) as stream:
         async for found in stream:
             lines += found
     return lines
@@ -48,9 +46,13 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
     api.next_answers = [web.json_response({"ok": n}) for n in range(5)]
     assert await transport.get(JOBS, "ns", "a") == {"ok": 0}
     await transport.create(JOBS, "ns", {"x": 1}, field_manager="m")
-    await transport.patch(JOBS, "ns", "a", {"x": 2}, subresource="status")
-    await transport.patch(JOBS, "ns", "a", {"x": 3}, content_type=APPLY_PATCH, field_manager="m")
-    await transport.delete(JOBS, "ns", "a", uid="u", resource_version="5", propagation="Foreground")
+    await transport.write(Request("patch", ObjectRef(JOBS, "ns", "a"), {"x": 2}, subresource="status"))
+    await transport.write(
+        Request("patch", ObjectRef(JOBS, "ns", "a"), {"x": 3}, content_type=APPLY_PATCH, field_manager="m")
+    )
+    await transport.write(
+        Request("delete", ObjectRef(JOBS, "ns", "a"), uid="u", resource_version="5", propagation="Foreground")
+    )
     get, create, patch, apply, delete = api.requests
     assert (get.method, get.path) == ("GET", "/apis/batch/v1/namespaces/ns/jobs/a")
     assert (create.method, create.path, create.query) == (
@@ -71,9 +73,9 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
 
 async def test_list_pages(api: MiniApi, transport: Transport) -> None:
     api.objects["jobs"] = [obj(name, 3) for name in "abc"]
-    page = await transport.list(JOBS, label_selector="a=b", field_selector="c=d", limit=2)
+    page = await transport.list(ListQuery(JOBS, label_selector="a=b", field_selector="c=d", limit=2))
     assert (len(page.items), page.resource_version, page.continue_token) == (2, "10", "2")
-    rest = await transport.list(JOBS, limit=2, continue_token=page.continue_token)
+    rest = await transport.list(ListQuery(JOBS, limit=2, continue_token=page.continue_token))
     assert (len(rest.items), rest.continue_token) == (1, "")
     assert api.requests[0].query == {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": "2"}
 
@@ -149,7 +151,7 @@ async def test_answers_that_are_none(api: MiniApi, transport: Transport) -> None
         with pytest.raises(Unreachable, match="not a JSON object"):
             await transport.get(JOBS, "ns", "a")
     with pytest.raises(Unreachable, match="not a list"):
-        await transport.list(JOBS)
+        await transport.list(ListQuery(JOBS))
 
 
 async def test_time_out_and_refused_connection(api: MiniApi, transport: Transport) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from controlplane.controllers.connectivity.events import KindSynced, cluster_stream
 from controlplane.controllers.connectivity.objects import Deduplicator, Places
-from controlplane.controllers.coscheduling.events import NodeGone, NodeObserved
+from controlplane.controllers.coscheduling.observations import NodeGone, NodeObserved
 from controlplane.log.event import Event, Recorded
 
 

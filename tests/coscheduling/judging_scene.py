@@ -8,17 +8,8 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controlplane.controllers.connectivity import events
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit, fit_stream
-from controlplane.controllers.connectivity.events import (
-    MANAGEMENT,
-    ClusterConnected,
-    ClusterDisconnected,
-    ClusterLost,
-    KindOff,
-    KindSynced,
-    ServiceStarted,
-    cluster_stream,
-)
 from controlplane.controllers.coscheduling.feasibility.controller import FeasibilityController, FeasibilityPolicy
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER_KINDS
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind
@@ -66,26 +57,26 @@ class Scene:
         self.room.fold(recorded)
 
     def say(self, cluster: str, event: Event) -> None:
-        self.record(NewEvent(stream=cluster_stream(cluster), event=event, cluster=cluster))
+        self.record(NewEvent(stream=events.cluster_stream(cluster), event=event, cluster=cluster))
 
     def connect(self, cluster: str, *kinds: str, incarnation: str = "") -> None:
-        event = ClusterConnected(kinds=list(kinds or EVERY), incarnation=incarnation or f"i-{cluster}")
+        event = events.ClusterConnected(kinds=list(kinds or EVERY), incarnation=incarnation or f"i-{cluster}")
         self.say(cluster, event)
 
     def synced(self, cluster: str, kind: Kind) -> None:
-        self.say(cluster, KindSynced(kind=kind.name, count=0, resource_version="1"))
+        self.say(cluster, events.KindSynced(kind=kind.name, count=0, resource_version="1"))
 
     def off(self, cluster: str, kind: Kind, message: str = "forbidden") -> None:
-        self.say(cluster, KindOff(kind=kind.name, reason="Forbidden", message=message))
+        self.say(cluster, events.KindOff(kind=kind.name, reason="Forbidden", message=message))
 
     def lose(self, cluster: str) -> None:
-        self.say(cluster, ClusterLost(reason="Unreachable", message="no answer"))
+        self.say(cluster, events.ClusterLost(reason="Unreachable", message="no answer"))
 
     def remove(self, cluster: str) -> None:
-        self.say(cluster, ClusterDisconnected(reason="Removed"))
+        self.say(cluster, events.ClusterDisconnected(reason="Removed"))
 
     def restart(self) -> None:
-        self.record(NewEvent(stream="service", event=ServiceStarted(epoch=2, holder="b", version="1")))
+        self.record(NewEvent(stream="service", event=events.ServiceStarted(epoch=2, holder="b", version="1")))
 
     # --- what is seen ---
 
@@ -116,7 +107,7 @@ class Scene:
         obj = run(*workspaces, **{"managedBy": OURS, "tasks": inline, **more})
         if started:
             obj["status"] = {"startTime": "2026-01-01T00:00:00Z"}
-        self.show(MANAGEMENT, PIPELINE_RUNS, obj)
+        self.show(events.MANAGEMENT, PIPELINE_RUNS, obj)
         return obj
 
     def workload(self, cpu: str, owner: str = UID, *, count: int = 1, gone: bool = False, **more: str) -> bool:
@@ -124,7 +115,9 @@ class Scene:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu, **more}}}
         pod_set = {"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}
         metadata = {"namespace": NS, "name": "pipelinerun-x", "ownerReferences": [reference]}
-        return self.show(MANAGEMENT, WORKLOADS, {"metadata": metadata, "spec": {"podSets": [pod_set]}}, gone=gone)
+        return self.show(
+            events.MANAGEMENT, WORKLOADS, {"metadata": metadata, "spec": {"podSets": [pod_set]}}, gone=gone
+        )
 
     # --- what follows ---
 

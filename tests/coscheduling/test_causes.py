@@ -12,27 +12,13 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, cluster_stream
+from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.causes import CAUSES, may_cause
 from controlplane.controllers.coscheduling.controller import NEEDED
-from controlplane.controllers.coscheduling.events import (
-    EVENTS,
-    AttemptFenced,
-    ClaimCreationDecided,
+from controlplane.controllers.coscheduling.observations import (
     ClaimDeleted,
     ClaimObserved,
-    ClaimReleaseDecided,
-    ClaimRemovalDecided,
-    ClusterChosen,
-    CoschedulingDecision,
-    CoschedulingFailed,
-    FlagsRefused,
-    ModePinned,
-    PlaceholderCreationDecided,
     PlaceholderDeleted,
-    PlaceholderEvicted,
-    PlaceholderRemovalDecided,
-    RunCompleted,
-    RunRefused,
     WorkerRunGone,
 )
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
@@ -133,7 +119,7 @@ def refusing(mode: str, kind: str, failure: WriteRefusal) -> Story:
     story.refuse["create", kind] = failure
     story.passes(2)
     story.refuse.clear()
-    return story.cause(CoschedulingFailed)
+    return story.cause(events.CoschedulingFailed)
 
 
 def recreated() -> Story:
@@ -147,7 +133,7 @@ def recreated() -> Story:
 def released(mode: str = "pipelineruns", **more: Any) -> Story:
     """A run is over, and all but its claims is gone; they are being deleted, with a finalizer on them."""
     story = started(mode, **more).over()
-    while not story.events(ClaimRemovalDecided):
+    while not story.events(events.ClaimRemovalDecided):
         story.decide()
         story.carry_out()
     return story.cause(ClaimObserved)
@@ -190,47 +176,63 @@ def without(story: Story, kind: str) -> Story:
 
 CLEANUP = {"annotations": {"tekton.dev/auto-cleanup-pvc": "true"}}
 TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
-    (ClusterChosen, R.SEEN_HERE, lambda: Story().run().cause()),
-    (ClusterChosen, R.SEEN_HERE, lambda: Story().lost().run().back().cause()),
-    (ClusterChosen, R.SEEN_HERE, lambda: begins_late("status", "PipelineRunPending").cause()),
-    (ClusterChosen, R.SEEN_HERE, lambda: begins_late("managedBy", "kueue.x-k8s.io/multikueue").cause()),
-    (ModePinned, R.RUN_STARTED, lambda: Story().run().cause()),
-    (ModePinned, R.RUN_STARTED, lambda: adopted().cause()),
-    (RunCompleted, R.RUN_FINISHED, lambda: started().over().cause()),
-    (RunCompleted, R.RUN_FINISHED, lambda: adopted().cause()),
-    (RunCompleted, R.RUN_DELETED, lambda: started().removed("PipelineRun", RUN).cause(WorkerRunGone)),
-    (RunCompleted, R.RUN_DELETED, lambda: leaving(started()).cause()),
-    (AttemptFenced, R.RECREATED, lambda: recreated().cause()),
-    (RunRefused, R.SEVERAL_CLAIMS, lambda: two_claims().awaits(ModePinned)),
+    (events.ClusterChosen, R.SEEN_HERE, lambda: Story().run().cause()),
+    (events.ClusterChosen, R.SEEN_HERE, lambda: Story().lost().run().back().cause()),
+    (events.ClusterChosen, R.SEEN_HERE, lambda: begins_late("status", "PipelineRunPending").cause()),
+    (events.ClusterChosen, R.SEEN_HERE, lambda: begins_late("managedBy", "kueue.x-k8s.io/multikueue").cause()),
+    (events.ModePinned, R.RUN_STARTED, lambda: Story().run().cause()),
+    (events.ModePinned, R.RUN_STARTED, lambda: adopted().cause()),
+    (events.RunCompleted, R.RUN_FINISHED, lambda: started().over().cause()),
+    (events.RunCompleted, R.RUN_FINISHED, lambda: adopted().cause()),
+    (events.RunCompleted, R.RUN_DELETED, lambda: started().removed("PipelineRun", RUN).cause(WorkerRunGone)),
+    (events.RunCompleted, R.RUN_DELETED, lambda: leaving(started()).cause()),
+    (events.AttemptFenced, R.RECREATED, lambda: recreated().cause()),
+    (events.RunRefused, R.SEVERAL_CLAIMS, lambda: two_claims().awaits(events.ModePinned)),
     (
-        RunRefused,
+        events.RunRefused,
         R.BAD_INPUT,
         lambda: refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")),
     ),
-    (ClaimCreationDecided, R.CLAIM_FROM_TEMPLATE, lambda: Story("workspaces").run().awaits(ModePinned)),
+    (events.ClaimCreationDecided, R.CLAIM_FROM_TEMPLATE, lambda: Story("workspaces").run().awaits(events.ModePinned)),
     (
-        ClaimCreationDecided,
+        events.ClaimCreationDecided,
         R.CLAIM_FROM_TEMPLATE,
         lambda: without(started("workspaces"), "PersistentVolumeClaim").cause(ClaimDeleted),
     ),
-    (PlaceholderCreationDecided, R.ONE_PER_RUN, lambda: Story().run().awaits(ModePinned)),
-    (PlaceholderCreationDecided, R.ONE_PER_RUN, lambda: without(started(), "StatefulSet").cause(PlaceholderDeleted)),
+    (events.PlaceholderCreationDecided, R.ONE_PER_RUN, lambda: Story().run().awaits(events.ModePinned)),
     (
-        PlaceholderCreationDecided,
+        events.PlaceholderCreationDecided,
+        R.ONE_PER_RUN,
+        lambda: without(started(), "StatefulSet").cause(PlaceholderDeleted),
+    ),
+    (
+        events.PlaceholderCreationDecided,
         R.ONE_PER_RUN,
         lambda: refusing("pipelineruns", "StatefulSet", WriteRefusal(500, "No", "not now")).noise().later(minutes=10),
     ),
-    (PlaceholderCreationDecided, R.WORKSPACE_HAS_A_CLAIM, lambda: Story("workspaces").run().awaits(ModePinned)),
-    (PlaceholderEvicted, R.NODE_CORDONED, lambda: cordoned(started(), unschedulable=True).cause()),
-    (PlaceholderEvicted, R.TAINT_NOT_TOLERATED, lambda: cordoned(started(), taints=[TAINT]).cause()),
-    (PlaceholderEvicted, R.POD_LIMIT, lambda: full(started()).cause()),
-    (PlaceholderRemovalDecided, R.ATTEMPT_OVER, lambda: started().over().awaits(RunCompleted)),
-    (ClaimRemovalDecided, R.TEMPLATE_CLAIM, lambda: started().over().awaits(PlaceholderDeleted)),
-    (ClaimRemovalDecided, R.AUTO_CLEANUP, lambda: started("workspaces", **CLEANUP).over().awaits(PlaceholderDeleted)),
-    (ClaimReleaseDecided, R.TEMPLATE_CLAIM, released),
-    (ClaimReleaseDecided, R.AUTO_CLEANUP, lambda: released("workspaces", **CLEANUP)),
-    (FlagsRefused, R.BAD_FLAGS, lambda: flags(Story(), coschedule="all").cause()),
-    (FlagsRefused, R.BAD_FLAGS, lambda: flags(flags(Story(), coschedule="all").settled(), coschedule="none").cause()),
+    (
+        events.PlaceholderCreationDecided,
+        R.WORKSPACE_HAS_A_CLAIM,
+        lambda: Story("workspaces").run().awaits(events.ModePinned),
+    ),
+    (events.PlaceholderEvicted, R.NODE_CORDONED, lambda: cordoned(started(), unschedulable=True).cause()),
+    (events.PlaceholderEvicted, R.TAINT_NOT_TOLERATED, lambda: cordoned(started(), taints=[TAINT]).cause()),
+    (events.PlaceholderEvicted, R.POD_LIMIT, lambda: full(started()).cause()),
+    (events.PlaceholderRemovalDecided, R.ATTEMPT_OVER, lambda: started().over().awaits(events.RunCompleted)),
+    (events.ClaimRemovalDecided, R.TEMPLATE_CLAIM, lambda: started().over().awaits(PlaceholderDeleted)),
+    (
+        events.ClaimRemovalDecided,
+        R.AUTO_CLEANUP,
+        lambda: started("workspaces", **CLEANUP).over().awaits(PlaceholderDeleted),
+    ),
+    (events.ClaimReleaseDecided, R.TEMPLATE_CLAIM, released),
+    (events.ClaimReleaseDecided, R.AUTO_CLEANUP, lambda: released("workspaces", **CLEANUP)),
+    (events.FlagsRefused, R.BAD_FLAGS, lambda: flags(Story(), coschedule="all").cause()),
+    (
+        events.FlagsRefused,
+        R.BAD_FLAGS,
+        lambda: flags(flags(Story(), coschedule="all").settled(), coschedule="none").cause(),
+    ),
 ]
 
 
@@ -243,7 +245,7 @@ def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Sto
     assert found, listed
     assert found[0].caused_by == expected, listed
     for one in told.log:
-        if isinstance(one.event, CoschedulingDecision):
+        if isinstance(one.event, events.CoschedulingDecision):
             assert 0 < one.caused_by < one.position
             assert may_cause(told.log[one.caused_by - 1].stream, one.stream), listed
 
@@ -254,7 +256,7 @@ def test_every_row_of_the_table_is_told() -> None:
 
 
 def test_every_decision_has_a_row() -> None:
-    written = {one for one in EVENTS if issubclass(one, CoschedulingDecision)}
+    written = {one for one in events.EVENTS if issubclass(one, events.CoschedulingDecision)}
     assert written == CAUSES.keys()
 
 

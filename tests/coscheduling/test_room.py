@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name
@@ -314,7 +314,7 @@ def test_an_object_without_its_shape_is_named_and_the_rest_goes_on(change: Any) 
     scene.put(run(template("a")))
     scene.settle()
     assert scene.names("StatefulSet")[0] == SINGLE
-    refused = {one.name for one in scene.events(events.SightingRefused)} | {
+    refused = {one.name for one in scene.events(observations.SightingRefused)} | {
         one.name for one in scene.events(events.RunRefused)
     }
     assert refused == ({"p"} if change == {"status": {"conditions": "x"}} else {"bad", "p"})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling import observations
 from controlplane.kube.kinds import meta
 from controlplane.runtime.controller import ObjectChange
 from tests.coscheduling.samples import DONE, NS, run, task, task_pod, template
@@ -42,12 +42,14 @@ def started() -> Scene:
 @pytest.mark.parametrize(
     ("kind", "event"),
     [
-        ("StatefulSet", events.PlaceholderDeleted),
-        ("PersistentVolumeClaim", events.ClaimDeleted),
-        ("Pod", events.PlaceholderPodGone),
+        ("StatefulSet", observations.PlaceholderDeleted),
+        ("PersistentVolumeClaim", observations.ClaimDeleted),
+        ("Pod", observations.PlaceholderPodGone),
     ],
 )
-def test_what_was_made_for_a_run_is_gone(kind: str, event: type[events.CoschedulingObjectGone], anew: bool) -> None:
+def test_what_was_made_for_a_run_is_gone(
+    kind: str, event: type[observations.CoschedulingObjectGone], anew: bool
+) -> None:
     scene = started()
     if anew:
         scene.restart()
@@ -62,7 +64,7 @@ def test_pods_of_tasks_and_tasks_are_gone() -> None:
     pod = scene.put(task_pod("t-pod", "affinity-assistant-x"))
     made = {"kind": "TaskRun", "metadata": {"name": "t", "namespace": NS}}
     made["metadata"]["ownerReferences"] = [{"kind": "PipelineRun", "name": RUN, "uid": "u", "controller": True}]
-    for obj, event in ((pod, events.TaskPodGone), (scene.put(made), events.TaskGone)):
+    for obj, event in ((pod, observations.TaskPodGone), (scene.put(made), observations.TaskGone)):
         vanish(scene, obj)
         assert [gone.uid for gone in scene.events(event)] == [meta(obj)["uid"]]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,4 +61,16 @@ def rights(role: Object) -> dict[str, tuple[str, ...]]:
             for resource in rule["resources"]:
                 key = f"{group or 'core'}/{resource}{names}"
                 found[key] = tuple(sorted({*found.get(key, ()), *rule["verbs"]}))
+    return found
+
+
+def spelled(roles: Iterable[Object]) -> set[tuple[str, str]]:
+    """Return what some roles allow, as verb and `resource.group/subresource`."""
+    found: set[tuple[str, str]] = set()
+    for role in roles:
+        for resource, verbs in rights(role).items():
+            group, _, plural = resource.partition("[")[0].partition("/")
+            plural, _, subresource = plural.partition("/")
+            full = plural if group == "core" else f"{plural}.{group}"
+            found |= {(verb, f"{full}/{subresource}" if subresource else full) for verb in verbs}
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.play import play
 
 
 def plan(*steps: Step, seed: int = 1, replicas: int = 1, w1: int = 6) -> Plan:
@@ -31,3 +33,15 @@ def held(outcome: Outcome) -> bool:
 def told(outcome: Outcome, *words: str) -> list[str]:
     """Return the lines of a run that have all these words."""
     return [text for text in map(str, outcome.lines) if all(word in text for word in words)]
+
+
+def submitted(name: str) -> Step:
+    return step(5, "submit", name, 400, 2)
+
+
+def cluster_of(name: str) -> str:
+    """Where a job goes; whatever happens to it later, it goes there again."""
+    (line,) = told(play(plan(submitted(name))), "JobCreationDecided")
+    found = re.search(r"\((w\d)\)", line)
+    assert found is not None
+    return found[1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.connectivity.events import KindSynced
-from controlplane.controllers.multikueue.events import CloneObserved
+from controlplane.controllers.multikueue.observations import CloneObserved
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.history import HistoryRules

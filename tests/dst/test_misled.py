@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from controlplane.app.identities import Identities
-from controlplane.dst.engine.steps import Step
 from controlplane.dst.play import play
-from tests.dst.plans import held, plan, step, told
+from tests.dst.plans import cluster_of, held, plan, step, submitted, told
 
 END = step(299, "cut", "w3")
-
-
-def submitted(name: str) -> Step:
-    return step(5, "submit", name, 400, 2)
-
-
-def cluster_of(name: str) -> str:
-    (line,) = told(play(plan(submitted(name))), "JobCreationDecided")
-    found = re.search(r"\((w\d)\)", line)
-    assert found is not None
-    return found[1]
 
 
 @pytest.mark.parametrize("seconds", [40, 280, 600])

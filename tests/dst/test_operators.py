@@ -4,7 +4,6 @@ whose fault it was.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,22 +27,10 @@ from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of
-from tests.dst.plans import held, plan, step, told
+from tests.dst.plans import cluster_of, held, plan, step, submitted, told
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 END = step(290, "cut", "w1")
-
-
-def submitted(name: str) -> Step:
-    return step(5, "submit", name, 400, 2)
-
-
-def cluster_of(name: str) -> str:
-    """Where a job goes; whatever happens to it later, it goes there again."""
-    (line,) = told(play(plan(submitted(name))), "JobCreationDecided")
-    found = re.search(r"\((w\d)\)", line)
-    assert found is not None
-    return found[1]
 
 
 def lost(name: str, *more: Any) -> Outcome:

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from controlplane.controllers.connectivity.events import ClusterConnected, cluster_stream
-from controlplane.controllers.multikueue.events import ClusterQueueObserved, ConditionDecided, MultiKueueClusterObserved
+from controlplane.controllers.multikueue.events import ConditionDecided
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import ClusterQueueObserved, MultiKueueClusterObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace

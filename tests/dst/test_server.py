@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.protocol import ApiError, Unreachable
+from controlplane.clusters.streams import ListQuery, WatchQuery
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.engine.server import SimulatedServer, Written
-from controlplane.kube.kinds import JOBS
+from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 
@@ -56,7 +57,7 @@ class Rig:
 
         async def follow() -> str:
             try:
-                stream = self.server.watch(JOBS, resource_version=version, timeout_seconds=400, idle_timeout=idle)
+                stream = self.server.watch(WatchQuery(JOBS, version, timeout_seconds=400, idle_timeout=idle))
                 async for lines in stream:
                     seen.extend(json.loads(line) for line in lines)
             except (ApiError, Unreachable) as error:
@@ -85,15 +86,15 @@ def test_verbs_reach_the_store(rig: Rig) -> None:
     created = rig.run(rig.server.create(JOBS, "default", rig.job("a")))
     where = {"uid": created["metadata"]["uid"], "resource_version": created["metadata"]["resourceVersion"]}
     patch = {"metadata": {"annotations": {"x": "y"}, "resourceVersion": where["resource_version"]}}
-    patched = rig.run(rig.server.patch(JOBS, "default", "a", patch))
+    patched = rig.run(rig.server.write(Request("patch", ObjectRef(JOBS, "default", "a"), patch)))
     assert patched["metadata"]["annotations"] == {"x": "y"}
     with pytest.raises(ApiError) as stale:
-        rig.run(rig.server.delete(JOBS, "default", "a", **where))
+        rig.run(rig.server.write(Request("delete", ObjectRef(JOBS, "default", "a"), **where)))
     assert stale.value.status == 409
-    page = rig.run(rig.server.list(JOBS))
+    page = rig.run(rig.server.list(ListQuery(JOBS)))
     assert [item["metadata"]["name"] for item in page.items] == ["a"]
     assert page.resource_version == str(rig.store.version)
-    rig.run(rig.server.delete(JOBS, "default", "a", uid=where["uid"]))
+    rig.run(rig.server.write(Request("delete", ObjectRef(JOBS, "default", "a"), uid=where["uid"])))
     assert [(w.verb, w.uid == where["uid"]) for w in rig.written] == [
         ("create", False),
         ("patch", False),
@@ -126,7 +127,7 @@ def test_nothing_arrives_through_a_partition_and_patience_ends(rig: Rig) -> None
 def test_trouble_that_answers(rig: Rig) -> None:
     rig.network.storms.append(Storm(429, 1.0))
     with pytest.raises(ApiError) as said:
-        rig.run(rig.server.list(JOBS))
+        rig.run(rig.server.list(ListQuery(JOBS)))
     assert (said.value.status, said.value.retry_after) == (429, 1.0)
     rig.network.storms[:] = [Storm(500, 1.0, after=True)]
     with pytest.raises(ApiError):
@@ -135,7 +136,7 @@ def test_trouble_that_answers(rig: Rig) -> None:
     rig.network.storms.clear()
     rig.network.token = "another"
     with pytest.raises(ApiError) as said:
-        rig.run(rig.server.list(JOBS))
+        rig.run(rig.server.list(ListQuery(JOBS)))
     assert said.value.status == 401
 
 
@@ -207,13 +208,13 @@ def test_closing_ends_what_is_under_way(rig: Rig) -> None:
     rig.network.silent = True
 
     async def ask_and_close() -> str:
-        asking = asyncio.create_task(rig.server.list(JOBS))
+        asking = asyncio.create_task(rig.server.list(ListQuery(JOBS)))
         await asyncio.sleep(1)
         await rig.server.close()
         with pytest.raises(Unreachable):
             await asking
         with pytest.raises(Unreachable):
-            await rig.server.list(JOBS)
+            await rig.server.list(ListQuery(JOBS))
         return "closed"
 
     assert rig.run(ask_and_close(), 3.0) == "closed"

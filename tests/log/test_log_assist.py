@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from controlplane.log.event import Fenced, Head, VersionConflict
-from tests.log import words
-from tests.log.words import Opener, request, saw
+from tests.log.places import InMemory, InPostgres
+from tests.log.words import request, saw
 
 
 class Contract:
@@ -43,14 +41,9 @@ class Contract:
         assert await operator.append(request(saw("a"))) == 1
 
 
-class TestMemoryLog(Contract):
-    @pytest.fixture
-    def open_log(self) -> Opener:
-        return words.memory_opener(lambda: datetime.now(UTC))
+class TestMemoryLog(InMemory, Contract):
+    pass
 
 
-class TestPostgresLog(Contract):
-    @pytest.fixture
-    async def open_log(self, database_url: str) -> AsyncIterator[Opener]:
-        async with words.postgres_opener(database_url) as opener:
-            yield opener
+class TestPostgresLog(InPostgres, Contract):
+    pass

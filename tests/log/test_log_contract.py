@@ -17,6 +17,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, Fenced, Head, LogError, NewEvent, Unknown, VersionConflict, body_of
 from controlplane.log.port import Log
 from tests.log import words
+from tests.log.places import InMemory, InPostgres
 from tests.log.requests import STREAMS, requests
 from tests.log.words import TYPES, Chose, Opener, Saw, everything, outcome, request, saw, shape
 
@@ -393,7 +394,7 @@ class Contract:
 
 
 def _newer_saw() -> Any:
-    class Saw(Event, frozen=True, kw_only=True):
+    class Saw(Event):
         SCHEMA = 2
         n: int = 0
         text: str = ""
@@ -402,17 +403,12 @@ def _newer_saw() -> Any:
     return Saw
 
 
-class TestMemoryLog(Contract):
-    @pytest.fixture
-    def open_log(self) -> Opener:
-        return words.memory_opener(lambda: datetime.now(UTC))
+class TestMemoryLog(InMemory, Contract):
+    pass
 
 
-class TestPostgresLog(Contract):
-    @pytest.fixture
-    async def open_log(self, database_url: str) -> AsyncIterator[Opener]:
-        async with words.postgres_opener(database_url) as opener:
-            yield opener
+class TestPostgresLog(InPostgres, Contract):
+    pass
 
 
 class TestPostgresLogInSmallBatches(Contract):

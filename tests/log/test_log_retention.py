@@ -24,7 +24,7 @@ from controlplane.runtime.bodies import Bodies
 SECRET = "hunter2-in-plain-text"
 
 
-class Made(Event, frozen=True, kw_only=True):
+class Made(Event):
     namespace: str
     template: str
 

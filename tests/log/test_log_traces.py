@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-
 import pytest
 
 from controlplane.log.event import Append, NewEvent
 from controlplane.log.traces import Traces
-from tests.log import words
+from tests.log.places import InMemory, InPostgres
 from tests.log.words import Chose, Opener, everything, request, saw
 
 
@@ -54,17 +51,12 @@ class Contract:
         assert [found.trace for found in await everything(log)] == ["", "mine", ""]
 
 
-class TestMemoryLog(Contract):
-    @pytest.fixture
-    def open_log(self) -> Opener:
-        return words.memory_opener(lambda: datetime.now(UTC))
+class TestMemoryLog(InMemory, Contract):
+    pass
 
 
-class TestPostgresLog(Contract):
-    @pytest.fixture
-    async def open_log(self, database_url: str) -> AsyncIterator[Opener]:
-        async with words.postgres_opener(database_url) as opener:
-            yield opener
+class TestPostgresLog(InPostgres, Contract):
+    pass
 
 
 def test_the_same_line_begins_the_same_trace() -> None:

@@ -14,7 +14,7 @@ from controlplane.log.redaction import LARGEST, Redaction
 SECRET = "hunter2-in-plain-text"
 
 
-class Noticed(Event, frozen=True, kw_only=True):
+class Noticed(Event):
     template: str
     status: str = ""
     kept: Kept = {}

@@ -13,22 +13,9 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckObserved,
-    CheckState,
-    CloneGone,
-    CloneObserved,
-    JobObserved,
-    MultiKueueClusterObserved,
-    MultiKueueConfigObserved,
-    Owner,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
@@ -78,6 +65,19 @@ class Scene:
 
     # --- the log ---
 
+    def refuses(self, decision: events.WorkloadWrite, code: int, error: str, pause: timedelta) -> None:
+        """An API server says no to a write of the Workload, for the first time."""
+        refused = events.EffectFailed(
+            target=decision.target,
+            action=type(decision).__name__,
+            code=code,
+            error=error,
+            message="not now",
+            failures=1,
+            retry_at=self.now + pause,
+        )
+        self.fold(STREAM, refused)
+
     def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> None:
         self.position += 1
         self.versions[stream] = self.versions.get(stream, 0) + 1
@@ -121,7 +121,7 @@ class Scene:
 
     def check(self, controller: str = "kueue.x-k8s.io/multikueue", **parameters: str) -> None:
         given = parameters or {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
-        event = AdmissionCheckObserved(
+        event = observations.AdmissionCheckObserved(
             name=CHECK,
             uid="ac",
             resource_version=self._rv(),
@@ -132,11 +132,13 @@ class Scene:
         self.fold(f"admissioncheck/{CHECK}", event)
 
     def config(self, *clusters: str) -> None:
-        event = MultiKueueConfigObserved(name="config", uid="cf", resource_version=self._rv(), clusters=list(clusters))
+        event = observations.MultiKueueConfigObserved(
+            name="config", uid="cf", resource_version=self._rv(), clusters=list(clusters)
+        )
         self.fold("multikueueconfig/config", event)
 
     def cluster(self, name: str, **more: Any) -> None:
-        event = MultiKueueClusterObserved(
+        event = observations.MultiKueueClusterObserved(
             name=name, uid=f"mkc-{name}", resource_version=self._rv(), location=name, generation=1, **more
         )
         self.fold(cluster_stream(name), event)
@@ -163,7 +165,7 @@ class Scene:
             **self._job,
             **changes,
         }
-        event = JobObserved(
+        event = observations.JobObserved(
             namespace=NS, name=JOB, uid="job-uid", kind=JOBS.name, resource_version=self._rv(), **self._job
         )
         self.fold(JOB_STREAM, event)
@@ -178,15 +180,19 @@ class Scene:
         fields = {key: value for key, value in self._local.items() if key not in ("conditions", "check", "retry_count")}
         checks = fields.pop(
             "checks",
-            [CheckState(name=CHECK, state=check, retry_count=retries, last_transition_time=stamp(self.now))],
+            [
+                observations.CheckState(
+                    name=CHECK, state=check, retry_count=retries, last_transition_time=stamp(self.now)
+                )
+            ],
         )
-        event = WorkloadObserved(
+        event = observations.WorkloadObserved(
             **{
                 "namespace": NS,
                 "name": WL,
                 "uid": "wl-uid",
                 "resource_version": self._rv(),
-                "owner": Owner(api_version="batch/v1", kind="Job", name=JOB, uid="job-uid"),
+                "owner": observations.Owner(api_version="batch/v1", kind="Job", name=JOB, uid="job-uid"),
                 "template": "bb" * 32,
                 "spec_key": "spec-1",
                 "cluster_queue": "cq",
@@ -199,7 +205,7 @@ class Scene:
         return self
 
     def gone(self) -> Scene:
-        self.fold(STREAM, WorkloadGone(namespace=NS, name=WL, uid=self.state.local.uid))
+        self.fold(STREAM, observations.WorkloadGone(namespace=NS, name=WL, uid=self.state.local.uid))
         return self
 
     def clone(self, cluster: str, conditions: dict[str, Any] | None = None, **changes: Any) -> Scene:
@@ -207,7 +213,7 @@ class Scene:
         known = {**before.get("conditions", {}), **(conditions or {})}
         self._clones[cluster] = {**before, **changes, "conditions": known}
         fields = {key: value for key, value in self._clones[cluster].items() if key != "conditions"}
-        event = CloneObserved(
+        event = observations.CloneObserved(
             **{
                 "namespace": NS,
                 "name": WL,
@@ -224,13 +230,13 @@ class Scene:
     def clone_gone(self, cluster: str) -> Scene:
         uid = self.state.remote(cluster).clone.uid
         self._clones.pop(cluster, None)
-        self.fold(STREAM, CloneGone(namespace=NS, name=WL, uid=uid), cluster)
+        self.fold(STREAM, observations.CloneGone(namespace=NS, name=WL, uid=uid), cluster)
         return self
 
     def remote_job(self, cluster: str, **changes: Any) -> Scene:
         known = self._remote_jobs.setdefault(cluster, {"suspended": True, "status": "00" * 32, "prebuilt": WL})
         known.update(changes)
-        event = RemoteJobObserved(
+        event = observations.RemoteJobObserved(
             **{
                 "namespace": NS,
                 "name": JOB,
@@ -245,7 +251,7 @@ class Scene:
 
     def remote_job_gone(self, cluster: str) -> Scene:
         self._remote_jobs.pop(cluster, None)
-        event = RemoteJobGone(namespace=NS, name=JOB, uid=f"rjob-{cluster}", kind=JOBS.name)
+        event = observations.RemoteJobGone(namespace=NS, name=JOB, uid=f"rjob-{cluster}", kind=JOBS.name)
         self.fold(STREAM, event, cluster)
         return self
 

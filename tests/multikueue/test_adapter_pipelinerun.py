@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import JobCreationDecided, Owner, WorkloadObserved
+from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.controllers.multikueue.observations import Owner, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
-from controlplane.controllers.multikueue.state import initial
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.job_kinds.pipelinerun import PipelineRun
@@ -108,7 +109,7 @@ def test_the_status_is_drained_of_what_runs() -> None:
 
 
 def test_the_copy_says_which_attempt_it_is() -> None:
-    state = initial("workload/ci/workload-1")
+    state = WorkloadState.initial("workload/ci/workload-1")
     owner = Owner(api_version="tekton.dev/v1", kind="PipelineRun", name="build-1", uid="u")
     local = WorkloadObserved(
         namespace="ci", name="workload-1", uid="w", resource_version="1", owner=owner, template="t", spec_key="k"

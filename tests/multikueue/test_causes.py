@@ -11,13 +11,8 @@ import pytest
 
 from controlplane.controllers.connectivity.events import ClusterForgotten
 from controlplane.controllers.multikueue.causes import CAUSES, may_cause
-from controlplane.controllers.multikueue.events import (
-    EVENTS,
-    ConditionDecided,
-    EffectFailed,
-    Priority,
-    WorkloadDecision,
-)
+from controlplane.controllers.multikueue.events import EVENTS, ConditionDecided, EffectFailed, WorkloadDecision
+from controlplane.controllers.multikueue.observations import Priority
 from tests.audit import ordeals, stories
 from tests.audit.script import Life, Script, at
 

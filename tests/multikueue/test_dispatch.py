@@ -7,17 +7,15 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.multikueue.events import (
-    CheckState,
     CheckStateDecided,
     ClusterRefused,
     EffectFailed,
     NominationDecided,
-    Owner,
-    Priority,
     RemovalDecided,
     WinnerChosen,
     WinnerReleased,
 )
+from controlplane.controllers.multikueue.observations import CheckState, Owner, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.scene import CHECK, STREAM, Scene, stamp

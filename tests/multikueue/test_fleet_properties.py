@@ -18,17 +18,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConn
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_started
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import JobCreationDecided
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Event
 from controlplane.runtime.controller import ObjectChange, WriteRefusal
 from tests.multikueue.fleet_world import KINDS, Log, Server, true
@@ -56,9 +47,12 @@ class Clusters(RuleBasedStateMachine):
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
         spec = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
         self.configuration: list[tuple[Kind, Json]] = [
-            (ADMISSION_CHECKS, {"metadata": {"name": CHECK, "uid": "ac"}, "spec": spec}),
-            (MULTIKUEUE_CONFIGS, {"metadata": {"name": "config", "uid": "cf"}, "spec": {"clusters": list(WORKERS)}}),
-            *((MULTIKUEUE_CLUSTERS, {"metadata": {"name": name, "uid": name}, "spec": {}}) for name in WORKERS),
+            (kinds.ADMISSION_CHECKS, {"metadata": {"name": CHECK, "uid": "ac"}, "spec": spec}),
+            (
+                kinds.MULTIKUEUE_CONFIGS,
+                {"metadata": {"name": "config", "uid": "cf"}, "spec": {"clusters": list(WORKERS)}},
+            ),
+            *((kinds.MULTIKUEUE_CLUSTERS, {"metadata": {"name": name, "uid": name}, "spec": {}}) for name in WORKERS),
         ]
         for kind, obj in self.configuration:
             self.observe(MANAGEMENT, kind, obj, 1, False)
@@ -71,12 +65,12 @@ class Clusters(RuleBasedStateMachine):
         spec: Json = {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue", "template": {}}
         labels = {"kueue.x-k8s.io/queue-name": "q"}
         head: Json = {"namespace": NS, "name": JOB, "uid": "job-uid", "labels": labels}
-        self.home.store(JOBS, {"metadata": head, "spec": spec, "status": {}})
+        self.home.store(kinds.JOBS, {"metadata": head, "spec": spec, "status": {}})
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": JOB, "uid": "job-uid", "controller": True}
         check = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": stamp(START)}
         head = {"namespace": NS, "name": WL, "uid": "wl-uid", "ownerReferences": [owner]}
         spec = {"queueName": "q", "podSets": [{"name": "main", "count": 1}]}
-        self.home.store(WORKLOADS, {"metadata": head, "spec": spec, "status": {"admissionChecks": [check]}})
+        self.home.store(kinds.WORKLOADS, {"metadata": head, "spec": spec, "status": {"admissionChecks": [check]}})
 
     # --- the wires ---
 
@@ -112,7 +106,9 @@ class Clusters(RuleBasedStateMachine):
 
     def connect(self, name: str) -> None:
         self.relist(self.workers[name])
-        event = ClusterConnected(kinds=[kind.name for kind in (WORKLOADS, JOBS, JOBSETS)], incarnation=name)
+        event = ClusterConnected(
+            kinds=[kind.name for kind in (kinds.WORKLOADS, kinds.JOBS, kinds.JOBSETS)], incarnation=name
+        )
         self.log.append(connectivity_event(name, event))
         self.log.react()
 
@@ -139,7 +135,7 @@ class Clusters(RuleBasedStateMachine):
             request = fleet.request(write, needed, self.log.now)
             if request is None:
                 continue
-            before = self.servers[name].objects.get(JOBS)
+            before = self.servers[name].objects.get(kinds.JOBS)
             try:
                 answer = self.servers[name].execute(request)
             except Unreachable:
@@ -160,12 +156,12 @@ class Clusters(RuleBasedStateMachine):
 
     def note_job(self, name: str, attempt: int) -> None:
         """A job was created: in its attempt it must be the only one among the clusters that can be reached."""
-        made = self.workers[name].objects.get(JOBS)
+        made = self.workers[name].objects.get(kinds.JOBS)
         if made is None:
             return
         others = self.jobs_of.setdefault(attempt, {})
         for other, uid in others.items():
-            there = self.workers[other].objects.get(JOBS)
+            there = self.workers[other].objects.get(kinds.JOBS)
             running = there is not None and meta(there)["uid"] == uid and "deletionTimestamp" not in meta(there)
             server = self.workers[other]
             reachable = other != name and self.connected(other) and server.reachable and not server.kept
@@ -183,7 +179,7 @@ class Clusters(RuleBasedStateMachine):
 
     @rule()
     def reserve(self) -> None:
-        workload = self.home.objects[WORKLOADS]
+        workload = self.home.objects[kinds.WORKLOADS]
         if not true(workload, "QuotaReserved") and not true(workload, "Finished"):
             self.home.condition("Evicted", value=False)
             self.home.condition("QuotaReserved")
@@ -198,31 +194,31 @@ class Clusters(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(WORKERS))
     def admit(self, name: str) -> None:
-        clone = self.workers[name].objects.get(WORKLOADS)
+        clone = self.workers[name].objects.get(kinds.WORKLOADS)
         if clone is not None and clone["spec"].get("active") is not False and not true(clone, "Admitted"):
             self.workers[name].condition("Evicted", value=False)
             self.workers[name].condition("Admitted")
 
     @rule(name=st.sampled_from(WORKERS))
     def evict_on_worker(self, name: str) -> None:
-        if true(self.workers[name].objects.get(WORKLOADS), "Admitted"):
+        if true(self.workers[name].objects.get(kinds.WORKLOADS), "Admitted"):
             self.workers[name].condition("Admitted", value=False)
             self.workers[name].condition("Evicted", reason="Preempted")
             self.disturbed = True
 
     @rule()
     def evict_on_manager(self) -> None:
-        workload = self.home.objects[WORKLOADS]
+        workload = self.home.objects[kinds.WORKLOADS]
         if true(workload, "QuotaReserved") and not true(workload, "Evicted") and not true(workload, "Finished"):
             self.home.evict()
             self.disturbed = True
 
     @rule(name=st.sampled_from(WORKERS))
     def finish(self, name: str) -> None:
-        job = self.workers[name].objects.get(JOBS)
+        job = self.workers[name].objects.get(kinds.JOBS)
         if job is not None and (job.get("status") or {}).get("active"):
             done = [{"type": "Complete", "status": "True"}]
-            self.workers[name].change(JOBS, {"status": {"active": None, "succeeded": 1, "conditions": done}})
+            self.workers[name].change(kinds.JOBS, {"status": {"active": None, "succeeded": 1, "conditions": done}})
 
     @rule(name=st.sampled_from(WORKERS), kind=st.sampled_from(KINDS))
     def delete_on_worker(self, name: str, kind: Kind) -> None:
@@ -344,10 +340,10 @@ class Clusters(RuleBasedStateMachine):
             for name in WORKERS:
                 if self.log.fleet.index.workloads[STREAM].local.cluster_name == name:  # type: ignore[union-attr]
                     self.finish(name)
-        workload = self.home.objects[WORKLOADS]
+        workload = self.home.objects[kinds.WORKLOADS]
         assert true(workload, "Finished"), workload["status"]
         assert not any(server.objects for server in self.workers.values())
-        assert self.disturbed or true(self.home.objects[JOBS], "Complete"), "the last status is missing"
+        assert self.disturbed or true(self.home.objects[kinds.JOBS], "Complete"), "the last status is missing"
         assert self.log.fleet.open_writes(STREAM) == []
 
 

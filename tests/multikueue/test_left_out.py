@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
-from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided, NominationDecided
+from controlplane.controllers.multikueue.events import CheckStateDecided, NominationDecided
+from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.scene import CHECK, JOB, NS, Scene
 

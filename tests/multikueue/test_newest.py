@@ -14,7 +14,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterRestored,
     KindSynced,
 )
-from controlplane.controllers.multikueue.events import CloneGone, RemoteJobGone
+from controlplane.controllers.multikueue.observations import CloneGone, RemoteJobGone
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.log.event import Event, Recorded

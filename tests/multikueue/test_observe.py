@@ -10,33 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CloneGone,
-    CloneObserved,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    Owner,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-)
+from controlplane.controllers.multikueue import observations
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
@@ -45,16 +21,16 @@ from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 
 
 def test_a_workload_keeps_what_decides() -> None:
-    new = observe(HOME, WORKLOADS, workload())
+    new = observe(HOME, kinds.WORKLOADS, workload())
     event = new.event
-    assert isinstance(event, WorkloadObserved)
+    assert isinstance(event, observations.WorkloadObserved)
     assert (new.stream, new.source, new.mark, new.cluster) == (
         STREAM,
         f"{HOME}/inc/workloads.kueue.x-k8s.io/uid-{WL}",
         42,
         HOME,
     )
-    assert event.owner == Owner(api_version="batch/v1", kind="Job", name="train", uid="job-uid")
+    assert event.owner == observations.Owner(api_version="batch/v1", kind="Job", name="train", uid="job-uid")
     assert (event.cluster_name, event.nominated, event.queue_name) == ("a", ["a", "b"], "user-queue")
     assert (event.generation, event.active, event.cluster_queue) == (3, True, "cq")
     assert (event.priority.value, event.priority.class_kind, event.priority.class_name) == (
@@ -75,7 +51,7 @@ def test_a_workload_keeps_what_decides() -> None:
 
 
 def test_the_template_is_a_body_and_not_in_the_event() -> None:
-    new = observe(HOME, WORKLOADS, workload())
+    new = observe(HOME, kinds.WORKLOADS, workload())
     (body,) = new.bodies
     assert body.ref == new.event.template
     assert json.loads(body.text) == {
@@ -89,7 +65,7 @@ def test_the_template_is_a_body_and_not_in_the_event() -> None:
 def test_kubectls_copy_of_the_object_is_not_kept() -> None:
     obj = workload()
     obj["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-    (body,) = observe(HOME, WORKLOADS, obj).bodies
+    (body,) = observe(HOME, kinds.WORKLOADS, obj).bodies
     assert json.loads(body.text)["annotations"] == {"note": "y"}
 
 
@@ -108,9 +84,9 @@ def test_kubectls_copy_of_the_object_is_not_kept() -> None:
 def test_what_a_clones_spec_must_share(field: str, value: Any, same: bool) -> None:
     before, changed = workload(), workload()
     changed["spec"] = {**changed["spec"], field: value}
-    keys = [observe(HOME, WORKLOADS, obj).event.spec_key for obj in (before, changed)]
+    keys = [observe(HOME, kinds.WORKLOADS, obj).event.spec_key for obj in (before, changed)]
     assert (keys[0] == keys[1]) is same
-    assert observe("a", WORKLOADS, before).event.spec_key == keys[0]
+    assert observe("a", kinds.WORKLOADS, before).event.spec_key == keys[0]
 
 
 def test_a_clone_keeps_what_decides() -> None:
@@ -118,9 +94,9 @@ def test_a_clone_keeps_what_decides() -> None:
     obj["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use", "x/y"]
     obj["spec"]["active"] = False
     obj["status"]["admission"]["podSetAssignments"] = [{"name": "main", "topologyAssignment": {"levels": []}}, {}]
-    new = observe("a", WORKLOADS, obj)
+    new = observe("a", kinds.WORKLOADS, obj)
     event = new.event
-    assert isinstance(event, CloneObserved)
+    assert isinstance(event, observations.CloneObserved)
     assert (new.stream, new.cluster) == (STREAM, "a")
     assert (event.active, event.bound_to) == (False, "job-uid")
     assert event.finalizers == ["kueue.x-k8s.io/resource-in-use", "x/y"]
@@ -128,9 +104,9 @@ def test_a_clone_keeps_what_decides() -> None:
 
 
 def test_a_job_of_the_user_keeps_what_decides() -> None:
-    new = observe(HOME, JOBS, job())
+    new = observe(HOME, kinds.JOBS, job())
     event = new.event
-    assert isinstance(event, JobObserved)
+    assert isinstance(event, observations.JobObserved)
     assert new.stream == f"job/jobs.batch/{NS}/train"
     assert (event.managed_by, event.suspended, event.finished, event.inactive, event.says_suspended) == (
         "kueue.x-k8s.io/multikueue",
@@ -155,7 +131,7 @@ def test_a_job_of_the_user_keeps_what_decides() -> None:
     ],
 )
 def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
-    event = observe("a", JOBS, remote_job(status=status)).event
+    event = observe("a", kinds.JOBS, remote_job(status=status)).event
     assert (event.finished, event.inactive) == (finished, inactive)
 
 
@@ -171,41 +147,43 @@ def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finish
     ],
 )
 def test_when_a_jobset_is_finished_and_when_nothing_of_it_runs(status: Json, finished: bool, inactive: bool) -> None:
-    event = observe("a", JOBSETS, remote_job(status=status, kind="JobSet", apiVersion=JOBSETS.api_version)).event
-    assert (event.finished, event.inactive, event.kind) == (finished, inactive, JOBSETS.name)
+    event = observe(
+        "a", kinds.JOBSETS, remote_job(status=status, kind="JobSet", apiVersion=kinds.JOBSETS.api_version)
+    ).event
+    assert (event.finished, event.inactive, event.kind) == (finished, inactive, kinds.JOBSETS.name)
 
 
 def test_a_job_without_a_queue_and_of_another_manager_concerns_nobody() -> None:
     obj = job(spec={"template": {}})
     obj["metadata"]["labels"] = {}
-    assert Scene("a").fleet.observe(sighting(HOME, JOBS, obj), START) is None
+    assert Scene("a").fleet.observe(sighting(HOME, kinds.JOBS, obj), START) is None
 
 
 @pytest.mark.parametrize("by", ["annotations", "labels"])
 def test_a_jobs_copy_is_found_by_the_workload_that_it_names(by: str) -> None:
     obj = job()
     obj["metadata"] = {**obj["metadata"], by: {PREBUILT: WL}}
-    new = observe("a", JOBS, obj)
-    assert isinstance(new.event, RemoteJobObserved)
+    new = observe("a", kinds.JOBS, obj)
+    assert isinstance(new.event, observations.RemoteJobObserved)
     assert (new.stream, new.event.prebuilt) == (STREAM, WL)
 
 
 def test_the_annotation_goes_before_the_label() -> None:
     obj = remote_job()
     obj["metadata"]["labels"] = {PREBUILT: "another"}
-    assert observe("a", JOBS, obj).stream == STREAM
+    assert observe("a", kinds.JOBS, obj).stream == STREAM
 
 
 @pytest.mark.parametrize(
     ("kind", "obj", "event", "stream"),
     [
         (
-            ADMISSION_CHECKS,
+            kinds.ADMISSION_CHECKS,
             {
                 "metadata": {"name": "ac", "uid": "u"},
                 "spec": {"controllerName": "c", "parameters": {"apiGroup": "g", "kind": "k", "name": "n"}},
             },
-            AdmissionCheckObserved(
+            observations.AdmissionCheckObserved(
                 name="ac",
                 uid="u",
                 resource_version="",
@@ -215,24 +193,26 @@ def test_the_annotation_goes_before_the_label() -> None:
             "admissioncheck/ac",
         ),
         (
-            MULTIKUEUE_CONFIGS,
+            kinds.MULTIKUEUE_CONFIGS,
             {"metadata": {"name": "cf", "uid": "u"}, "spec": {"clusters": ["b", "a"]}},
-            MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
+            observations.MultiKueueConfigObserved(name="cf", uid="u", resource_version="", clusters=["b", "a"]),
             "multikueueconfig/cf",
         ),
         (
-            MULTIKUEUE_CLUSTERS,
+            kinds.MULTIKUEUE_CLUSTERS,
             {
                 "metadata": {"name": "w", "uid": "u"},
                 "spec": {"clusterSource": {"kubeConfig": {"location": "/x", "locationType": "Path"}}},
             },
-            MultiKueueClusterObserved(name="w", uid="u", resource_version="", location="/x", location_type="Path"),
+            observations.MultiKueueClusterObserved(
+                name="w", uid="u", resource_version="", location="/x", location_type="Path"
+            ),
             "cluster/w",
         ),
         (
-            MULTIKUEUE_CLUSTERS,
+            kinds.MULTIKUEUE_CLUSTERS,
             {"metadata": {"name": "w", "uid": "u"}, "spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}}},
-            MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
+            observations.MultiKueueClusterObserved(name="w", uid="u", resource_version="", cluster_profile="p"),
             "cluster/w",
         ),
     ],
@@ -246,19 +226,19 @@ def test_the_cluster_scoped_kinds(kind: Kind, obj: Json, event: Any, stream: str
 
 
 def test_the_owner_is_named_by_annotation_then_controller_then_first_reference() -> None:
-    def found(references: list[Json], annotations: Json) -> Owner | None:
+    def found(references: list[Json], annotations: Json) -> observations.Owner | None:
         obj = workload()
         obj["metadata"] |= {"ownerReferences": references, "annotations": annotations}
-        owner: Owner | None = observe(HOME, WORKLOADS, obj).event.owner
+        owner: observations.Owner | None = observe(HOME, kinds.WORKLOADS, obj).event.owner
         return owner
 
     first = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "ua"}
     second = {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "ub", "controller": True}
-    assert found([first, second], {}) == Owner(api_version="v1", kind="B", name="b", uid="ub")
-    assert found([first], {}) == Owner(api_version="v1", kind="A", name="a", uid="ua")
+    assert found([first, second], {}) == observations.Owner(api_version="v1", kind="B", name="b", uid="ub")
+    assert found([first], {}) == observations.Owner(api_version="v1", kind="A", name="a", uid="ua")
     assert found([], {}) is None
     annotated = {"kueue.x-k8s.io/job-owner-gvk": "batch/v1, Kind=Job", "kueue.x-k8s.io/job-owner-name": "big"}
-    assert found([first], annotated) == Owner(api_version="batch/v1", kind="Job", name="big")
+    assert found([first], annotated) == observations.Owner(api_version="batch/v1", kind="Job", name="big")
     owner = found([first], annotated)
     assert owner is not None
     assert owner.gvk == "batch/v1, Kind=Job"
@@ -270,12 +250,12 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
 @pytest.mark.parametrize(
     ("cluster", "kind", "event", "stream"),
     [
-        (HOME, WORKLOADS, WorkloadGone, STREAM),
-        (HOME, JOBS, JobGone, f"job/jobs.batch/{NS}/{WL}"),
-        (HOME, ADMISSION_CHECKS, AdmissionCheckGone, f"admissioncheck/{WL}"),
-        (HOME, MULTIKUEUE_CONFIGS, MultiKueueConfigGone, f"multikueueconfig/{WL}"),
-        (HOME, MULTIKUEUE_CLUSTERS, MultiKueueClusterGone, f"cluster/{WL}"),
-        ("a", WORKLOADS, CloneGone, STREAM),
+        (HOME, kinds.WORKLOADS, observations.WorkloadGone, STREAM),
+        (HOME, kinds.JOBS, observations.JobGone, f"job/jobs.batch/{NS}/{WL}"),
+        (HOME, kinds.ADMISSION_CHECKS, observations.AdmissionCheckGone, f"admissioncheck/{WL}"),
+        (HOME, kinds.MULTIKUEUE_CONFIGS, observations.MultiKueueConfigGone, f"multikueueconfig/{WL}"),
+        (HOME, kinds.MULTIKUEUE_CLUSTERS, observations.MultiKueueClusterGone, f"cluster/{WL}"),
+        ("a", kinds.WORKLOADS, observations.CloneGone, STREAM),
     ],
 )
 def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type[Any], stream: str) -> None:
@@ -288,22 +268,24 @@ def test_a_tombstone_of_a_relist_is_enough(cluster: str, kind: Kind, event: type
 def test_a_tombstone_of_a_jobs_copy_finds_its_stream_by_uid() -> None:
     scene = Scene("a").running("a")
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
-    new = observe("a", JOBS, stone, gone=True, scene=scene)
+    new = observe("a", kinds.JOBS, stone, gone=True, scene=scene)
     assert new.stream == STREAM
-    assert new.event == RemoteJobGone(namespace=NS, name="train", uid="rjob-a", kind=JOBS.name, resource_version="42")
+    assert new.event == observations.RemoteJobGone(
+        namespace=NS, name="train", uid="rjob-a", kind=kinds.JOBS.name, resource_version="42"
+    )
     scene.remote_job_gone("a")
-    assert scene.fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+    assert scene.fleet.observe(sighting("a", kinds.JOBS, stone, gone=True), START) is None
 
 
 def test_a_tombstone_of_a_job_that_was_never_seen_concerns_nobody() -> None:
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "unknown"}}
-    assert Scene("a").fleet.observe(sighting("a", JOBS, stone, gone=True), START) is None
+    assert Scene("a").fleet.observe(sighting("a", kinds.JOBS, stone, gone=True), START) is None
 
 
 def test_the_same_uid_on_another_cluster_is_another_job() -> None:
     scene = Scene("a", "b").running("a", "a", "b")
     stone = {"metadata": {"namespace": NS, "name": "train", "uid": "rjob-a"}}
-    assert scene.fleet.observe(sighting("b", JOBS, stone, gone=True), START) is None
+    assert scene.fleet.observe(sighting("b", kinds.JOBS, stone, gone=True), START) is None
 
 
 # --- identity --------------------------------------------------------------------------------------------------------
@@ -311,7 +293,7 @@ def test_the_same_uid_on_another_cluster_is_another_job() -> None:
 
 @pytest.mark.parametrize(("rv", "mark", "named"), [("42", 42, True), ("", 0, False), ("opaque", 0, False)])
 def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None:
-    new = Scene("a").fleet.observe(sighting("a", WORKLOADS, workload(), rv=rv), START)
+    new = Scene("a").fleet.observe(sighting("a", kinds.WORKLOADS, workload(), rv=rv), START)
     assert new is not None
     assert new.mark == mark
     assert bool(new.source) is named
@@ -320,6 +302,6 @@ def test_the_identity_of_an_observation(rv: str, mark: int, named: bool) -> None
 
 def test_a_cluster_that_was_restored_is_another_source() -> None:
     fleet = Scene("a").fleet
-    changes = [ObjectChange("a", name, WORKLOADS, workload(), "42", False) for name in ("one", "two")]
+    changes = [ObjectChange("a", name, kinds.WORKLOADS, workload(), "42", False) for name in ("one", "two")]
     seen = [fleet.observe(change, START) for change in changes]
     assert len({new.source for new in seen if new is not None}) == 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from controlplane.controllers.multikueue.events import ClusterQueueGone, ClusterQueueObserved
+from controlplane.controllers.multikueue.observations import ClusterQueueGone, ClusterQueueObserved
 from controlplane.kube.kinds import CLUSTER_QUEUES, Json
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import ObjectChange

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue.events import ObservationRefused
+from controlplane.controllers.multikueue.observations import ObservationRefused
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,

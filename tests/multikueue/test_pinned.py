@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controlplane.controllers.multikueue.events import CheckStateDecided, EffectFailed, RemovalDecided, WinnerChosen
+from controlplane.controllers.multikueue.events import CheckStateDecided, RemovalDecided, WinnerChosen
 from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
@@ -25,6 +25,16 @@ def returning() -> Scene:
     scene.clone("b", {"QuotaReserved": True, "Admitted": True})
     assert scene.names() == ["WinnerChosen b", "JobCreation b"]
     return scene
+
+
+def evicted_and_admitted_again(scene: Scene) -> None:
+    scene.decide()
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True)
+    scene.decide()
+    scene.job(status=TWO, inactive=True).workload({"QuotaReserved": False})
+    scene.decide()
+    scene.workload({"QuotaReserved": True, "Evicted": False})
+    scene.decide()
 
 
 def test_a_returning_cluster_never_beats_the_pinned_winner() -> None:
@@ -48,13 +58,7 @@ def test_a_cluster_that_returns_before_ready_does_not_beat_the_pinned_winner() -
 
 def test_a_returning_cluster_that_was_not_nominated_is_not_chosen() -> None:
     scene = settled("a", "a", "b").lose("a").tick(minutes=16)
-    scene.decide()
-    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True)
-    scene.decide()
-    scene.job(status=TWO, inactive=True).workload({"QuotaReserved": False})
-    scene.decide()
-    scene.workload({"QuotaReserved": True, "Evicted": False})
-    scene.decide()
+    evicted_and_admitted_again(scene)
     scene.workload(nominated=["b"]).connect("a")
     assert scene.names() == ["CopyJudged a", "Nomination", "Clone b"]
     assert not any(isinstance(event, WinnerChosen) and event.cluster == "a" for event in scene.decided[1:])
@@ -106,13 +110,7 @@ def test_a_job_is_not_created_while_an_old_copy_still_runs_on_a_cluster_in_view(
     # The losers of one attempt hold no job, but a copy from an attempt before may: slow to go or not, it has to be gone
     # first.
     scene = settled("a", "a", "b").lose("a").tick(minutes=16)
-    scene.decide()
-    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True)
-    scene.decide()
-    scene.job(status=TWO, inactive=True).workload({"QuotaReserved": False})
-    scene.decide()
-    scene.workload({"QuotaReserved": True, "Evicted": False})
-    scene.decide()
+    evicted_and_admitted_again(scene)
     scene.workload(nominated=["b"])
     scene.decide()
     scene.connect("a").clone("b", {"QuotaReserved": True, "Admitted": True})
@@ -172,14 +170,5 @@ def test_never_twice_does_not_give_up_a_copy_whose_deletion_was_refused() -> Non
     scene.decide()
     scene.job(status=ONE, inactive=False).clone_gone("a")
     removal = only(scene.decide(), RemovalDecided)
-    event = EffectFailed(
-        target=removal.target,
-        action="RemovalDecided",
-        code=500,
-        error="InternalError",
-        message="etcd is away",
-        failures=1,
-        retry_at=scene.now + timedelta(seconds=1),
-    )
-    scene.fold(STREAM, event)
+    scene.refuses(removal, 500, "InternalError", timedelta(seconds=1))
     assert scene.names() == []  # it still runs on a

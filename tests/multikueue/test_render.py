@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue.events import Priority
+from controlplane.controllers.multikueue.observations import Priority
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.job_kinds.base import JobKind, merged
 from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, ObjectRef

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue.events import CheckState
+from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import JOBS, MERGE_PATCH, Json, ObjectRef, Request
 from tests.multikueue.rendered import body, request_of

@@ -6,18 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.controllers.connectivity.events import (
-    FLEET_STREAM,
-    ClusterConnectFailed,
-    ClusterForgotten,
-    ClusterRecovered,
-    ClusterSuspected,
-    MassOutageAccepted,
-    MassOutageBegan,
-    MassOutageEnded,
-    ServiceStarted,
-    cluster_stream,
-)
+from controlplane.controllers.connectivity import events
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     CopyJudged,
@@ -73,13 +62,13 @@ def test_the_grace_is_a_deadline_and_no_polling_period() -> None:
 
 def test_the_loss_clock_survives_a_restart() -> None:
     scene = Scene("a", "b").running("a").lose("a").tick(minutes=10)
-    scene.fold("service", ServiceStarted(epoch=2, holder="x", version="1"))
+    scene.fold("service", events.ServiceStarted(epoch=2, holder="x", version="1"))
     scene.connect("@management", ())
     from tests.multikueue.scene import HOME_KINDS
 
     scene.connect("@management", tuple(HOME_KINDS)).connect("b")
-    failed = ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
-    scene.fold(cluster_stream("a"), failed, "a")
+    failed = events.ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
+    scene.fold(events.cluster_stream("a"), failed, "a")
     assert scene.names() == []
     scene.tick(minutes=5)
     assert retry_of(scene) is not None
@@ -87,17 +76,17 @@ def test_the_loss_clock_survives_a_restart() -> None:
 
 def test_a_doubt_changes_nothing() -> None:
     scene = Scene("a", "b").running("a")
-    scene.fold(cluster_stream("a"), ClusterSuspected(message="no answer"), "a")
+    scene.fold(events.cluster_stream("a"), events.ClusterSuspected(message="no answer"), "a")
     scene.tick(hours=1)
     scene.remote_job("a")
     assert retry_of(scene) is None
-    scene.fold(cluster_stream("a"), ClusterRecovered(), "a")
+    scene.fold(events.cluster_stream("a"), events.ClusterRecovered(), "a")
     assert scene.fleet.index.connections["a"].phase == "Connected"
 
 
 def test_losing_a_cluster_in_doubt_takes_no_nomination_back() -> None:
     scene = Scene("a", "b").nominated("a", "b")
-    scene.fold(cluster_stream("a"), ClusterSuspected(message="no answer"), "a")
+    scene.fold(events.cluster_stream("a"), events.ClusterSuspected(message="no answer"), "a")
     assert scene.names() == ["Clone a", "Clone b"]
 
 
@@ -113,7 +102,7 @@ def test_never_twice_waits_for_the_cluster_however_long() -> None:
 def test_never_twice_ends_when_an_operator_forgets_the_cluster() -> None:
     scene = Scene("a", "b").running("a").job(execution_policy="never-twice").lose("a").tick(days=1)
     assert scene.names() == []
-    scene.fold(cluster_stream("a"), ClusterForgotten(by="me"), "a")
+    scene.fold(events.cluster_stream("a"), events.ClusterForgotten(by="me"), "a")
     retry = retry_of(scene)
     assert retry is not None
     assert retry.message == RETRY
@@ -133,7 +122,7 @@ def test_a_winner_lost_before_ready_is_kept_under_never_twice() -> None:
     [("sometimes", 'asks for the execution policy "sometimes"'), ("at-least-once", "set the annotation")],
 )
 def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: str) -> None:
-    from controlplane.controllers.multikueue.events import ClusterQueueObserved
+    from controlplane.controllers.multikueue.observations import ClusterQueueObserved
 
     scene = Scene("a").job(execution_policy=job)
     queue = ClusterQueueObserved(name="cq", uid="q", resource_version="1", execution_policy="never-twice")
@@ -150,13 +139,13 @@ def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: st
 
 def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
     scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
-    (began,) = scene.decide(FLEET_STREAM)
-    assert isinstance(began, MassOutageBegan)
+    (began,) = scene.decide(events.FLEET_STREAM)
+    assert isinstance(began, events.MassOutageBegan)
     assert (began.away, began.of) == (["a", "b"], 3)
     assert scene.names() == []
     scene.connect("b")
-    (ended,) = scene.decide(FLEET_STREAM)
-    assert isinstance(ended, MassOutageEnded)
+    (ended,) = scene.decide(events.FLEET_STREAM)
+    assert isinstance(ended, events.MassOutageEnded)
     scene.tick(minutes=14, seconds=59)
     assert retry_of(scene) is None  # who is still away has its whole grace from here
     scene.tick(seconds=1)
@@ -165,16 +154,16 @@ def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
 
 def test_an_accepted_mass_outage_holds_nothing_back() -> None:
     scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
-    scene.decide(FLEET_STREAM)
-    scene.fold(FLEET_STREAM, MassOutageAccepted(by="me"))
-    assert scene.decide(FLEET_STREAM) == []
+    scene.decide(events.FLEET_STREAM)
+    scene.fold(events.FLEET_STREAM, events.MassOutageAccepted(by="me"))
+    assert scene.decide(events.FLEET_STREAM) == []
     assert retry_of(scene) is not None
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.99])
 def test_one_of_two_clusters_is_no_mass_outage_whatever_the_share(share: float) -> None:
     scene = Scene("a", "b", policy={"mass_outage_share": share}).running("a", "a", "b").lose("a").tick(minutes=20)
-    assert scene.decide(FLEET_STREAM) == []
+    assert scene.decide(events.FLEET_STREAM) == []
     assert retry_of(scene) is not None
 
 
@@ -185,13 +174,13 @@ def test_one_of_one_and_two_of_two_are_one(all_of: tuple[str, ...]) -> None:
     for cluster in all_of:
         scene.lose(cluster)
     scene.tick(minutes=20)
-    (began,) = scene.decide(FLEET_STREAM)
-    assert isinstance(began, MassOutageBegan)
+    (began,) = scene.decide(events.FLEET_STREAM)
+    assert isinstance(began, events.MassOutageBegan)
     assert (began.away, began.of) == (list(all_of), len(all_of))
     assert retry_of(scene) is None
     scene.connect(all_of[-1])
-    (ended,) = scene.decide(FLEET_STREAM)
-    assert isinstance(ended, MassOutageEnded)
+    (ended,) = scene.decide(events.FLEET_STREAM)
+    assert isinstance(ended, events.MassOutageEnded)
 
 
 @pytest.mark.parametrize("all_of", [("a",), ("a", "b"), ("a", "b", "c")])
@@ -200,7 +189,7 @@ def test_a_share_of_all_is_never_reached(all_of: tuple[str, ...]) -> None:
     for cluster in all_of:
         scene.lose(cluster)
     scene.tick(minutes=20)
-    assert scene.decide(FLEET_STREAM) == []
+    assert scene.decide(events.FLEET_STREAM) == []
     assert retry_of(scene) is not None
 
 

@@ -10,12 +10,11 @@ import pytest
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     EffectUnneeded,
-    JobObserved,
-    Owner,
     RemovalDecided,
     SpecUpdateDecided,
     StatusRelayDecided,
 )
+from controlplane.controllers.multikueue.observations import JobObserved, Owner
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import JOBSETS
 from controlplane.runtime.writes import Effect

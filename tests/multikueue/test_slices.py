@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue.events import CheckStateDecided, JobGone, JobObserved
+from controlplane.controllers.multikueue.events import CheckStateDecided
+from controlplane.controllers.multikueue.observations import JobGone, JobObserved
 from controlplane.kube.kinds import WORKLOADS
 from tests.multikueue.observed import metadata, observe, workload
 from tests.multikueue.scene import JOB, JOB_STREAM, NS, Scene

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
-from controlplane.controllers.multikueue.events import EffectFailed, MultiKueueClusterGone, RemovalDecided
+from controlplane.controllers.multikueue.events import RemovalDecided
+from controlplane.controllers.multikueue.observations import MultiKueueClusterGone
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.dispatched import GONE, LOST, only, restart, retry, settled
-from tests.multikueue.scene import STREAM
 
 
 def test_a_job_that_vanished_on_its_worker_is_retried() -> None:
@@ -129,14 +129,5 @@ def test_a_cluster_that_left_the_config_and_will_not_delete_its_copy_does_not_ho
     scene = settled()
     scene.config("b")
     removal = only(scene.decide(), RemovalDecided)
-    event = EffectFailed(
-        target=removal.target,
-        action="RemovalDecided",
-        code=403,
-        error="Forbidden",
-        message="jobs is forbidden",
-        failures=1,
-        retry_at=scene.now + timedelta(minutes=5),
-    )
-    scene.fold(STREAM, event)
+    scene.refuses(removal, 403, "Forbidden", timedelta(minutes=5))
     assert retry(scene.decide()).message == GONE

@@ -13,7 +13,8 @@ from controlplane.controllers.connectivity.events import (
     KindSynced,
     cluster_stream,
 )
-from controlplane.controllers.multikueue.events import EffectFailed, ObservationRefused, Owner
+from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.controllers.multikueue.observations import ObservationRefused, Owner
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.dispatched import settled
 from tests.multikueue.scene import NS, STREAM, WL, Scene

@@ -6,22 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controlplane.controllers.connectivity.events import (
-    FLEET_STREAM,
-    MANAGEMENT,
-    ClusterConnected,
-    ClusterConnectFailed,
-    ClusterDisconnected,
-    ClusterForgotten,
-    KindOff,
-    MassOutageAccepted,
-    MassOutageBegan,
-    MassOutageEnded,
-    ServiceStarted,
-    ServiceStopped,
-    cluster_stream,
-)
-from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided
+from controlplane.controllers.connectivity import events
+from controlplane.controllers.multikueue.events import CheckStateDecided
+from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event
@@ -30,9 +17,11 @@ from tests.multikueue.scene import CHECK, HOME_KINDS, START, STREAM, Scene, stam
 
 def lead(scene: Scene, unwatched_since: datetime | None) -> Scene:
     """Another process takes the log over now, and sees the management cluster."""
-    started = ServiceStarted(epoch=2, holder="next", version="1", unwatched_since=unwatched_since)
+    started = events.ServiceStarted(epoch=2, holder="next", version="1", unwatched_since=unwatched_since)
     scene.fold("service", started)
-    scene.fold(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[kind.name for kind in HOME_KINDS]))
+    scene.fold(
+        events.cluster_stream(events.MANAGEMENT), events.ClusterConnected(kinds=[kind.name for kind in HOME_KINDS])
+    )
     return scene
 
 
@@ -44,8 +33,8 @@ def away(scene: Scene, **absence: float) -> Scene:
 
 def fail(scene: Scene, cluster: str = "a") -> Scene:
     """An attempt to connect ends in vain."""
-    failed = ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
-    scene.fold(cluster_stream(cluster), failed, cluster)
+    failed = events.ClusterConnectFailed(reason="ClientConnectionFailed", message="connection refused", attempt=1)
+    scene.fold(events.cluster_stream(cluster), failed, cluster)
     return scene
 
 
@@ -67,7 +56,7 @@ def test_the_grace_is_not_over_at_the_first_look_of_a_process_after_a_long_absen
 
 def test_a_cluster_whose_kubeconfig_was_changed_before_the_absence_has_its_grace_too() -> None:
     scene = Scene("a", "b").running("a", "a", "b")
-    scene.fold(cluster_stream("a"), ClusterDisconnected(reason="Reconfigured"), "a")
+    scene.fold(events.cluster_stream("a"), events.ClusterDisconnected(reason="Reconfigured"), "a")
     away(scene, hours=2)
     assert not taken(scene)
     assert not taken(fail(scene))
@@ -107,10 +96,10 @@ def test_a_process_that_was_killed_before_it_was_heard_again_counts_from_its_las
 
 def test_a_kind_that_went_out_of_view_before_the_absence_has_its_grace_too() -> None:
     scene = Scene("a", "b").running("a", "a", "b")
-    off = KindOff(kind=WORKLOADS.name, reason="Forbidden", message="no right to list")
-    scene.fold(cluster_stream("a"), off, "a")
+    off = events.KindOff(kind=WORKLOADS.name, reason="Forbidden", message="no right to list")
+    scene.fold(events.cluster_stream("a"), off, "a")
     away(scene.tick(minutes=5), hours=2).connect("a", ())
-    scene.fold(cluster_stream("a"), off, "a")
+    scene.fold(events.cluster_stream("a"), off, "a")
     assert not taken(scene)
     assert not taken(scene.tick(minutes=9, seconds=59))
     assert taken(scene.tick(seconds=1))
@@ -118,9 +107,9 @@ def test_a_kind_that_went_out_of_view_before_the_absence_has_its_grace_too() -> 
 
 def test_what_was_lost_when_a_mass_outage_ended_has_its_grace_too() -> None:
     scene = Scene("a", "b").running("a", "a", "b").lose("a").lose("b")
-    scene.fold(FLEET_STREAM, MassOutageBegan(away=["a", "b"], of=2))
+    scene.fold(events.FLEET_STREAM, events.MassOutageBegan(away=["a", "b"], of=2))
     scene.tick(minutes=30).connect("b")
-    scene.fold(FLEET_STREAM, MassOutageEnded(away=["a"], of=2))
+    scene.fold(events.FLEET_STREAM, events.MassOutageEnded(away=["a"], of=2))
     fail(away(scene.tick(minutes=5), hours=2))
     assert not taken(scene.tick(minutes=9, seconds=59))
     assert taken(scene.tick(seconds=1))
@@ -145,8 +134,10 @@ def test_what_is_taken_back_from_a_lost_cluster_holds_only_while_the_cluster_is_
     assert [event.event.reason for event in decided.events if isinstance(event.event, CheckStateDecided)] == [
         WorkloadReason.REMOTE_LOST
     ]
-    assert decided.others == {stream: scene.versions.get(stream, 0) for stream in (cluster_stream("a"), FLEET_STREAM)}
-    assert decided.others[cluster_stream("a")] > scene.fleet.index.connections["a"].version
+    assert decided.others == {
+        stream: scene.versions.get(stream, 0) for stream in (events.cluster_stream("a"), events.FLEET_STREAM)
+    }
+    assert decided.others[events.cluster_stream("a")] > scene.fleet.index.connections["a"].version
 
 
 def test_what_rests_on_no_loss_names_no_cluster() -> None:
@@ -179,16 +170,16 @@ def test_a_workload_that_another_controller_dispatched_has_a_whole_grace_from_ou
 @pytest.mark.parametrize(
     ("event", "heard"),
     [
-        (ServiceStopped(epoch=1, holder="first"), True),
-        (ClusterConnected(), True),
-        (ClusterForgotten(by="me"), False),
-        (MassOutageAccepted(by="me"), False),
+        (events.ServiceStopped(epoch=1, holder="first"), True),
+        (events.ClusterConnected(), True),
+        (events.ClusterForgotten(by="me"), False),
+        (events.MassOutageAccepted(by="me"), False),
     ],
 )
 def test_until_when_somebody_looked_is_told_by_what_a_process_said_last(event: Event, heard: bool) -> None:
     scene = Scene("a")
     watched, began = scene.fleet.index.watched, scene.now
     scene.tick(minutes=1)
-    scene.fold(cluster_stream("a"), event, "a")
+    scene.fold(events.cluster_stream("a"), event, "a")
     assert watched.until(None) == (scene.now if heard else began)
     assert watched.until(began) == began, "who leaves a sign of life behind says nothing else"

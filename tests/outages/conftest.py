@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controlplane.clusters.connection_config import ConnectionTiming
 from controlplane.runtime import term
 from tests.outages.stage import Stage
+from tests.support.made import started
 
 
 @pytest.fixture
@@ -24,13 +25,5 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def stage(database_url: str, tmp_path: Path, quick: None) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
     """Make the stage: `await stage("a", "b", roomy=("a",))`."""
-    made: list[Stage] = []
-
-    async def make(*workers: str, **more: Any) -> Stage:
-        made.append(Stage(database_url, tmp_path, *workers, **more))
-        await made[-1].start()
-        return made[-1]
-
-    yield make
-    for one in made:
-        await one.stop()
+    async with started(partial(Stage, database_url, tmp_path)) as make:
+        yield make

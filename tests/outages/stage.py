@@ -12,7 +12,7 @@ import asyncio
 import base64
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
@@ -351,3 +351,21 @@ class Stage(Live):
 
 
 Make = Callable[..., Any]
+
+
+async def back(on: Stage, restart: str) -> None:
+    """The cluster a can be reached again; the service may be another one by then."""
+    if restart:
+        await on.kill()
+        on.heal("a")
+        await on.up()
+    else:
+        on.heal("a")
+
+
+async def running_on_a(stage: Callable[..., Awaitable[Stage]], **more: Any) -> Stage:
+    """Two workers, of which a has room, and a job that runs there."""
+    on = await stage("a", "b", roomy=("a",), **more)
+    on.submit()
+    await on.running("a")
+    return on

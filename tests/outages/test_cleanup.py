@@ -7,20 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controlplane.kube.kinds import JOBS, meta
-from tests.outages.stage import NS, Stage, settings
+from tests.outages.stage import NS, Stage, back, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 RESTARTS = pytest.mark.parametrize("restart", ["", "restart"])
-
-
-async def back(on: Stage, restart: str) -> None:
-    """The cluster a can be reached again; the service may be another one by then."""
-    if restart:
-        await on.kill()
-        on.heal("a")
-        await on.up()
-    else:
-        on.heal("a")
 
 
 @RESTARTS
@@ -44,9 +34,7 @@ async def test_a_loser_that_was_away_is_removed(stage: Make, restart: str) -> No
 @RESTARTS
 async def test_a_deleted_workload_is_removed_from_a_cluster_that_was_away(stage: Make, restart: str) -> None:
     """A job deleted during a disconnection ran on unseen on the worker (Kueue #2320)."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=30))
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")
     on.manager.store.delete(JOBS, NS, "train")
@@ -58,9 +46,7 @@ async def test_a_deleted_workload_is_removed_from_a_cluster_that_was_away(stage:
 
 async def test_a_workload_deleted_while_we_are_away_is_removed(stage: Make) -> None:
     """The deletion itself was never seen: the list after the start tells of it, and of nothing that is not ours."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.worker("a").store.create(JOBS, _foreign())
     await on.kill()
     on.manager.store.delete(JOBS, NS, "train")
@@ -83,9 +69,7 @@ async def test_what_vanished_between_two_lists_is_noticed(stage: Make) -> None:
     """A recorder that stopped between a list and its watch missed what happened in between; compaction hid it for
     good.
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     first = on.uid("a")
     await on.kill()
     on.worker("a").store.delete(JOBS, NS, "train")
@@ -100,9 +84,7 @@ async def test_what_vanished_between_two_lists_is_noticed(stage: Make) -> None:
 
 async def test_a_compacted_history_is_a_gap_and_says_so(stage: Make) -> None:
     """While the watch was down the history was compacted: listed anew, the difference told, and the gap recorded."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=30))
     first = on.uid("a")
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")

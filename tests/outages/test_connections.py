@@ -12,7 +12,7 @@ from controlplane.clusters.reflector import Pace
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from controlplane.runtime import term
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
-from tests.outages.stage import RETRY, Stage, check_of, settings
+from tests.outages.stage import RETRY, Stage, check_of, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -83,9 +83,7 @@ async def test_the_ordinary_end_of_a_watch_loses_no_cluster(stage: Make, monkeyp
 
 async def test_a_half_open_connection_is_found_by_asking(stage: Make) -> None:
     """One watch that hung froze the dispatch to every cluster for an hour and a half (Kueue #11206)."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.worker("a").faults.half_open()
     on.make_room("b")
     on.submit("second")
@@ -103,9 +101,7 @@ async def test_every_loss_ends_alike_and_says_its_own_reason(stage: Make, how: s
     """What followed from a lost worker depended on whether its network or its configuration had failed (Kueue
     #13238).
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     if how == "network":
         on.cut("a")
@@ -128,9 +124,7 @@ async def test_every_loss_ends_alike_and_says_its_own_reason(stage: Make, how: s
 
 async def test_replaced_credentials_are_taken_over(stage: Make) -> None:
     """A service-account token that expired or was rotated left the cluster unusable (Kueue #9280)."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=30))
     uid = on.uid("a")
     on.worker("a").server.token = "rotated"
     await on.until(lambda: on.lost("a"), "lost")
@@ -144,9 +138,7 @@ async def test_replaced_credentials_are_taken_over(stage: Make) -> None:
 
 async def test_credentials_replaced_in_time_lose_nothing(stage: Make) -> None:
     """A kubeconfig that is replaced while it still works costs a reconnect, and no workload its place."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=30))
     uid, config = on.uid("a"), on.worker("a").server
     old, config.token = config.token, "rotated"
     on.give_kubeconfig("a", token="rotated")
@@ -159,9 +151,7 @@ async def test_credentials_replaced_in_time_lose_nothing(stage: Make) -> None:
 
 async def test_a_deleted_cluster_that_is_still_listed_is_given_up(stage: Make) -> None:
     """A MultiKueueCluster deleted while it was listed kept its workloads Ready for ever (Kueue #10428)."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     on.manager.store.delete(MULTIKUEUE_CLUSTERS, "", "a")
     await on.running("b")
@@ -175,9 +165,7 @@ async def test_a_deleted_cluster_is_given_up_after_a_restart_too(stage: Make) ->
     """The grace of a cluster without a MultiKueueCluster began again with each pass and each process (Kueue #10428,
     #13094).
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     await on.kill()
     on.manager.store.delete(MULTIKUEUE_CLUSTERS, "", "a")
@@ -188,9 +176,7 @@ async def test_a_deleted_cluster_is_given_up_after_a_restart_too(stage: Make) ->
 
 async def test_a_cluster_that_hangs_in_its_deletion_is_given_up_after_a_restart(stage: Make) -> None:
     """A finalizer kept the MultiKueueCluster there, and nobody asked any more whether it was lost."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     await on.kill()
     on.manager.store.patch(MULTIKUEUE_CLUSTERS, "", "a", {"metadata": {"finalizers": ["example.com/slow"]}})
@@ -204,9 +190,7 @@ async def test_a_cluster_that_hangs_in_its_deletion_is_given_up_after_a_restart(
 
 async def test_a_cluster_taken_out_of_the_config_gives_its_copy_back_first(stage: Make) -> None:
     """A cluster that was dropped from the config ran its copy on beside the new one (specs section 9, 3)."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     on.route("b")
     await on.running("b")

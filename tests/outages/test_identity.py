@@ -13,7 +13,7 @@ from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.kube.kinds import SECRETS
 from controlplane.log.connect import Database
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
-from tests.outages.stage import RETRY, ROLE, Stage, settings
+from tests.outages.stage import RETRY, ROLE, Stage, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 NEVER_TWICE = "never-twice"
@@ -62,9 +62,7 @@ async def test_a_kubeconfig_of_another_worker_runs_nothing_twice(stage: Make, wa
 
 async def test_a_rebuilt_cluster_is_unknown_until_an_operator_gives_the_old_one_up(stage: Make) -> None:
     wanted = settings(lost=0.2, execution_policy=NEVER_TWICE)
-    on = await stage("a", "b", roomy=("a",), settings=wanted)
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=wanted)
     on.make_room("b")
     await on.rebuild("a")
     message = await wait_for_reason(on, "a", "ClusterIdentityChanged")
@@ -81,9 +79,7 @@ async def test_a_rebuilt_cluster_is_unknown_until_an_operator_gives_the_old_one_
 
 async def test_a_rebuilt_cluster_is_taken_once_every_grace_is_over(stage: Make) -> None:
     """Under at-least-once nobody has to say anything."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=3))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=3))
     on.make_room("b")
     await on.rebuild("a")
     await wait_for_reason(on, "a", "ClusterIdentityChanged")

@@ -13,7 +13,7 @@ from controlplane.app import operate
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
 from controlplane.log.connect import Database
-from tests.outages.stage import NS, RETRY, ROLE, Stage, check_of, condition, settings
+from tests.outages.stage import NS, RETRY, ROLE, Stage, back, check_of, condition, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -76,12 +76,7 @@ async def test_at_least_once_runs_elsewhere_and_removes_what_returns(stage: Make
     assert evicted < rests < released
     (attempt,) = on.said("NominationDecided", attempt=2)[:1]
     assert attempt["clusters"] == ["b"]
-    if restart:
-        await on.kill()
-        on.heal("a")
-        await on.up()
-    else:
-        on.heal("a")
+    await back(on, restart)
     await on.until(lambda: on.clones() == on.jobs() == {"b"}, "the old copy gone")
     (judged,) = on.said("CopyJudged", "a")
     assert (judged["verdict"], judged["reason"]) == ("Remove", "AnotherClusterWon")
@@ -106,9 +101,7 @@ def _shape(obj: dict[str, object]) -> str:
 
 async def test_never_twice_waits_however_long(stage: Make) -> None:
     """No option made sure that a job never ran in two places at once (Karmada #5251)."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=0.2, execution_policy="never-twice"))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=0.2, execution_policy="never-twice"))
     uid = on.uid("a")
     on.make_room("b")
     on.cut("a")
@@ -149,9 +142,7 @@ async def test_a_job_may_ask_for_never_twice_by_itself(stage: Make) -> None:
 async def test_a_forgotten_cluster_gives_its_workloads_back(stage: Make) -> None:
     """Under never-twice it is an operator who says that a cluster is dead."""
     wanted = settings(lost=0.2, execution_policy="never-twice")
-    on = await stage("a", "b", roomy=("a",), settings=wanted)
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=wanted)
     on.make_room("b")
     with pytest.raises(operate.NotAllowed, match="not lost"):
         await operate.forget(Database(on.url, ROLE), "main", policy_of(wanted), "a", "me")
@@ -170,12 +161,7 @@ async def test_a_job_that_finished_during_the_outage_counts_once(stage: Make, re
     on = await stage("a", "b", roomy=("a",))
     await taken_from(on, "a")
     on.end("a")
-    if restart:
-        await on.kill()
-        on.heal("a")
-        await on.up()
-    else:
-        on.heal("a")
+    await back(on, restart)
     await on.done()
     assert on.witness.starts["train"] == ["a"]
     assert results(on) == {"a"}
@@ -216,9 +202,7 @@ async def test_a_copy_waits_a_while_for_quota(stage: Make) -> None:
     """Its Workload has no quota yet when the cluster is back: the copy runs on for the re-admission grace, and is
     adopted in it.
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     uid = on.uid("a")
     starved(on, "0")
     on.cut("a")
@@ -237,9 +221,7 @@ async def test_a_copy_waits_a_while_for_quota(stage: Make) -> None:
 
 async def test_a_copy_does_not_wait_for_quota_for_ever(stage: Make) -> None:
     """When the re-admission grace is over the copy goes: nothing runs that the queue has not let in."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(readmission_grace=_seconds(0.5)))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(readmission_grace=_seconds(0.5)))
     starved(on, "0")
     on.cut("a")
     await on.until(lambda: RETRY in on.events(), "Retry")
@@ -269,9 +251,7 @@ async def test_a_spoilt_remote_workload_never_holds_quota(stage: Make, how: str)
     """A remote Workload that was OutOfSync or deleted wedged its Workload, quota and all (Kueue #14521, #15682,
     #9670).
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.make_room("b")
     name = str((on.workload() or {})["metadata"]["name"])
     if how == "deleted":

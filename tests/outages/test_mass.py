@@ -11,7 +11,7 @@ from controlplane.app import operate
 from controlplane.controllers.connectivity.events import FLEET_STREAM
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.log.connect import Database
-from tests.outages.stage import RETRY, ROLE, Stage, check_of, settings
+from tests.outages.stage import RETRY, ROLE, Stage, check_of, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 ALL = ("a", "b", "c", "d")
@@ -112,9 +112,7 @@ async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
 async def test_our_own_absence_is_no_loss(stage: Make) -> None:
     """A cluster lost shortly before the service went away had its grace run out while nobody looked, and lost its jobs
     although it was back (Armada #315, #904)."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=1.5))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=1.5))
     on.make_room("b")
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")

@@ -18,7 +18,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Event, NewEvent
 from controlplane.log.postgres import PostgresLog
-from tests.outages.stage import NS, RETRY, ROLE, Stage, settings
+from tests.outages.stage import NS, RETRY, ROLE, Stage, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 ORIGIN = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
@@ -61,7 +61,7 @@ async def test_a_poisoned_object_stops_nothing(stage: Make) -> None:
     assert sample(on, "observations_refused_total", cluster="a", kind=JOBS.name) >= 1
 
 
-class FromTheFuture(Event, frozen=True, kw_only=True):
+class FromTheFuture(Event):
     """An event that this version does not know."""
 
     what: str
@@ -71,9 +71,7 @@ async def test_events_of_another_version_are_kept_and_skipped(stage: Make) -> No
     """A newer version wrote into the log before it was taken back: this one goes on, and what it cannot read stays
     there.
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     stream = workload_stream(NS, str(meta(on.workload() or {})["name"]))
     async with PostgresLog(Database(on.url, ROLE), Codec([FromTheFuture])) as newer:
         await newer.assist()
@@ -104,9 +102,7 @@ async def test_a_clock_that_jumps_decides_nothing(stage: Make, hours: int) -> No
     (anchors 5.3).
     """
     clock = JumpingClock()
-    on = await stage("a", "b", roomy=("a",), clock=clock, settings=settings(lost=1.5))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, clock=clock, settings=settings(lost=1.5))
     on.make_room("b")
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")
@@ -121,9 +117,7 @@ async def test_the_management_cluster_away(stage: Make) -> None:
     """Without it nothing is decided; what runs on workers runs on, and what happened there meanwhile is told once it is
     back.
     """
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     on.manager.faults.cut()
     await on.until(lambda: on.said("ClusterLost", "@management"), "lost")
     on.end("a")

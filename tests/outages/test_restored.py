@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controlplane.kube.kinds import JOBS
-from tests.outages.stage import NS, Stage, settings
+from tests.outages.stage import NS, Stage, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 WAYS = pytest.mark.parametrize("seen", ["watched", "killed"])
@@ -46,9 +46,7 @@ async def test_a_restored_cluster_forgets_no_running_job(stage: Make, seen: str)
 @WAYS
 async def test_a_restored_cluster_runs_nothing_that_runs_elsewhere(stage: Make, seen: str) -> None:
     """A copy that had been removed from a comes back with the backup, running, while the job runs on b: it goes."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     backup = on.backup("a")
     on.make_room("b")
     on.route("b")
@@ -66,9 +64,7 @@ async def test_a_restored_cluster_runs_nothing_that_runs_elsewhere(stage: Make, 
 @WAYS
 async def test_a_restored_cluster_does_not_finish_a_job_twice(stage: Make, seen: str) -> None:
     """The copy of a job that has finished comes back with the backup, running: it goes, and nobody hears of it."""
-    on = await stage("a", "b", roomy=("a",))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage)
     backup = on.backup("a")
     on.end("a")
     await on.done()
@@ -84,9 +80,7 @@ async def test_a_restored_cluster_is_believed_in_what_it_shows_now(stage: Make, 
     """The backup has the copy as it was admitted and running, an hour younger: it is the same copy, and its end is
     believed.
     """
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=30))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=30))
     uid, started, backup = on.uid("a"), on.remote_job("a")["status"]["startTime"], on.backup("a")
     for failed in range(1, 40):
         on.say("a", {"failed": failed})

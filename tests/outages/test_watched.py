@@ -15,7 +15,7 @@ import yaml
 
 from controlplane.kube.kinds import SECRETS
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
-from tests.outages.stage import RETRY, Stage, check_of, settings
+from tests.outages.stage import RETRY, Stage, check_of, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 GRACE = 1.5
@@ -90,9 +90,7 @@ async def test_after_a_restart_a_lost_worker_has_its_grace_and_no_more_than_that
 
 async def test_the_time_in_which_somebody_looked_adds_up_over_restarts(stage: Make) -> None:
     """A grace that begins anew with each process is never over where processes do not live as long as it."""
-    on = await stage("a", "b", roomy=("a",), settings=settings(lost=4.0))
-    on.submit()
-    await on.running("a")
+    on = await running_on_a(stage, settings=settings(lost=4.0))
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")
     lost = times(on, "ClusterLost")[0]

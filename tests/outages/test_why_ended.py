@@ -12,8 +12,9 @@ from controlplane.audit.explain import Explanation
 from controlplane.audit.find import events_of, find
 from controlplane.audit.reads import LogReader
 from controlplane.clock import SystemClock
-from controlplane.controllers.multikueue.events import CheckStateDecided, WorkloadObserved
+from controlplane.controllers.multikueue.events import CheckStateDecided
 from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.log.event import Recorded
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_lost import taken_from

@@ -30,25 +30,13 @@ from controlplane.kube.kinds import EVENTS, Json, Kind, Request, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import ObjectChange, ReadAnswer, WriteRefusal
+from controlplane.simulation.apiserver.patches import merge_patch
 from tests.podgroups.scenes import NS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = (PODS, POD_GROUPS, CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, JOBS)
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in KINDS}
 Key = tuple[str, str, str, str]
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 class Stage:
@@ -208,7 +196,7 @@ class Stage:
             return WriteRefusal(404, "NotFound", "not found")
         if (meta(stored)["uid"], meta(stored)["resourceVersion"]) != (request.uid, request.resource_version):
             return WriteRefusal(409, "Conflict", "changed")
-        self.put(self.webhook(merged(stored, request.body)))
+        self.put(self.webhook(merge_patch(stored, request.body)))
         return None
 
     def room(self, **amounts: int) -> Stage:

@@ -18,24 +18,9 @@ from controlplane.controllers.connectivity.events import (
     KindOff,
     cluster_stream,
 )
+from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.capacity import NODES, Capacity
 from controlplane.controllers.podgroups.causes import CAUSES, may_cause
-from controlplane.controllers.podgroups.events import (
-    EVENTS,
-    ROOM_STREAM,
-    GroupCreationDecided,
-    GroupDecision,
-    GroupObserved,
-    GroupStatusDecided,
-    GroupUpdateDecided,
-    GroupWriteFailed,
-    MembershipDecided,
-    MemberWarned,
-    OwnerRead,
-    OwnerResolved,
-    RoomObserved,
-    RulesNoted,
-)
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, GROUP_NAME, MIN_MEMBER, POD_GROUPS, PODS
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
 from controlplane.controllers.podgroups.reasons import PodGroupReason
@@ -167,7 +152,7 @@ def refusing(story: Story, kind: str) -> Story:
     story.refused[f"write {kind}"] = WriteRefusal(500, "No", "not now")
     story.settle()
     del story.refused[f"write {kind}"]
-    return story.cause(GroupWriteFailed)
+    return story.cause(events.GroupWriteFailed)
 
 
 def unreadable() -> Story:
@@ -182,7 +167,7 @@ def unreadable() -> Story:
 
 def readable(story: Story) -> Story:
     del story.refused["CronJob"]
-    return story.awaits(OwnerRead)
+    return story.awaits(events.OwnerRead)
 
 
 def alone() -> Story:
@@ -241,7 +226,7 @@ def shared() -> Story:
     story.put(manifest(job))
     story.put(pod_manifest(job, "q1", cpu="700m"))
     story.settled(minutes=1).room(cpu=10**9)
-    return gone(story.settled(minutes=1), "q1").settled().cause(GroupStatusDecided)
+    return gone(story.settled(minutes=1), "q1").settled().cause(events.GroupStatusDecided)
 
 
 def ruled(story: Story, document: str) -> Story:
@@ -251,52 +236,52 @@ def ruled(story: Story, document: str) -> Story:
 
 
 TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
-    (OwnerResolved, R.RULE_MATCHED, lambda: Story().web().member().cause()),
-    (OwnerResolved, R.RULE_MATCHED, lambda: Story().lost().web().member().back().cause()),
-    (OwnerResolved, R.RULE_MATCHED, lambda: annotated(grouped_by_hand(), "p1", {GROUP_NAME: None}).cause()),
-    (OwnerResolved, R.RULE_MATCHED, lambda: ruled(unreadable(), WIDGETS).cause()),
-    (OwnerResolved, R.FIRST_OWNER, lambda: readable(unreadable())),
-    (OwnerResolved, R.NO_OWNER, lambda: alone().cause()),
-    (MembershipDecided, R.GROUP_EXISTS, lambda: Story().web().member().awaits(GroupObserved)),
-    (MembershipDecided, R.GROUP_EXISTS, lambda: running("p1").member("p2").awaits(OwnerResolved)),
-    (MembershipDecided, R.GROUP_EXISTS, lambda: annotated(running("p1"), "p1", {GROUP_NAME: None}).cause()),
-    (MembershipDecided, R.GROUP_EXISTS, lambda: refusing(Story().web().member(), "Pod").settled(minutes=5)),
-    (MemberWarned, R.GROUP_NAME_TAKEN, lambda: Story().foreign().web().member().awaits(OwnerResolved)),
+    (events.OwnerResolved, R.RULE_MATCHED, lambda: Story().web().member().cause()),
+    (events.OwnerResolved, R.RULE_MATCHED, lambda: Story().lost().web().member().back().cause()),
+    (events.OwnerResolved, R.RULE_MATCHED, lambda: annotated(grouped_by_hand(), "p1", {GROUP_NAME: None}).cause()),
+    (events.OwnerResolved, R.RULE_MATCHED, lambda: ruled(unreadable(), WIDGETS).cause()),
+    (events.OwnerResolved, R.FIRST_OWNER, lambda: readable(unreadable())),
+    (events.OwnerResolved, R.NO_OWNER, lambda: alone().cause()),
+    (events.MembershipDecided, R.GROUP_EXISTS, lambda: Story().web().member().awaits(events.GroupObserved)),
+    (events.MembershipDecided, R.GROUP_EXISTS, lambda: running("p1").member("p2").awaits(events.OwnerResolved)),
+    (events.MembershipDecided, R.GROUP_EXISTS, lambda: annotated(running("p1"), "p1", {GROUP_NAME: None}).cause()),
+    (events.MembershipDecided, R.GROUP_EXISTS, lambda: refusing(Story().web().member(), "Pod").settled(minutes=5)),
+    (events.MemberWarned, R.GROUP_NAME_TAKEN, lambda: Story().foreign().web().member().awaits(events.OwnerResolved)),
     (
-        MemberWarned,
+        events.MemberWarned,
         R.GROUP_NAME_TAKEN,
         lambda: annotated(Story().foreign().web().member().settled(), "p1", {PROBLEM_NOTE: None}).cause(),
     ),
-    (GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: Story().web().member().awaits(OwnerResolved)),
-    (GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: vanished().cause()),
-    (GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: refusing(Story().web().member(), "PodGroup")),
-    (GroupUpdateDecided, R.MIN_MEMBER_CHANGED, lambda: sized_anew().cause()),
-    (GroupUpdateDecided, R.TEMPLATE_CHANGED, lambda: rolled().cause()),
-    (GroupStatusDecided, R.MEMBERS_CHANGED, lambda: running("p1", "p2").member("p1", "Running").cause()),
-    (GroupStatusDecided, R.MEMBERS_CHANGED, lambda: running("p1").member("p1", "Failed").cause()),
-    (GroupStatusDecided, R.MEMBERS_CHANGED, lambda: gone(admitted(), "p1").cause()),
+    (events.GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: Story().web().member().awaits(events.OwnerResolved)),
+    (events.GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: vanished().cause()),
+    (events.GroupCreationDecided, R.MEMBER_WITHOUT_GROUP, lambda: refusing(Story().web().member(), "PodGroup")),
+    (events.GroupUpdateDecided, R.MIN_MEMBER_CHANGED, lambda: sized_anew().cause()),
+    (events.GroupUpdateDecided, R.TEMPLATE_CHANGED, lambda: rolled().cause()),
+    (events.GroupStatusDecided, R.MEMBERS_CHANGED, lambda: running("p1", "p2").member("p1", "Running").cause()),
+    (events.GroupStatusDecided, R.MEMBERS_CHANGED, lambda: running("p1").member("p1", "Failed").cause()),
+    (events.GroupStatusDecided, R.MEMBERS_CHANGED, lambda: gone(admitted(), "p1").cause()),
     (
-        GroupStatusDecided,
+        events.GroupStatusDecided,
         R.MEMBERS_CHANGED,
         lambda: running("p1", "p2").member("p1", "Running").settled(minutes=1).stuck("p2").cause(),
     ),
-    (GroupStatusDecided, R.MEMBERS_CHANGED, lambda: overwritten().cause()),
-    (GroupStatusDecided, R.MEMBERS_CHANGED, counted_by_hand),
-    (GroupStatusDecided, R.ROOM_FOUND, lambda: with_room(waiting("p1")).cause()),
+    (events.GroupStatusDecided, R.MEMBERS_CHANGED, lambda: overwritten().cause()),
+    (events.GroupStatusDecided, R.MEMBERS_CHANGED, counted_by_hand),
+    (events.GroupStatusDecided, R.ROOM_FOUND, lambda: with_room(waiting("p1")).cause()),
     (
-        GroupStatusDecided,
+        events.GroupStatusDecided,
         R.ROOM_FOUND,
-        lambda: waiting("p1", members="2", cpu=10**12).member("p2").awaits(OwnerResolved),
+        lambda: waiting("p1", members="2", cpu=10**12).member("p2").awaits(events.OwnerResolved),
     ),
-    (GroupStatusDecided, R.ROOM_FOUND, lambda: gone(ended_early().settled(minutes=1), "p1").cause()),
-    (GroupStatusDecided, R.ROOM_FOUND, shared),
+    (events.GroupStatusDecided, R.ROOM_FOUND, lambda: gone(ended_early().settled(minutes=1), "p1").cause()),
+    (events.GroupStatusDecided, R.ROOM_FOUND, shared),
     (
-        GroupStatusDecided,
+        events.GroupStatusDecided,
         R.INQUEUE_EXPIRED,
-        lambda: admitted().cause(GroupStatusDecided).noise().settled(minutes=11),
+        lambda: admitted().cause(events.GroupStatusDecided).noise().settled(minutes=11),
     ),
-    (RulesNoted, R.RULES_REFUSED, lambda: ruled(Story(), BAD).cause()),
-    (RulesNoted, R.RULES_ACCEPTED, lambda: ruled(ruled(Story(), BAD).settled(), DEFAULT_DOCUMENT).cause()),
+    (events.RulesNoted, R.RULES_REFUSED, lambda: ruled(Story(), BAD).cause()),
+    (events.RulesNoted, R.RULES_ACCEPTED, lambda: ruled(ruled(Story(), BAD).settled(), DEFAULT_DOCUMENT).cause()),
 ]
 
 
@@ -314,7 +299,7 @@ def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Sto
         (one.position, one.stream, type(one.event).__name__, one.caused_by) for one in told.log
     ]
     for one in told.log:
-        if isinstance(one.event, GroupDecision):
+        if isinstance(one.event, events.GroupDecision):
             assert 0 < one.caused_by < one.position
             assert may_cause(told.log[one.caused_by - 1].stream, one.stream), (one, told.log[one.caused_by - 1])
 
@@ -336,9 +321,9 @@ def test_what_a_cluster_has_rests_on_its_nodes_and_pods_in_view() -> None:
     fold(ClusterLost(reason="ProbeFailed", message="gone"))
     expected = fold(ClusterConnected(kinds=kinds))
     fold(KindOff(kind="jobs.batch", reason="NotServed", message="no"))
-    (said,) = capacity.decide(ROOM_STREAM, now).events
+    (said,) = capacity.decide(events.ROOM_STREAM, now).events
     assert said.caused_by == expected
-    assert may_cause(cluster_stream(MANAGEMENT), ROOM_STREAM)
+    assert may_cause(cluster_stream(MANAGEMENT), events.ROOM_STREAM)
 
 
 def test_every_row_of_the_table_is_told() -> None:
@@ -348,12 +333,14 @@ def test_every_row_of_the_table_is_told() -> None:
 
 
 def test_every_decision_has_a_row() -> None:
-    assert {one for one in EVENTS if issubclass(one, GroupDecision)} | {RoomObserved} == CAUSES.keys()
+    assert {one for one in events.EVENTS if issubclass(one, events.GroupDecision)} | {
+        events.RoomObserved
+    } == CAUSES.keys()
 
 
 def test_only_what_may_cause_a_decision_does() -> None:
     assert not may_cause("member/team-a/other", "member/team-a/p1")
     assert not may_cause("podgroup/team-b/g", "member/team-a/p1")
     assert not may_cause("owner/team-b/apps/v1/Deployment/web/u", "podgroup/team-a/g")
-    assert not may_cause(ROOM_STREAM, "member/team-a/p1")
+    assert not may_cause(events.ROOM_STREAM, "member/team-a/p1")
     assert may_cause("podgroup/team-b/g", "podgroup/team-a/g")

@@ -35,7 +35,7 @@ from controlplane.controllers.podgroups.objects import (
     PODS,
     REPLICA_SETS,
 )
-from controlplane.kube.kinds import NAMESPACES, PIPELINE_RUNS, Json, Kind, meta
+from controlplane.kube.kinds import NAMESPACES, PIPELINE_RUNS, Json, Kind, ObjectRef, Request, meta
 from controlplane.log.connect import Database
 from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.telemetry import Metrics
@@ -89,9 +89,13 @@ async def service(config: ClientConfig, api: Transport, database_url: str) -> As
     await ensure(api, NODES, "n1", "")
     status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "50"}, "capacity": {"cpu": "8"}}
     ready = {"type": "Ready", "status": "True", "reason": "", "message": ""}
-    await api.patch(NODES, "", "n1", {"status": {**status, "conditions": [ready]}}, subresource="status")
+    await api.write(
+        Request(
+            "patch", ObjectRef(NODES, "", "n1"), {"status": {**status, "conditions": [ready]}}, subresource="status"
+        )
+    )
     taints: Json = {"spec": {"taints": None}}  # a node that is new is tainted until its controller has seen it
-    await api.patch(NODES, "", "n1", taints)
+    await api.write(Request("patch", ObjectRef(NODES, "", "n1"), taints))
 
     async def open_management() -> Transport:
         return Transport(MANAGEMENT, config)
@@ -179,7 +183,9 @@ async def test_a_placeholder_and_its_claim_come_and_go_by_uid(service: Health, a
     assert meta(made)["ownerReferences"][0]["uid"] == uid
     assert meta(made["spec"]["volumeClaimTemplates"][0])["name"] == template_name("", "src", uid)
     with pytest.raises(ApiError) as refused:
-        await api.delete(STATEFUL_SETS, NS, name, uid="00000000-0000-0000-0000-000000000000")
+        await api.write(
+            Request("delete", ObjectRef(STATEFUL_SETS, NS, name), uid="00000000-0000-0000-0000-000000000000")
+        )
     assert refused.value.status == 409
 
     claim_name = made_claim_name("", "src", uid, name)  # as the StatefulSet's controller would make it
@@ -189,6 +195,10 @@ async def test_a_placeholder_and_its_claim_come_and_go_by_uid(service: Health, a
 
     ended = {"type": "Succeeded", "status": "True", "reason": "Succeeded", "message": ""}
     ended["lastTransitionTime"] = "2026-01-01T00:00:00Z"
-    await api.patch(PIPELINE_RUNS, NS, "build", {"status": {"conditions": [ended]}}, subresource="status")
+    await api.write(
+        Request(
+            "patch", ObjectRef(PIPELINE_RUNS, NS, "build"), {"status": {"conditions": [ended]}}, subresource="status"
+        )
+    )
     await until("the placeholder to go", lambda: gone(api, STATEFUL_SETS, name))
     await until("the claim to go", lambda: gone(api, CLAIMS, claim_name))

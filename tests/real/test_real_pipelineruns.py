@@ -20,19 +20,11 @@ import yaml
 from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS
-from controlplane.kube.kinds import (
-    EVENTS,
-    NAMESPACES,
-    NODES,
-    PIPELINE_RUNS,
-    STORAGE_CLASSES,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request, meta
 from controlplane.log.connect import Database
 from controlplane.settings import KINDS, Settings
 from controlplane.telemetry import Metrics
@@ -113,7 +105,7 @@ async def make(api: Transport, kind: Kind, name: str, namespace: str = "", **mor
 
 async def room(api: Transport, cpu: str) -> None:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "50"}, "capacity": {"cpu": cpu}}
-    await api.patch(NODES, "", "n1", {"status": status}, subresource="status")
+    await api.write(Request("patch", ObjectRef(kinds.NODES, "", "n1"), {"status": status}, subresource="status"))
 
 
 def run() -> Json:
@@ -144,71 +136,78 @@ async def test_a_run_from_submission_to_clean_up(service: Health, clusters: dict
         return found
 
     # What the worker has: a node that is too small, the claim, a class, and Tekton's flags.
-    await make(worker, NAMESPACES, "tekton-pipelines")
+    await make(worker, kinds.NAMESPACES, "tekton-pipelines")
     await make(worker, CONFIG_MAPS, "feature-flags", "tekton-pipelines", data={"coschedule": "pipelineruns"})
     late = {"provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer"}
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    await make(worker, STORAGE_CLASSES, "disk", metadata={"annotations": default}, **late)
+    await make(worker, kinds.STORAGE_CLASSES, "disk", metadata={"annotations": default}, **late)
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await make(worker, CLAIMS, "data", NS, spec=storage)
-    await make(worker, NODES, "n1")
-    await worker.patch(NODES, "", "n1", {"spec": {"taints": None}})
+    await make(worker, kinds.NODES, "n1")
+    await worker.write(Request("patch", ObjectRef(kinds.NODES, "", "n1"), {"spec": {"taints": None}}))
     await room(worker, "2")
 
     asks = {"controlplane/coschedule": "pipelineruns"}
     labels = {"kueue.x-k8s.io/queue-name": "user-queue"}
-    mine = await make(home, PIPELINE_RUNS, RUN, NS, metadata={"annotations": asks, "labels": labels}, spec=run())
+    mine = await make(home, kinds.PIPELINE_RUNS, RUN, NS, metadata={"annotations": asks, "labels": labels}, spec=run())
     owner = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "name": RUN, "uid": meta(mine)["uid"]}
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "2050m"}}}
     pods = {"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     spec = {"queueName": "user-queue", "priority": 0, "podSets": [pods]}
-    await make(home, WORKLOADS, WL, NS, metadata={"ownerReferences": [{**owner, "controller": True}]}, spec=spec)
+    await make(home, kinds.WORKLOADS, WL, NS, metadata={"ownerReferences": [{**owner, "controller": True}]}, spec=spec)
     usage = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "2050m"}}
     admission = {"clusterQueue": "cluster-queue", "podSetAssignments": [usage]}
     reserved: Json = {"admission": admission, "conditions": [condition("QuotaReserved", "QuotaReserved")]}
     pending = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {**reserved, "admissionChecks": [pending]}
-    await home.patch(WORKLOADS, NS, WL, {"status": status}, subresource="status")
+    await home.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": status}, subresource="status"))
 
     said = (
         "No cluster can take it: worker: no node has enough cpu: the largest wave of 1 task, with its placeholder, "
         "needs 2050m, and the most that a node has is 2"
     )
-    waits = await seen(home, WORKLOADS, WL, lambda o: o["status"]["admissionChecks"][0].get("message") == said)
+    waits = await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"]["admissionChecks"][0].get("message") == said)
     assert "nominatedClusterNames" not in waits["status"]
     assert waits["status"]["admissionChecks"][0]["state"] == "Pending"
     await room(worker, "4")
 
-    await seen(home, WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
-    await seen(worker, WORKLOADS, WL, lambda o: True)
+    await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
+    await seen(worker, kinds.WORKLOADS, WL, lambda o: True)
     conditions = [*reserved["conditions"], condition("Admitted", "Admitted")]
     admitted: Json = {"admission": admission, "conditions": conditions}
-    await worker.patch(WORKLOADS, NS, WL, {"status": admitted}, subresource="status")
-    copy = await seen(worker, PIPELINE_RUNS, RUN, lambda o: True)
+    await worker.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": admitted}, subresource="status"))
+    copy = await seen(worker, kinds.PIPELINE_RUNS, RUN, lambda o: True)
     assert copy["spec"]["status"] == "PipelineRunPending"
     assert "managedBy" not in copy["spec"]
     notes = {"controlplane/attempt": "1", "kueue.x-k8s.io/prebuilt-workload-name": WL, **asks}
     assert notes.items() <= meta(copy)["annotations"].items()
-    await seen(home, WORKLOADS, WL, lambda o: o["status"].get("clusterName") == "worker")
+    await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"].get("clusterName") == "worker")
 
     # Both frameworks let the run go; then Tekton says what happens.
     for api in (home, worker):
-        await api.patch(PIPELINE_RUNS, NS, RUN, {"spec": {"status": None}})
+        await api.write(Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"spec": {"status": None}}))
     begun = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
     started: Json = {"startTime": "2026-01-01T00:00:01Z", "conditions": [begun]}
-    await worker.patch(PIPELINE_RUNS, NS, RUN, {"status": started}, subresource="status")
-    await seen(home, PIPELINE_RUNS, RUN, lambda o: o.get("status", {}).get("startTime") == started["startTime"])
+    await worker.write(
+        Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"status": started}, subresource="status")
+    )
+    await seen(home, kinds.PIPELINE_RUNS, RUN, lambda o: o.get("status", {}).get("startTime") == started["startTime"])
     ended = {"completionTime": "2026-01-01T00:01:00Z", "conditions": [condition("Succeeded", "Succeeded")]}
-    await worker.patch(PIPELINE_RUNS, NS, RUN, {"status": ended}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.PIPELINE_RUNS, NS, RUN), {"status": ended}, subresource="status")
+    )
     finished = {"conditions": [*conditions, condition("Finished", "Succeeded", "all tasks have run")]}
-    await worker.patch(WORKLOADS, NS, WL, {"status": finished}, subresource="status")
-    done = await seen(home, WORKLOADS, WL, lambda o: true(o, "Finished"))
+    await worker.write(Request("patch", ObjectRef(kinds.WORKLOADS, NS, WL), {"status": finished}, subresource="status"))
+    done = await seen(home, kinds.WORKLOADS, WL, lambda o: true(o, "Finished"))
     assert (true(done, "Finished") or {})["message"] == "all tasks have run"
-    assert true(await home.get(PIPELINE_RUNS, NS, RUN), "Succeeded")
+    assert true(await home.get(kinds.PIPELINE_RUNS, NS, RUN), "Succeeded")
 
     async def clean() -> bool:
-        return not [*(await worker.list(WORKLOADS)).items, *(await worker.list(PIPELINE_RUNS)).items]
+        return not [
+            *(await worker.list(ListQuery(kinds.WORKLOADS))).items,
+            *(await worker.list(ListQuery(kinds.PIPELINE_RUNS))).items,
+        ]
 
     await until("nothing left on the worker", clean)
-    assert said in [event.get("note") for event in (await home.list(EVENTS)).items]
+    assert said in [event.get("note") for event in (await home.list(ListQuery(kinds.EVENTS))).items]
     assert service.ready

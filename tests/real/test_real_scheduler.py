@@ -24,10 +24,22 @@ from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
 from controlplane.app.scheduler_profiles import load
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STRATEGIC_PATCH, Json, Kind
+from controlplane.kube.kinds import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STRATEGIC_PATCH,
+    Json,
+    Kind,
+    ObjectRef,
+    Request,
+)
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -68,8 +80,10 @@ class Real:
         with contextlib.suppress(ApiError):
             await self.api.create(NODES, "", {"metadata": {"name": name, "labels": {"pool": name}}})
         body = {"status": {"allocatable": room, "capacity": room}}
-        await self.api.patch(NODES, "", name, body, subresource="status", content_type=STRATEGIC_PATCH)
-        await self.api.patch(NODES, "", name, {"spec": {"taints": None}})
+        await self.api.write(
+            Request("patch", ObjectRef(NODES, "", name), body, subresource="status", content_type=STRATEGIC_PATCH)
+        )
+        await self.api.write(Request("patch", ObjectRef(NODES, "", name), {"spec": {"taints": None}}))
 
     async def pod(self, name: str, node: str, cpu: str = "1", **spec: Any) -> Json:
         container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
@@ -95,7 +109,7 @@ class Real:
         return next((c for c in conditions if c["type"] == "PodScheduled"), {})
 
     async def told(self, name: str) -> list[str]:
-        page = await self.api.list(EVENTS, namespace="default")
+        page = await self.api.list(ListQuery(EVENTS, namespace="default"))
         return [event["reason"] for event in page.items if event["regarding"]["name"] == name]
 
 
@@ -122,7 +136,9 @@ async def account(api: Transport, kubeconfig: Json) -> Json:
             await api.create(kind, document["metadata"].get("namespace", ""), document)
     place = next(document["metadata"] for document in found if document["kind"] == "ServiceAccount")
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await api.post(ACCOUNTS, place["namespace"], place["name"], "token", asked)
+    answer = await api.write(
+        Request("create", ObjectRef(ACCOUNTS, place["namespace"], place["name"]), asked, subresource="token")
+    )
     return {**kubeconfig, "users": [{"name": "real", "user": {"token": answer["status"]["token"]}}]}
 
 
@@ -136,7 +152,7 @@ async def real(kubeconfig: Json, database_url: str) -> AsyncIterator[Real]:
             if definition and definition.get("kind") == "CustomResourceDefinition":
                 with contextlib.suppress(ApiError):
                     await api.create(DEFINITIONS, "", definition)
-    await until(lambda: api.list(CANDIDATES, namespace="default"))
+    await until(lambda: api.list(ListQuery(CANDIDATES, namespace="default")))
 
     limited = await account(api, kubeconfig)
 
@@ -233,6 +249,6 @@ async def test_a_candidate_is_reserved_permitted_and_bound(real: Real) -> None:
     assert await real.on("c") == ""
     until_ = stamp(datetime.now(UTC) + timedelta(seconds=30))
     permit = {"number": 1, "kind": "Bind", "reservation": 1, "until": until_}
-    await real.api.patch(CANDIDATES, "default", "c", {"spec": {"permit": permit}})
+    await real.api.write(Request("patch", ObjectRef(CANDIDATES, "default", "c"), {"spec": {"permit": permit}}))
     await until(lambda: phase("Bound"))
     assert await real.on("c") == "held"

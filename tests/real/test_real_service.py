@@ -24,19 +24,10 @@ from controlplane.app.ports import ports_of
 from controlplane.app.service import Service
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    EVENTS,
-    JOBS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    NAMESPACES,
-    SECRETS,
-    WORKLOADS,
-    Json,
-    Kind,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -186,16 +177,16 @@ ADMISSION = {
 
 async def set_up(clusters: dict[str, Cluster]) -> None:
     home = clusters["management"].api
-    await home.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    await home.create(kinds.NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
     text = yaml.safe_dump(clusters["worker"].kubeconfig).encode()
     secret = {"metadata": {"name": "worker"}, "data": {"kubeconfig": base64.b64encode(text).decode()}}
-    await home.create(SECRETS, NAMESPACE, secret)
+    await home.create(kinds.SECRETS, NAMESPACE, secret)
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "all"}
     source = {"kubeConfig": {"location": "worker", "locationType": "Secret"}}
     made: list[tuple[Kind, str, Json]] = [
-        (MULTIKUEUE_CLUSTERS, "worker", {"clusterSource": source}),
-        (MULTIKUEUE_CONFIGS, "all", {"clusters": ["worker"]}),
-        (ADMISSION_CHECKS, CHECK, {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}),
+        (kinds.MULTIKUEUE_CLUSTERS, "worker", {"clusterSource": source}),
+        (kinds.MULTIKUEUE_CONFIGS, "all", {"clusters": ["worker"]}),
+        (kinds.ADMISSION_CHECKS, CHECK, {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}),
     ]
     for kind, name, spec in made:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
@@ -237,47 +228,53 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
         found: Json = await until(f"{kind.kind} {name} on {api.name}", probe)
         return found
 
-    active = await seen(home, MULTIKUEUE_CLUSTERS, "worker", lambda o: true(o, "Active"), "")
+    active = await seen(home, kinds.MULTIKUEUE_CLUSTERS, "worker", lambda o: true(o, "Active"), "")
     assert true(active, "Active")["message"] == "Connected"
-    checked = await seen(home, ADMISSION_CHECKS, CHECK, lambda o: true(o, "Active"), "")
+    checked = await seen(home, kinds.ADMISSION_CHECKS, CHECK, lambda o: true(o, "Active"), "")
     assert true(checked, "Active")["reason"] == "Active"
 
-    mine = await home.create(JOBS, "default", {"apiVersion": "batch/v1", "kind": "Job", **job()})
-    body = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", **workload(mine)}
-    await home.create(WORKLOADS, "default", body)
+    mine = await home.create(kinds.JOBS, "default", {"apiVersion": "batch/v1", "kind": "Job", **job()})
+    body = {"apiVersion": kinds.WORKLOADS.api_version, "kind": "Workload", **workload(mine)}
+    await home.create(kinds.WORKLOADS, "default", body)
     pending = {"name": CHECK, "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     reserved = {
         "admission": ADMISSION,
         "conditions": [condition("QuotaReserved", "QuotaReserved")],
         "admissionChecks": [pending],
     }
-    await home.patch(WORKLOADS, "default", WL, {"status": reserved}, subresource="status")
+    await home.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": reserved}, subresource="status")
+    )
 
-    await seen(home, WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
-    clone = await seen(worker, WORKLOADS, WL, lambda o: True)
+    await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"].get("nominatedClusterNames") == ["worker"])
+    clone = await seen(worker, kinds.WORKLOADS, WL, lambda o: True)
     assert clone["metadata"]["labels"] == {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
     assert "ownerReferences" not in clone["metadata"]
     admitted = {
         "admission": ADMISSION,
         "conditions": [condition("QuotaReserved", "QuotaReserved"), condition("Admitted", "Admitted")],
     }
-    await worker.patch(WORKLOADS, "default", WL, {"status": admitted}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": admitted}, subresource="status")
+    )
 
-    copy = await seen(worker, JOBS, JOB, lambda o: True)
+    copy = await seen(worker, kinds.JOBS, JOB, lambda o: True)
     assert copy["spec"]["suspend"] is True
     assert "managedBy" not in copy["spec"]
     assert copy["metadata"]["annotations"]["kueue.x-k8s.io/prebuilt-workload-name"] == WL
-    ready = await seen(home, WORKLOADS, WL, lambda o: o["status"].get("clusterName") == "worker")
+    ready = await seen(home, kinds.WORKLOADS, WL, lambda o: o["status"].get("clusterName") == "worker")
     assert ready["status"]["admissionChecks"][0]["state"] == "Ready"
     assert ready["status"]["admissionChecks"][0]["message"] == 'The workload was admitted on "worker"'
     assert "nominatedClusterNames" not in ready["status"]
 
     # Both Kueues let the job run; then the worker's job controller says what happens.
-    await home.patch(JOBS, "default", JOB, {"spec": {"suspend": False}})
-    await worker.patch(JOBS, "default", JOB, {"spec": {"suspend": False}})
+    await home.write(Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"spec": {"suspend": False}}))
+    await worker.write(Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"spec": {"suspend": False}}))
     started = {"startTime": "2026-01-01T00:00:01Z", "active": 1, "ready": 1}
-    await worker.patch(JOBS, "default", JOB, {"status": started}, subresource="status")
-    running = await seen(home, JOBS, JOB, lambda o: o.get("status", {}).get("active") == 1)
+    await worker.write(
+        Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"status": started}, subresource="status")
+    )
+    running = await seen(home, kinds.JOBS, JOB, lambda o: o.get("status", {}).get("active") == 1)
     assert running["status"]["startTime"] == started["startTime"]
 
     succeeded = {
@@ -291,24 +288,31 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
             condition("Complete", "CompletionsReached"),
         ],
     }
-    await worker.patch(JOBS, "default", JOB, {"status": succeeded}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.JOBS, "default", JOB), {"status": succeeded}, subresource="status")
+    )
     finished = {
         "conditions": [*admitted["conditions"], condition("Finished", "Succeeded", "Job finished successfully")]
     }
-    await worker.patch(WORKLOADS, "default", WL, {"status": finished}, subresource="status")
+    await worker.write(
+        Request("patch", ObjectRef(kinds.WORKLOADS, "default", WL), {"status": finished}, subresource="status")
+    )
 
-    done = await seen(home, WORKLOADS, WL, lambda o: true(o, "Finished"))
+    done = await seen(home, kinds.WORKLOADS, WL, lambda o: true(o, "Finished"))
     assert true(done, "Finished")["message"] == "Job finished successfully"
-    mirrored = await home.get(JOBS, "default", JOB)
+    mirrored = await home.get(kinds.JOBS, "default", JOB)
     assert mirrored["status"]["succeeded"] == 1
     assert "active" not in mirrored["status"]
     assert true(mirrored, "Complete")
 
     async def clean() -> bool:
-        left = [*(await worker.list(WORKLOADS)).items, *(await worker.list(JOBS)).items]
+        left = [
+            *(await worker.list(ListQuery(kinds.WORKLOADS))).items,
+            *(await worker.list(ListQuery(kinds.JOBS))).items,
+        ]
         return not left
 
     await until("nothing left on the worker", clean)
-    notes = [event.get("note") for event in (await home.list(EVENTS)).items]
+    notes = [event.get("note") for event in (await home.list(ListQuery(kinds.EVENTS))).items]
     assert 'The workload was admitted on "worker"' in notes
     assert service.ready

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.streams import ListQuery
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL
 from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
 from controlplane.kube.kinds import (
@@ -23,6 +24,8 @@ from controlplane.kube.kinds import (
     STORAGE_CLASSES,
     Json,
     Kind,
+    ObjectRef,
+    Request,
 )
 from tests.real.test_real_scheduler import HOME, WHY, Real, kubeconfig, real, until
 
@@ -63,15 +66,19 @@ async def volume(real: Real, name: str, node: str, size: str, **more: object) ->
     }
     await real.api.create(PERSISTENT_VOLUMES, "", {"metadata": {"name": name}, "spec": spec})
     status = {"status": {"phase": "Available"}}
-    await real.api.patch(PERSISTENT_VOLUMES, "", name, status, subresource="status")
+    await real.api.write(Request("patch", ObjectRef(PERSISTENT_VOLUMES, "", name), status, subresource="status"))
 
 
 async def bind(real: Real, claim_: str, volume_: str) -> None:
     """What the volume controller writes."""
     body: Json = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": volume_}}
-    await real.api.patch(PERSISTENT_VOLUME_CLAIMS, "default", claim_, body)
+    await real.api.write(Request("patch", ObjectRef(PERSISTENT_VOLUME_CLAIMS, "default", claim_), body))
     shown = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
-    await real.api.patch(PERSISTENT_VOLUME_CLAIMS, "default", claim_, {"status": shown}, subresource="status")
+    await real.api.write(
+        Request(
+            "patch", ObjectRef(PERSISTENT_VOLUME_CLAIMS, "default", claim_), {"status": shown}, subresource="status"
+        )
+    )
 
 
 def using(name: str) -> list[Json]:
@@ -142,7 +149,7 @@ async def test_a_pod_whose_claim_finds_no_volume_says_so(real: Real) -> None:
 
     await until(refused)
     assert "node(s) didn't find available persistent volumes to bind" in (await real.condition("n"))["message"]
-    await real.api.delete(NODES, "", "empty")
+    await real.api.write(Request("delete", ObjectRef(NODES, "", "empty")))
 
 
 async def test_the_policy_on_candidates_lets_the_scheduler_take_its_finalizer_off(real: Real) -> None:
@@ -165,10 +172,10 @@ async def test_the_policy_on_candidates_lets_the_scheduler_take_its_finalizer_of
         return (found.get("status") or {}).get("phase") == "Unschedulable"
 
     await until(unschedulable)
-    await real.api.delete(CANDIDATES, "default", "f")
+    await real.api.write(Request("delete", ObjectRef(CANDIDATES, "default", "f")))
 
     async def gone() -> bool:
-        page = await real.api.list(CANDIDATES, namespace="default")
+        page = await real.api.list(ListQuery(CANDIDATES, namespace="default"))
         return all(item["metadata"]["name"] != "f" for item in page.items)
 
     await until(gone)

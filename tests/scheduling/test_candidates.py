@@ -12,7 +12,7 @@ from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDI
 from controlplane.kube.kinds import NODES, PODS, PRIORITY_CLASSES, Json
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.settings.scheduler import SchedulerSettings
-from tests.scheduling.stage import Cluster, staged, until
+from tests.scheduling.stage import Cluster, Stage, staged, until
 from tests.scheduling.test_replicas import bindings, of_binding, recorded
 
 HOME = "on-premises"
@@ -61,14 +61,20 @@ class Source:
         return str(self.status(name).get("phase", ""))
 
 
+async def reserved(stage: Stage) -> Source:
+    """A candidate that holds the one CPU of the one node."""
+    source = Source(stage.cluster)
+    stage.cluster.node("n", cpu="1")
+    source.invited()
+    await stage.replica()
+    source.asks()
+    await until(lambda: source.phase() == "Reserved")
+    return source
+
+
 async def test_reserve_report_wait_bind(database_url: str) -> None:
     async with staged(database_url) as stage:
-        cluster, source = stage.cluster, Source(stage.cluster)
-        cluster.node("n", cpu="1")
-        source.invited()
-        await stage.replica()
-        source.asks()
-        await until(lambda: source.phase() == "Reserved")
+        cluster, source = stage.cluster, await reserved(stage)
         said = source.status()
         assert said["reservation"]["number"] == 1
         assert said["reservation"]["node"] == "n"
@@ -196,12 +202,8 @@ async def test_killed_while_a_candidate_is_held(database_url: str) -> None:
 
 async def test_a_deleted_candidate_takes_its_pod_along(database_url: str) -> None:
     async with staged(database_url) as stage:
-        cluster, source = stage.cluster, Source(stage.cluster)
-        cluster.node("n", cpu="1")
-        source.invited()
-        await stage.replica()
-        source.asks()
-        await until(lambda: source.phase() == "Reserved")
+        cluster = stage.cluster
+        await reserved(stage)
         cluster.store.delete(CANDIDATES, "default", "c")
         await until(lambda: not cluster.pods() and not cluster.store.list(CANDIDATES)[0])
         cluster.pod("next")

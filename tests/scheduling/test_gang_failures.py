@@ -11,14 +11,13 @@ from controlplane.controllers.scheduling.events import (
     GangJudged,
     GangStart,
     NodeReserved,
-    PermitGiven,
     ReservationDropped,
 )
 from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import PODS
 from controlplane.runtime.controller import OpenWrite
 from tests.scheduling.bench import CLAIMS, Bench
-from tests.scheduling.test_quorums import CONFIG, come, gang, ready, run
+from tests.scheduling.test_quorums import CONFIG, about_to_be_released, come, gang, ready, run
 from tests.scheduling.volumes import CSI, VolumeBench
 
 
@@ -49,6 +48,17 @@ def tried(bench: Bench, name: str) -> int:
 def pass_time(bench: Bench, seconds: float) -> None:
     bench.pass_time(seconds)
     run(bench)
+
+
+def half_bound_beside_another() -> Bench:
+    """One of three is bound, two are refused, and a pod that is in no gang takes the place of one."""
+    bench = ready("n", cpu="3")
+    gang(bench, "g", 3)
+    let_go(bench)
+    answer(bench, g0=201, g1=403, g2=403)
+    come(bench, "other", "", cpu="1")
+    run(bench)
+    return bench
 
 
 def test_a_refused_binding_after_the_quorum_makes_the_gang_rest_and_the_rest_is_counted_with_those_bound() -> None:
@@ -96,12 +106,7 @@ def test_who_is_not_bound_yet_gives_its_place_back_with_the_one_that_failed() ->
 
 
 def test_those_that_are_left_go_together_or_not_at_all() -> None:
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    let_go(bench)
-    answer(bench, g0=201, g1=403, g2=403)
-    come(bench, "other", "", cpu="1")
-    run(bench)
+    bench = half_bound_beside_another()
     bench.settle(8)
     assert bench.on("other") == "n"
     assert (bench.on("g1"), bench.on("g2")) == ("", "")  # room for one of them alone is no room
@@ -154,12 +159,7 @@ def test_a_rest_outlives_the_process(restarts: bool) -> None:
 
 
 def test_a_new_process_knows_that_a_gang_did_not_come_together() -> None:
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    let_go(bench)
-    answer(bench, g0=201, g1=403, g2=403)
-    come(bench, "other", "", cpu="1")
-    run(bench)
+    bench = half_bound_beside_another()
     bench.settle(1)
     bench.start()
     bench.settle(8)
@@ -235,12 +235,7 @@ def test_it_is_quiet_once_nothing_changes() -> None:
 @pytest.mark.parametrize("seen", ["in the log", "by the watch"])
 def test_a_member_that_goes_while_its_gang_is_let_go_turns_the_others_back(seen: str) -> None:
     """The watch may have it a moment before the log does; then the release is taken, and nobody is bound by it."""
-    bench = ready("n", cpu="3")
-    gang(bench, "g", 3)
-    while bench.turn():
-        pass
-    while not any(isinstance(new.event, PermitGiven) for new in bench.outbox[0].append.events):
-        bench.commit(bench.outbox[0])
+    bench = about_to_be_released()
     (release,) = bench.outbox
     if seen == "by the watch":
         bench.loop.changed(PODS, bench.objects["pods", "g0"], bench.now, gone=True)

@@ -11,15 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from controlplane.controllers.scheduling.events import (
-    BindingDecided,
-    NodeReserved,
-    PermitGiven,
-    PreBindDecided,
-    ReservationDropped,
-    SchedulingFailed,
-    VictimChosen,
-)
+from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.framework.plugin import (
     CycleState,
     PermitAnswer,
@@ -37,7 +29,7 @@ def test_reservation_and_binding_are_one_append_and_the_write_comes_after() -> N
     bench = ready("n")
     bench.pod("p")
     assert bench.turn()
-    assert [type(new.event) for new in bench.outbox[0].append.events] == [NodeReserved, BindingDecided]
+    assert [type(new.event) for new in bench.outbox[0].append.events] == [events.NodeReserved, events.BindingDecided]
     assert bench.writes() == []
     bench.commit(bench.outbox[0])
     (write,) = bench.writes()
@@ -54,7 +46,7 @@ def test_the_next_cycle_counts_what_the_log_has_not_taken_yet() -> None:
     assert bench.turn()
     assert bench.turn()
     kinds = [type(proposal.append.events[0].event) for proposal in bench.outbox]
-    assert kinds == [NodeReserved, SchedulingFailed]
+    assert kinds == [events.NodeReserved, events.SchedulingFailed]
 
 
 def test_a_proposal_that_was_overtaken_gives_its_node_back() -> None:
@@ -78,7 +70,9 @@ def test_what_was_written_though_the_answer_was_lost_stays_taken() -> None:
     bench.pod("q")
     bench.turn()
     assert bench.view.claims == {proposal.identity: "n"}
-    assert isinstance(bench.loop.outbox[0].append.events[0].event, SchedulingFailed) if bench.loop.outbox else True
+    assert (
+        isinstance(bench.loop.outbox[0].append.events[0].event, events.SchedulingFailed) if bench.loop.outbox else True
+    )
     bench.settle(3)
     assert bench.on("p") == "n"
     assert bench.overcommitted() == []
@@ -93,10 +87,10 @@ def test_a_crash_between_reserving_and_binding_keeps_the_node() -> None:
     bench.pod("q")
     assert bench.turn()
     assert not bench.turn()
-    assert [type(p.append.events[0].event) for p in bench.outbox] == [SchedulingFailed]
+    assert [type(p.append.events[0].event) for p in bench.outbox] == [events.SchedulingFailed]
     bench.settle(3)
     assert bench.on("p") == "n"
-    assert len(bench.recorded(NodeReserved)) == 1
+    assert len(bench.recorded(events.NodeReserved)) == 1
 
 
 def test_a_conflict_keeps_the_node_until_the_watch_has_spoken() -> None:
@@ -110,7 +104,7 @@ def test_a_conflict_keeps_the_node_until_the_watch_has_spoken() -> None:
     assert bench.view.claims == {uid: "n"}
     bench.pass_time(40)  # silence for a minute: it was not bound
     assert bench.view.claims == {}
-    assert bench.recorded(ReservationDropped)
+    assert bench.recorded(events.ReservationDropped)
 
 
 def test_a_server_error_is_tried_again_with_the_same_node() -> None:
@@ -123,7 +117,7 @@ def test_a_server_error_is_tried_again_with_the_same_node() -> None:
         bench.pass_time(5)
     bench.carry_out(bench.writes()[0])
     assert bench.on("p") == "n"
-    assert len(bench.recorded(NodeReserved)) == 1
+    assert len(bench.recorded(events.NodeReserved)) == 1
 
 
 def test_a_refusal_for_good_gives_the_node_back_and_is_told() -> None:
@@ -146,7 +140,7 @@ def test_the_node_of_a_reservation_that_waits_goes() -> None:
     bench.commit(bench.outbox[0])
     bench.delete("nodes", "a")
     bench.commit(bench.outbox[0])
-    assert bench.recorded(ReservationDropped)[0].reason == "NodeGone"
+    assert bench.recorded(events.ReservationDropped)[0].reason == "NodeGone"
     assert bench.view.claims == {}
 
 
@@ -168,12 +162,12 @@ def test_permit_waits_in_the_log_and_goes_on_when_it_is_given() -> None:
     bench.turn()
     bench.commit(bench.outbox[0])
     assert bench.writes() == []
-    held = bench.recorded(NodeReserved)[0]
+    held = bench.recorded(events.NodeReserved)[0]
     assert held.waits == {"Waits": bench.now + timedelta(seconds=30)}
     bench.loop.allow(uid, "Waits", bench.now)
     bench.take()
     bench.commit(bench.outbox[0])
-    assert bench.recorded(PermitGiven)
+    assert bench.recorded(events.PermitGiven)
     bench.commit(bench.outbox[0])
     bench.carry_out(bench.writes()[0])
     assert bench.on("p") == "n"
@@ -186,7 +180,7 @@ def test_permit_that_is_not_given_in_time_refuses_the_pod() -> None:
     bench.turn()
     bench.commit(bench.outbox[0])
     bench.pass_time(31)
-    dropped = bench.recorded(ReservationDropped)[0]
+    dropped = bench.recorded(events.ReservationDropped)[0]
     assert (dropped.reason, dropped.plugin) == ("PermitTimeout", "Waits")
     assert bench.view.claims == {}
     entry = bench.loop.queue.entry(next(iter(bench.view.pods)))
@@ -204,7 +198,7 @@ def test_permit_refused_from_outside() -> None:
     bench.take()
     bench.commit(bench.outbox[0])
     bench.decide()
-    assert bench.recorded(SchedulingFailed)[0].message == "the gang is not complete"
+    assert bench.recorded(events.SchedulingFailed)[0].message == "the gang is not complete"
 
 
 def test_a_wait_outlives_the_process_with_its_own_deadline() -> None:
@@ -218,7 +212,7 @@ def test_a_wait_outlives_the_process_with_its_own_deadline() -> None:
     waiting(bench)
     assert bench.view.claims == {uid: "n"}
     bench.pass_time(11)
-    assert bench.recorded(ReservationDropped)[0].reason == "PermitTimeout"
+    assert bench.recorded(events.ReservationDropped)[0].reason == "PermitTimeout"
 
 
 class Unreserves(PermitPlugin):
@@ -234,7 +228,7 @@ def test_a_plugin_that_fails_fails_one_pod() -> None:
     bench.pod("p")
     bench.turn()
     bench.commit(bench.outbox[0])
-    failed = bench.recorded(SchedulingFailed)[0]
+    failed = bench.recorded(events.SchedulingFailed)[0]
     assert (failed.reason, failed.message) == ("SchedulerError", "a plugin failed: RuntimeError: broken plugin")
     assert bench.view.claims == {}
 
@@ -255,14 +249,14 @@ def test_what_comes_before_the_binding_is_recorded_and_seen_first() -> None:
     bench.pod("p")
     bench.turn()
     bench.commit(bench.outbox[0])
-    assert bench.recorded(PreBindDecided)
+    assert bench.recorded(events.PreBindDecided)
     (write,) = bench.writes()
     assert write.action == "PreBindDecided"
     request = bench.placements.request(write, {}, bench.now)
     assert request is not None
     assert (request.verb, request.ref.name) == ("patch", "n")
     bench.decide()
-    assert not bench.recorded(BindingDecided)
+    assert not bench.recorded(events.BindingDecided)
     node: dict[str, Any] = bench.objects["nodes", "n"]
     bench._store("nodes", {**node, "metadata": {**node["metadata"], "annotations": {"example.com/for": "p"}}})
     bench.decide()
@@ -278,7 +272,7 @@ def test_preemption_marks_then_deletes_and_the_pod_follows() -> None:
     bench.settle(6)
     assert bench.on("high") == "n"
     assert ("pods", "low") not in bench.objects
-    assert len(bench.recorded(VictimChosen)) == 1
+    assert len(bench.recorded(events.VictimChosen)) == 1
 
 
 def test_a_reservation_of_lower_priority_is_given_back_not_evicted() -> None:
@@ -291,8 +285,8 @@ def test_a_reservation_of_lower_priority_is_given_back_not_evicted() -> None:
     bench.turn()
     while bench.outbox:
         bench.commit(bench.outbox[0])
-    assert bench.recorded(ReservationDropped)[0].reason == "Preempted"
-    assert not bench.recorded(VictimChosen)
+    assert bench.recorded(events.ReservationDropped)[0].reason == "Preempted"
+    assert not bench.recorded(events.VictimChosen)
     assert ("pods", "low") in bench.objects
 
 

@@ -55,13 +55,31 @@ def run(bench: Bench) -> None:
             bench.commit(bench.outbox[0])
 
 
-def test_the_release_is_one_append_over_all_streams() -> None:
+def two_wait_for_the_third(cpu: str) -> Bench:
+    """Two of three hold their places; the third is another scheduler's."""
+    bench = ready("n", cpu=cpu)
+    bench.group("g", 3)
+    for number in range(2):
+        come(bench, f"g{number}", "g")
+    come(bench, "g2", "g", schedulerName="other")
+    run(bench)
+    assert len(bench.view.claims) == 2
+    return bench
+
+
+def about_to_be_released() -> Bench:
+    """All of a gang hold their places, and what lets them go is next to be appended."""
     bench = ready("n", cpu="3")
     gang(bench, "g", 3)
     while bench.turn():
         pass
     while not any(isinstance(new.event, PermitGiven) for new in bench.outbox[0].append.events):
         bench.commit(bench.outbox[0])
+    return bench
+
+
+def test_the_release_is_one_append_over_all_streams() -> None:
+    bench = about_to_be_released()
     release = bench.outbox[0].append
     assert [type(new.event) for new in release.events] == [PermitGiven] * 3
     assert len(release.expected or {}) == 3
@@ -101,13 +119,7 @@ def test_a_gang_that_does_not_fit_is_not_tried_again_and_again() -> None:
 
 
 def test_reservations_outlive_a_leader_and_time_ends_them() -> None:
-    bench = ready("n", cpu="3")
-    bench.group("g", 3)
-    for number in range(2):
-        come(bench, f"g{number}", "g")
-    come(bench, "g2", "g", schedulerName="other")
-    run(bench)
-    assert len(bench.view.claims) == 2
+    bench = two_wait_for_the_third(cpu="3")
     bench.start()
     assert len(bench.view.claims) == 2
     bench.pass_time(61)
@@ -129,13 +141,7 @@ def test_a_new_leader_completes_the_gang() -> None:
 
 
 def test_a_member_that_goes_takes_the_places_of_the_others() -> None:
-    bench = ready("n", cpu="2")
-    bench.group("g", 3)
-    for number in range(2):
-        come(bench, f"g{number}", "g")
-    come(bench, "g2", "g", schedulerName="other")
-    run(bench)
-    assert len(bench.view.claims) == 2
+    bench = two_wait_for_the_third(cpu="2")
     bench.delete("pods", "g2")
     run(bench)
     assert bench.view.claims == {}

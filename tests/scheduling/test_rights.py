@@ -5,8 +5,7 @@ from __future__ import annotations
 from controlplane.kube.kinds import PRIORITY_CLASSES
 from tests.deploy.manifests import one, render, rights
 from tests.scheduling.stage import Stage, staged, until
-from tests.scheduling.test_candidates import Source
-from tests.scheduling.test_volumes import claim, classes, using, volume
+from tests.scheduling.test_volumes import claim, classes, reserved_with_a_claim, using, volume
 
 PLAIN, CANDIDATES = "controlplane-scheduler", "controlplane-scheduler-candidates"
 
@@ -54,15 +53,7 @@ async def test_pods_of_this_cluster_need_the_plain_role(database_url: str) -> No
 
 async def test_candidates_need_the_other_one_too(database_url: str) -> None:
     async with staged(database_url) as stage:
-        cluster = stage.cluster
-        classes(cluster)
-        cluster.node("a")
-        claim(cluster, "data", "made")
-        await stage.replica()
-        source = Source(cluster)
-        source.invited()
-        source.asks("c", **using("data"))
-        await until(lambda: source.status("c").get("phase") == "Reserved")
+        source = await reserved_with_a_claim(stage)
         source.permits("c")
         await until(lambda: source.status("c").get("phase") == "Bound")
         assert asked(stage) - given(PLAIN, CANDIDATES) == set()

@@ -13,7 +13,7 @@ from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.simulation.controllers.jobs import OUTCOME
-from tests.scheduling.stage import HOST, Cluster, staged, until
+from tests.scheduling.stage import HOST, Cluster, Stage, staged, until
 from tests.scheduling.test_candidates import Source
 
 NONE = "kubernetes.io/no-provisioner"
@@ -51,6 +51,19 @@ def using(*claims: str, **more: Any) -> Json:
 def bound(cluster: Cluster, name: str) -> str:
     found = cluster.store.get(PERSISTENT_VOLUME_CLAIMS, "default", name)
     return str(found["spec"].get("volumeName", ""))
+
+
+async def reserved_with_a_claim(stage: Stage) -> Source:
+    """A candidate that holds a place, and names a claim for which a volume is to be made."""
+    classes(stage.cluster)
+    stage.cluster.node("a")
+    claim(stage.cluster, "data", "made")
+    await stage.replica()
+    source = Source(stage.cluster)
+    source.invited()
+    source.asks("c", **using("data"))
+    await until(lambda: source.status("c").get("phase") == "Reserved")
+    return source
 
 
 async def test_pods_with_claims_run_where_their_volumes_are(database_url: str) -> None:
@@ -148,15 +161,7 @@ async def test_a_leader_that_dies_while_a_volume_is_made(database_url: str) -> N
 
 async def test_a_candidates_claim_is_bound_once_its_source_permits_it(database_url: str) -> None:
     async with staged(database_url, scheduler=SchedulerSettings()) as stage:
-        cluster = stage.cluster
-        classes(cluster)
-        cluster.node("a")
-        claim(cluster, "data", "made")
-        await stage.replica()
-        source = Source(cluster)
-        source.invited()
-        source.asks("c", **using("data"))
-        await until(lambda: source.status("c").get("phase") == "Reserved")
+        cluster, source = stage.cluster, await reserved_with_a_claim(stage)
         await asyncio.sleep(0.3)
         assert bound(cluster, "data") == ""  # nothing is made for a candidate that may not be the one
         source.permits("c")

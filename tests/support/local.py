@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,14 @@ def settings(*controllers: str, groups: Json | None = None, runs: Json | None = 
         podgroups=PodGroupSettings(**(groups or {})),
         coscheduling=CoschedulingSettings(**{"image": "example.com/nop:1", **(runs or {})}),
     )
+
+
+def looked(replicas: Iterable[Any], wanted: Callable[[], Any]) -> Any:
+    """Return what is wanted, and raise what a replica that was not killed ended with."""
+    for replica in replicas:
+        if replica.task.done() and not replica.database.dead and not replica.task.cancelled():
+            replica.task.result()
+    return wanted()
 
 
 class Stage:
@@ -92,13 +101,7 @@ class Stage:
         await self.world.stop()
 
     async def until(self, wanted: Callable[[], Any], what: str) -> Any:
-        def look() -> Any:
-            for replica in self.replicas:
-                if replica.task.done() and not replica.database.dead and not replica.task.cancelled():
-                    replica.task.result()
-            return wanted()
-
-        return await until(look, what)
+        return await until(partial(looked, self.replicas, wanted), what)
 
     async def quiet(self, seconds: float = 1.5) -> None:
         """See that neither the log nor any object moves for a while, once what was under way has come to its end."""

@@ -15,7 +15,7 @@ from controlplane.controllers.connectivity.events import (
     MassOutageAccepted,
     MassOutageBegan,
 )
-from controlplane.controllers.multikueue.events import MultiKueueClusterGone
+from controlplane.controllers.multikueue.observations import MultiKueueClusterGone
 from controlplane.log.event import NewEvent
 from controlplane.telemetry import Metrics
 from tests.audit.script import POLICY, Script, at

@@ -29,7 +29,7 @@ from controlplane.runtime.writes import (
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
 
-class Painted(Event, frozen=True, kw_only=True):
+class Painted(Event):
     what: str
     cluster: str = "there"
 
@@ -38,7 +38,7 @@ class Painted(Event, frozen=True, kw_only=True):
         return self.what
 
 
-class Wall(OpenWrites[Painted, WriteFailure], frozen=True, kw_only=True):
+class Wall(OpenWrites[Painted, WriteFailure]):
     name: str
 
 

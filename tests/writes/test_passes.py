@@ -16,11 +16,11 @@ NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
 
 
-class Said(Event, frozen=True, kw_only=True):
+class Said(Event):
     what: str = ""
 
 
-class Painted(Said, frozen=True, kw_only=True):
+class Painted(Said):
     colour: str = "red"
     cluster: str = "there"
 
@@ -29,7 +29,7 @@ class Painted(Said, frozen=True, kw_only=True):
         return self.what
 
 
-class Wall(OpenWrites[Painted, WriteFailure], frozen=True, kw_only=True):
+class Wall(OpenWrites[Painted, WriteFailure]):
     pass
 
 

@@ -52,7 +52,7 @@ def recorded(stream: str, event: Event) -> Recorded:
 def workloads(stream: str, refused: Recorded) -> MultiKueueController:
     fleet = MultiKueueController(policy_of(Settings()), "me")
     if stream.startswith("workload/"):
-        fleet.index.workloads[stream] = workload.fold(workload.initial(stream), refused)
+        fleet.index.workloads[stream] = workload.fold(workload.WorkloadState.initial(stream), refused)
     else:
         fleet.fold(refused)
     return fleet
@@ -60,7 +60,7 @@ def workloads(stream: str, refused: Recorded) -> MultiKueueController:
 
 def sources(stream: str, refused: Recorded) -> SourceController:
     placing = SourceController(SourcePolicy(cluster="home"), "me")
-    placing.sources[stream] = source.fold(source.initial(stream), refused)
+    placing.sources[stream] = source.fold(source.SourceState.initial(stream), refused)
     return placing
 
 
@@ -72,19 +72,19 @@ def copies(stream: str, refused: Recorded) -> ReferenceController:
 
 def targets(stream: str, refused: Recorded) -> TargetController:
     found = TargetController(TargetPolicy())
-    found.candidates[stream] = target.target_fold(target.target_initial(stream), refused)
+    found.candidates[stream] = target.target_fold(target.TargetState.initial(stream), refused)
     return found
 
 
 def placements(stream: str, refused: Recorded) -> Placements:
     found = Placements(["default"], "me")
-    found.states[stream] = pods.pod_fold(pods.pod_initial(stream), refused)
+    found.states[stream] = pods.pod_fold(pods.PodState.initial(stream), refused)
     return found
 
 
 def pipeline_runs(stream: str, refused: Recorded) -> CoschedulingController:
     room = CoschedulingController(RunsPolicy(), "me")
-    room.runs[stream] = runs.fold(runs.initial(stream), refused)
+    room.runs[stream] = runs.fold(runs.RunState.initial(stream), refused)
     return room
 
 

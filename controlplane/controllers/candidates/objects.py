@@ -38,7 +38,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
 
-class Origin(Part, frozen=True, kw_only=True):
+class Origin(Part):
     """`spec.source`: the source pod that this candidate is for. `uid` is the source pod's, `epoch` the attempt."""
 
     cluster: str
@@ -48,7 +48,7 @@ class Origin(Part, frozen=True, kw_only=True):
     epoch: int
 
 
-class PermitSpec(Part, frozen=True, kw_only=True):
+class PermitSpec(Part):
     """`spec.permit`: what the source allows.
 
     `number` grows with each permit of the source pod; `reservation` is the one it is for (a `Bind` for any other is

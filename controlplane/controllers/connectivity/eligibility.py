@@ -6,16 +6,15 @@ one that nominates clusters. They do not import each other (docs/decisions/0021)
 
 from __future__ import annotations
 
-import msgspec
-
 from controlplane.kube.kinds import Kind
 from controlplane.log.event import Event
+from controlplane.values import Value
 
 #: First word of the streams of judgements.
 FIT = "fit"
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Fit(Value, omit_defaults=True, forbid_unknown_fields=True):
     """What was found of one cluster. `reason` and `detail` say why it cannot take the job, "" if it can; `unknown` is
     what could not be looked at there, as text: it counts as fitting. `early`: how many volumes would be bound before a
     pod is placed. `short`: what was not asked of quota and will be used there all the same, as text."""
@@ -32,7 +31,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
         return not self.reason
 
 
-class ClustersJudged(Event, frozen=True, kw_only=True):
+class ClustersJudged(Event):
     """Which clusters can take a job, as far as they are judged; one that is not named is not judged yet. `kind` is
     `Kind.name`.
     """

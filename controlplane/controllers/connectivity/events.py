@@ -17,7 +17,7 @@ def cluster_stream(name: str) -> str:
     return f"cluster/{name}"
 
 
-class ServiceStarted(Event, frozen=True, kw_only=True):
+class ServiceStarted(Event):
     """A process took the log over: what it knew of connections is void, what the log knows is not.
 
     `unwatched_since`: until when the process before gave signs of life. From then on nobody of ours looked at any
@@ -29,14 +29,14 @@ class ServiceStarted(Event, frozen=True, kw_only=True):
     unwatched_since: datetime | None = None
 
 
-class ServiceStopped(Event, frozen=True, kw_only=True):
+class ServiceStopped(Event):
     """A process lets the log go, of its own will: until now it looked at the clusters."""
 
     epoch: int
     holder: str
 
 
-class PolicyInForce(Event, frozen=True, kw_only=True):
+class PolicyInForce(Event):
     """The settings that decisions rest on from here: said by a process that begins to lead, if they are not those that
     were in force.
 
@@ -62,7 +62,7 @@ class PolicyInForce(Event, frozen=True, kw_only=True):
     dispatch_round_seconds: float = 300.0
 
 
-class LogWentBack(Event, frozen=True, kw_only=True):
+class LogWentBack(Event):
     """The log is not the one that was read: a backup was restored, or a standby was promoted that lacked the last
     commits.
 
@@ -75,7 +75,7 @@ class LogWentBack(Event, frozen=True, kw_only=True):
     seen_by: str
 
 
-class EventRefused(Event, frozen=True, kw_only=True):
+class EventRefused(Event):
     """The database refused an event for what is in it: it was left out, and is tried again when what it tells of
     changes.
 
@@ -87,7 +87,7 @@ class EventRefused(Event, frozen=True, kw_only=True):
     error: str
 
 
-class LogRebound(Event, frozen=True, kw_only=True):
+class LogRebound(Event):
     """An operator lets the log follow another management cluster: the next one that answers, whatever its identity is.
 
     What the one before had, and this one does not show, is gone.
@@ -96,7 +96,7 @@ class LogRebound(Event, frozen=True, kw_only=True):
     by: str
 
 
-class ClusterConnected(Event, frozen=True, kw_only=True):
+class ClusterConnected(Event):
     """The cluster can be written to. `kinds` are listed and watched (those that resumed a watch were not listed again),
     `incarnation` is the UID of its kube-system namespace, if readable."""
 
@@ -105,7 +105,7 @@ class ClusterConnected(Event, frozen=True, kw_only=True):
     kinds: list[str] = []
 
 
-class ClusterConnectFailed(Event, frozen=True, kw_only=True):
+class ClusterConnectFailed(Event):
     """An attempt to connect failed; `reason` and `message` are those of the MultiKueueCluster's condition."""
 
     reason: str
@@ -114,18 +114,18 @@ class ClusterConnectFailed(Event, frozen=True, kw_only=True):
     next_attempt_at: datetime | None = None
 
 
-class ClusterSuspected(Event, frozen=True, kw_only=True):
+class ClusterSuspected(Event):
     """A sign of life is overdue. Nothing follows from it yet: a short flap changes nothing."""
 
     message: str
     seen_by: str = ""
 
 
-class ClusterRecovered(Event, frozen=True, kw_only=True):
+class ClusterRecovered(Event):
     """A suspected cluster answered again within its grace."""
 
 
-class ClusterLost(Event, frozen=True, kw_only=True):
+class ClusterLost(Event):
     """An established connection broke: a probe or the watches failed, or the credentials are refused.
 
     `seen_by` is the replica that saw it, `others_connected` of `others` clusters answered it at that moment: whether
@@ -138,7 +138,7 @@ class ClusterLost(Event, frozen=True, kw_only=True):
     others_connected: int = 0
 
 
-class ClusterRestored(Event, frozen=True, kw_only=True):
+class ClusterRestored(Event):
     """The cluster's history went back, as after a restore of its store: what is seen from now on belongs to another
     life.
     """
@@ -147,13 +147,13 @@ class ClusterRestored(Event, frozen=True, kw_only=True):
     life: int
 
 
-class ClusterForgotten(Event, frozen=True, kw_only=True):
+class ClusterForgotten(Event):
     """An operator says that a lost cluster will not come back with anything that still runs: its grace is over now."""
 
     by: str
 
 
-class MassOutageBegan(Event, frozen=True, kw_only=True):
+class MassOutageBegan(Event):
     """Most clusters are away together: it may be us. Nothing is taken from a lost cluster until it ends or is
     accepted.
     """
@@ -162,26 +162,26 @@ class MassOutageBegan(Event, frozen=True, kw_only=True):
     of: int
 
 
-class MassOutageEnded(Event, frozen=True, kw_only=True):
+class MassOutageEnded(Event):
     """Enough clusters are back."""
 
     away: list[str]
     of: int
 
 
-class MassOutageAccepted(Event, frozen=True, kw_only=True):
+class MassOutageAccepted(Event):
     """An operator says that the clusters are really gone: their workloads may be queued again."""
 
     by: str
 
 
-class ClusterDisconnected(Event, frozen=True, kw_only=True):
+class ClusterDisconnected(Event):
     """We let go ourselves: the MultiKueueCluster was deleted or points elsewhere."""
 
     reason: Literal["Removed", "Reconfigured"]
 
 
-class KindSynced(Event, frozen=True, kw_only=True):
+class KindSynced(Event):
     """The list of a kind is complete. `gap`: the watch before it could not be resumed, changes in between were not
     seen.
     """
@@ -192,7 +192,7 @@ class KindSynced(Event, frozen=True, kw_only=True):
     gap: bool = False
 
 
-class KindOff(Event, frozen=True, kw_only=True):
+class KindOff(Event):
     """The cluster does not serve the kind, forbids it, or answers what cannot be read; everything else there works
     on.
     """

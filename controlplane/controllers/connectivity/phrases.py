@@ -8,7 +8,7 @@ from datetime import timedelta
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.kube.durations import show
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase
+from controlplane.runtime.phrases import Phrase, told
 
 
 def _failed(event: connectivity.ClusterConnectFailed) -> str:
@@ -29,29 +29,31 @@ def _synced(event: connectivity.KindSynced) -> str:
     return f"{event.kind} listed: {event.count}{gap}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    connectivity.LogWentBack: lambda e: (
-        f"the log ended at {e.ends_at} and had been read up to {e.read_to}: what clusters show is recorded anew"
-    ),
-    connectivity.LogRebound: lambda e: f"{e.by} lets the log follow another management cluster",
-    connectivity.EventRefused: lambda e: f"the database refused {e.type} on {e.stream}",
-    connectivity.ServiceStarted: lambda e: f"{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
-    connectivity.ServiceStopped: lambda e: f"{e.holder} let the log go (epoch {e.epoch})",
-    connectivity.PolicyInForce: lambda e: (
-        f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
-        f" and {', '.join(e.kinds) or 'no kinds'}"
-    ),
-    connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
-    connectivity.ClusterConnectFailed: _failed,
-    connectivity.ClusterSuspected: lambda e: f"has not answered in time: {e.message}",
-    connectivity.ClusterRecovered: lambda e: "answers again",
-    connectivity.ClusterRestored: lambda e: f"was restored from a backup: {e.message}",
-    connectivity.ClusterForgotten: lambda e: f"was given up by {e.by}",
-    connectivity.MassOutageBegan: lambda e: f"mass outage: {len(e.away)} of {e.of} clusters are away",
-    connectivity.MassOutageEnded: lambda e: f"mass outage is over: {len(e.away)} of {e.of} clusters are away",
-    connectivity.MassOutageAccepted: lambda e: f"mass outage was accepted by {e.by}",
-    connectivity.ClusterLost: _lost,
-    connectivity.ClusterDisconnected: lambda e: "was let go",
-    connectivity.KindSynced: _synced,
-    connectivity.KindOff: lambda e: f"{e.kind} cannot be watched: {e.message}",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        connectivity.LogWentBack: lambda e: (
+            f"the log ended at {e.ends_at} and had been read up to {e.read_to}: what clusters show is recorded anew"
+        ),
+        connectivity.LogRebound: "{e.by} lets the log follow another management cluster",
+        connectivity.EventRefused: "the database refused {e.type} on {e.stream}",
+        connectivity.ServiceStarted: "{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
+        connectivity.ServiceStopped: "{e.holder} let the log go (epoch {e.epoch})",
+        connectivity.PolicyInForce: lambda e: (
+            f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
+            f" and {', '.join(e.kinds) or 'no kinds'}"
+        ),
+        connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
+        connectivity.ClusterConnectFailed: _failed,
+        connectivity.ClusterSuspected: "has not answered in time: {e.message}",
+        connectivity.ClusterRecovered: "answers again",
+        connectivity.ClusterRestored: "was restored from a backup: {e.message}",
+        connectivity.ClusterForgotten: "was given up by {e.by}",
+        connectivity.MassOutageBegan: lambda e: f"mass outage: {len(e.away)} of {e.of} clusters are away",
+        connectivity.MassOutageEnded: lambda e: f"mass outage is over: {len(e.away)} of {e.of} clusters are away",
+        connectivity.MassOutageAccepted: "mass outage was accepted by {e.by}",
+        connectivity.ClusterLost: _lost,
+        connectivity.ClusterDisconnected: "was let go",
+        connectivity.KindSynced: _synced,
+        connectivity.KindOff: "{e.kind} cannot be watched: {e.message}",
+    }
+)

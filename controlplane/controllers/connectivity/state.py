@@ -11,26 +11,14 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import (
-    ClusterConnected,
-    ClusterConnectFailed,
-    ClusterDisconnected,
-    ClusterForgotten,
-    ClusterLost,
-    ClusterRecovered,
-    ClusterRestored,
-    ClusterSuspected,
-    KindOff,
-    KindSynced,
-    LogRebound,
-    ServiceStarted,
-)
+from controlplane.controllers.connectivity import events
 from controlplane.log.event import Recorded
+from controlplane.values import Value
 
 Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed"]
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class Connection(Value):
     """What is known of the connection to one cluster.
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it
@@ -100,9 +88,9 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
     event, at = recorded.event, recorded.recorded_at
     state = msgspec.structs.replace(state, version=recorded.version)
     match event:
-        case ClusterConnected():
+        case events.ClusterConnected():
             return _connected(state, event, at)
-        case ClusterConnectFailed():
+        case events.ClusterConnectFailed():
             return msgspec.structs.replace(
                 _away(state, at, "Lost" if state.connected_once else "Failed"),
                 reason=event.reason,
@@ -110,41 +98,41 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 attempt=event.attempt,
                 next_attempt_at=event.next_attempt_at,
             )
-        case ClusterSuspected() if state.connected:
+        case events.ClusterSuspected() if state.connected:
             return msgspec.structs.replace(state, phase="Suspect", since=at, message=event.message)
-        case ClusterRecovered() if state.phase == "Suspect":
+        case events.ClusterRecovered() if state.phase == "Suspect":
             return msgspec.structs.replace(state, phase="Connected", since=at, message="")
-        case ClusterRestored():
+        case events.ClusterRestored():
             # Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed.
             out_since = dict.fromkeys(state.synced, at) | state.out_since
             return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
-        case LogRebound():
+        case events.LogRebound():
             # Versions of another store mean nothing beside those that were seen: an incarnation of its own, also if it
             # is an old one's store.
             return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
-        case ClusterForgotten() if not state.connected:
+        case events.ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
-        case ClusterLost():
+        case events.ClusterLost():
             return msgspec.structs.replace(_away(state, at, "Lost"), reason=event.reason, message=event.message)
-        case ClusterDisconnected():
+        case events.ClusterDisconnected():
             # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news,
             # whatever its versions are.
             life = state.life + (event.reason == "Removed" and state.connected_once)
             return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
-        case KindSynced():
+        case events.KindSynced():
             return msgspec.structs.replace(
                 state,
                 synced=state.synced | {event.kind},
                 off={kind: why for kind, why in state.off.items() if kind != event.kind},
                 out_since={kind: since for kind, since in state.out_since.items() if kind != event.kind},
             )
-        case KindOff():
+        case events.KindOff():
             return _off(state, event, at)
         case _:
             return state
 
 
-def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Connection:
+def _connected(state: Connection, event: events.ClusterConnected, at: datetime) -> Connection:
     return msgspec.structs.replace(
         state,
         phase="Connected",
@@ -168,7 +156,7 @@ def _connected(state: Connection, event: ClusterConnected, at: datetime) -> Conn
     )
 
 
-def _off(state: Connection, event: KindOff, at: datetime) -> Connection:
+def _off(state: Connection, event: events.KindOff, at: datetime) -> Connection:
     since = at if event.kind in state.synced else state.unlisted_since or at
     return msgspec.structs.replace(
         state,
@@ -217,7 +205,7 @@ def resumed(clock: datetime, recorded: Recorded) -> datetime:
     """Return a clock after `ServiceStarted`, moved on by the time in which nobody of ours looked; as it is if that is
     not known.
     """
-    assert isinstance(recorded.event, ServiceStarted)
+    assert isinstance(recorded.event, events.ServiceStarted)
     unwatched = recorded.event.unwatched_since
     if unwatched is None:
         return clock

@@ -8,23 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
-from controlplane.controllers.coscheduling.events import (
-    AttemptFenced,
-    ClaimCreationDecided,
-    ClaimReleaseDecided,
-    ClaimRemovalDecided,
-    ClusterChosen,
-    CoschedulingDecision,
-    CoschedulingWrite,
-    FlagsRefused,
-    ModePinned,
-    PlaceholderCreationDecided,
-    PlaceholderEvicted,
-    PlaceholderRemovalDecided,
-    RunCompleted,
-    RunRefused,
-)
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.state import Attempt, RunState
 from controlplane.runtime.marks import Marks, Table, Words, cause_of
@@ -38,28 +23,28 @@ _CLEANED = ("{run}.over", "{target}.trouble", "view")
 _CLAIM_GOES = ("{run}.placeholders", "claim/{name}.there", *_CLEANED)
 _MOVED = ("pod/{uid}.ready", "{run}.pinned", "{target}.trouble", "current", "view")
 CAUSES: Table = {
-    ClusterChosen: {R.SEEN_HERE: _BEGINS},
-    ModePinned: {R.RUN_STARTED: _BEGINS},
-    RunCompleted: {
+    events.ClusterChosen: {R.SEEN_HERE: _BEGINS},
+    events.ModePinned: {R.RUN_STARTED: _BEGINS},
+    events.RunCompleted: {
         R.RUN_FINISHED: ("{run}.done", "{run}.pinned", "{left}", *_OURS),
         R.RUN_DELETED: ("{run}.leaving", "{run}.gone", "{run}.pinned", "{left}", "view"),
     },
-    AttemptFenced: {R.RECREATED: ("{run}.pinned", "current", "view")},
-    RunRefused: {R.SEVERAL_CLAIMS: _GOES_ON, R.BAD_INPUT: (*_GOES_ON, "{failed}.trouble")},
-    ClaimCreationDecided: {R.CLAIM_FROM_TEMPLATE: ("claim/{name}.there", *_GOES_ON)},
-    PlaceholderCreationDecided: dict.fromkeys(
+    events.AttemptFenced: {R.RECREATED: ("{run}.pinned", "current", "view")},
+    events.RunRefused: {R.SEVERAL_CLAIMS: _GOES_ON, R.BAD_INPUT: (*_GOES_ON, "{failed}.trouble")},
+    events.ClaimCreationDecided: {R.CLAIM_FROM_TEMPLATE: ("claim/{name}.there", *_GOES_ON)},
+    events.PlaceholderCreationDecided: dict.fromkeys(
         (R.ONE_PER_RUN, R.WORKSPACE_HAS_A_CLAIM), ("placeholder/{name}.there", *_GOES_ON)
     ),
-    PlaceholderEvicted: {
+    events.PlaceholderEvicted: {
         **dict.fromkeys((R.NODE_CORDONED, R.TAINT_NOT_TOLERATED), ("node/{node}.fit", *_MOVED)),
         R.POD_LIMIT: ("tasks/{placeholder}.pods", *_MOVED),
     },
-    PlaceholderRemovalDecided: {R.ATTEMPT_OVER: ("placeholder/{name}.there", *_CLEANED)},
-    ClaimRemovalDecided: dict.fromkeys((R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), _CLAIM_GOES),
-    ClaimReleaseDecided: dict.fromkeys(
+    events.PlaceholderRemovalDecided: {R.ATTEMPT_OVER: ("placeholder/{name}.there", *_CLEANED)},
+    events.ClaimRemovalDecided: dict.fromkeys((R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), _CLAIM_GOES),
+    events.ClaimReleaseDecided: dict.fromkeys(
         (R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), ("claim/{name}.leaving", "claim/{name}.finalizers", *_CLAIM_GOES)
     ),
-    FlagsRefused: {R.BAD_FLAGS: ("refusal",)},
+    events.FlagsRefused: {R.BAD_FLAGS: ("refusal",)},
 }
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
@@ -76,24 +61,24 @@ def may_cause(cause: str, stream: str) -> bool:
     return first in MAY_CAUSE.get(of, frozenset()) and (first != of or cause == stream)
 
 
-def cause(decision: CoschedulingDecision, state: RunState, marks: Marks) -> int:
+def cause(decision: events.CoschedulingDecision, state: RunState, marks: Marks) -> int:
     """Return the position of the event that a decision about a run rests on; 0 if none is known."""
     return cause_of(CAUSES, decision, marks, words_of(decision, state))
 
 
-def words_of(decision: CoschedulingDecision, state: RunState) -> Words:
+def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     """Return what the words in the table stand for. `left` is what is there of a run that is over before it began
     here, `failed` the claims that an API server refused, where that is why a run is refused.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or Attempt(uid=uid)
-    claim_failed = isinstance(decision, RunRefused) and decision.condition_reason == CLAIM_FAILED
-    failed = [target for target, one in state.trouble.items() if one.action == ClaimCreationDecided.__name__]
+    claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
+    failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
     return {
         "run": (uid,),
         "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
         "failed": failed if claim_failed else (),
-        "target": (decision.target,) if isinstance(decision, CoschedulingWrite) else (),
+        "target": (decision.target,) if isinstance(decision, events.CoschedulingWrite) else (),
         **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder")},
     }
 

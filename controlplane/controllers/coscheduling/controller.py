@@ -17,37 +17,17 @@ from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.objects import Deduplicator, Places
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
-from controlplane.controllers.coscheduling import render
+from controlplane.controllers.coscheduling import observations, render
 from controlplane.controllers.coscheduling.causes import CAUSES, cause
 from controlplane.controllers.coscheduling.decide import NodeFitness, RunContext, decide, outline
 from controlplane.controllers.coscheduling.events import (
     EVENTS,
-    ClaimDeleted,
-    ClaimObserved,
     CoschedulingDecision,
     CoschedulingFailed,
-    CoschedulingObjectGone,
     CoschedulingUnneeded,
     CoschedulingWrite,
-    DefaultsGone,
-    DefaultsObserved,
-    FlagsGone,
-    FlagsObserved,
     FlagsRefused,
-    NodeGone,
-    NodeObserved,
-    PlaceholderCreated,
-    PlaceholderDeleted,
     PlaceholderEvicted,
-    PlaceholderPodGone,
-    PlaceholderReady,
-    PlaceholderUnready,
-    TaskBound,
-    TaskGone,
-    TaskPodGone,
-    TaskPodObserved,
-    WorkerRunGone,
-    WorkerRunObserved,
 )
 from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
 from controlplane.controllers.coscheduling.marks import RunMarks
@@ -65,7 +45,7 @@ from controlplane.controllers.coscheduling.ownership import Whose
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Attempt, RunState, fold, initial
+from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
 from controlplane.kube.kinds import PIPELINE_RUNS, Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
@@ -73,38 +53,39 @@ from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.marks import Marks, cause_of
 from controlplane.runtime.writes import WritingController
+from controlplane.values import Value
 
 _SEEN: dict[type[Event], str] = {
-    WorkerRunObserved: PIPELINE_RUNS.name,
-    TaskBound: TASK_RUNS.name,
-    PlaceholderCreated: STATEFUL_SETS.name,
-    PlaceholderReady: PODS.name,
-    PlaceholderUnready: PODS.name,
-    TaskPodObserved: PODS.name,
-    ClaimObserved: CLAIMS.name,
-    NodeObserved: NODES.name,
-    FlagsObserved: CONFIG_MAPS.name,
-    DefaultsObserved: CONFIG_MAPS.name,
+    observations.WorkerRunObserved: PIPELINE_RUNS.name,
+    observations.TaskBound: TASK_RUNS.name,
+    observations.PlaceholderCreated: STATEFUL_SETS.name,
+    observations.PlaceholderReady: PODS.name,
+    observations.PlaceholderUnready: PODS.name,
+    observations.TaskPodObserved: PODS.name,
+    observations.ClaimObserved: CLAIMS.name,
+    observations.NodeObserved: NODES.name,
+    observations.FlagsObserved: CONFIG_MAPS.name,
+    observations.DefaultsObserved: CONFIG_MAPS.name,
 }
 _GONE: dict[type[Event], str] = {
-    WorkerRunGone: PIPELINE_RUNS.name,
-    TaskGone: TASK_RUNS.name,
-    PlaceholderDeleted: STATEFUL_SETS.name,
-    PlaceholderPodGone: PODS.name,
-    TaskPodGone: PODS.name,
-    ClaimDeleted: CLAIMS.name,
-    NodeGone: NODES.name,
-    FlagsGone: CONFIG_MAPS.name,
-    DefaultsGone: CONFIG_MAPS.name,
+    observations.WorkerRunGone: PIPELINE_RUNS.name,
+    observations.TaskGone: TASK_RUNS.name,
+    observations.PlaceholderDeleted: STATEFUL_SETS.name,
+    observations.PlaceholderPodGone: PODS.name,
+    observations.TaskPodGone: PODS.name,
+    observations.ClaimDeleted: CLAIMS.name,
+    observations.NodeGone: NODES.name,
+    observations.FlagsGone: CONFIG_MAPS.name,
+    observations.DefaultsGone: CONFIG_MAPS.name,
 }
 # A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is
 # news.
-_NO_NEWS = (NodeObserved, TaskBound, TaskPodObserved)
+_NO_NEWS = (observations.NodeObserved, observations.TaskBound, observations.TaskPodObserved)
 #: The kinds (`Kind.name`) that decisions rest on.
 NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
 
 
-class CoschedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class CoschedulingPolicy(Value):
     """The settings. `mode`: what holds instead of Tekton's flag, where Tekton itself is told to place
     nothing.
 
@@ -154,7 +135,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             self._whose.note(event.stream, event.event)
         elif change.gone and (end := self._whose.end_of(str(meta(change.object).get("uid", "")))) is not None:
             event = vanished(change, now, *end)
-        if event is not None and isinstance(event.event, CoschedulingObjectGone):
+        if event is not None and isinstance(event.event, observations.CoschedulingObjectGone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
             return None if self._repeats.says_nothing_new(event.source, event.event) else event
@@ -228,7 +209,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     def _fold_run(self, recorded: Recorded) -> None:
         stream = recorded.stream
-        before = self.runs.get(stream) or initial(stream)
+        before = self.runs.get(stream) or RunState.initial(stream)
         state = fold(before, recorded)
         self._marks.note(stream, before, state, recorded.position)
         for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:
@@ -245,13 +226,13 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     def _fold_node(self, recorded: Recorded, name: str) -> None:
         event, before = recorded.event, self.nodes.get(name)
-        if isinstance(event, NodeObserved):
+        if isinstance(event, observations.NodeObserved):
             found = tuple(Taint(one.key, one.value, one.effect) for one in event.taints)
             view = NodeView(name=name, cordoned=event.cordoned, taints=found)
             if before is not None and before.view == view:
                 return
             self.nodes[name] = NodeFitness(view, recorded.position)
-        elif isinstance(event, NodeGone):
+        elif isinstance(event, observations.NodeGone):
             self.nodes.pop(name, None)
         self._mark(*sorted(self._on_node.get(name, ())))
 
@@ -263,12 +244,12 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             case FlagsRefused():
                 self._said[stream] = event.message
                 return
-            case FlagsObserved() | FlagsGone():
-                data = event.data if isinstance(event, FlagsObserved) else {}
+            case observations.FlagsObserved() | observations.FlagsGone():
+                data = event.data if isinstance(event, observations.FlagsObserved) else {}
                 found = effective(self.flags, data, old_worker=self.policy.old_worker)
                 self.flags = found.flags
                 self._refusals[stream] = str(found.problem) if found.problem else ""
-            case DefaultsObserved():
+            case observations.DefaultsObserved():
                 problems = [f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in event.problems]
                 self._refusals[stream] = "\n".join(problems)
                 self.defaults = self.defaults if problems else event.defaults

@@ -13,26 +13,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling.events import (
-    AttemptFenced,
-    ClaimCreationDecided,
-    ClaimReleaseDecided,
-    ClaimRemovalDecided,
-    ClusterChosen,
-    CoschedulingDecision,
-    CoschedulingWrite,
-    ModePinned,
-    PlaceholderCreationDecided,
-    PlaceholderEvicted,
-    PlaceholderReady,
-    PlaceholderRemovalDecided,
-    RunCompleted,
-    RunRefused,
-    WorkerRunObserved,
-)
+from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
 from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, Binding, PipelineRun
+from controlplane.controllers.coscheduling.observations import PlaceholderReady, WorkerRunObserved
 from controlplane.controllers.coscheduling.placement.cleanup import claims_go
 from controlplane.controllers.coscheduling.placement.eviction import (
     Eviction,
@@ -47,6 +32,7 @@ from controlplane.controllers.coscheduling.state import Attempt, Moved, RunState
 from controlplane.kube.tolerations import Toleration
 from controlplane.runtime import decision_pass
 from controlplane.runtime.decision_pass import PassResult
+from controlplane.values import Value
 
 PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
@@ -60,7 +46,7 @@ class NodeFitness(msgspec.Struct, frozen=True):
     since: int
 
 
-class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+class RunContext(Value):
     """What a decision may look at beside the run: the flags and defaults that hold now, and the nodes.
 
     `ready`: everything that decisions rest on is in view. `cluster`: where this is.
@@ -73,7 +59,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, NodeFitness] = {}
 
 
-class RunPass(decision_pass.DecisionPass[RunState, CoschedulingDecision, CoschedulingWrite]):
+class RunPass(decision_pass.DecisionPass[RunState, events.CoschedulingDecision, events.CoschedulingWrite]):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: RunState, around: RunContext, now: datetime) -> None:
@@ -81,7 +67,7 @@ class RunPass(decision_pass.DecisionPass[RunState, CoschedulingDecision, Cosched
         self.around = around
 
 
-def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[CoschedulingDecision]:
+def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[events.CoschedulingDecision]:
     """Return what follows for a run."""
     pass_ = RunPass(state, around, now)
     if not around.ready:
@@ -99,9 +85,9 @@ def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[Cos
 
 def _end(pass_: RunPass, attempt: Attempt, *, overtaken: bool) -> None:
     if overtaken:
-        pass_.say(AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
+        pass_.say(events.AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
     else:
-        pass_.say(RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
+        pass_.say(events.RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
 
 
 def _advance(pass_: RunPass, attempt: Attempt) -> None:
@@ -122,7 +108,7 @@ def _finish(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved) -> None:
     if attempt.pinned is not None or attempt.placeholders:
         reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
         _pin(pass_, attempt)
-        pass_.say(RunCompleted(uid=attempt.uid, reason=reason))
+        pass_.say(events.RunCompleted(uid=attempt.uid, reason=reason))
 
 
 def _go_on(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
@@ -143,12 +129,12 @@ def _pin(pass_: RunPass, attempt: Attempt) -> None:
     flags = pass_.around.flags
     number = 1 + max((one.number for one in pass_.state.attempts.values()), default=0)
     pass_.say(
-        ClusterChosen(
+        events.ClusterChosen(
             cluster=pass_.around.cluster, uid=attempt.uid, attempt=number, reason=CoschedulingReason.SEEN_HERE
         )
     )
     pass_.say(
-        ModePinned(
+        events.ModePinned(
             uid=attempt.uid,
             mode=(_began_in(attempt, flags.mode) or flags.mode).value,
             set_security_context=flags.set_security_context,
@@ -186,7 +172,7 @@ def _refuse(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode
         _say_refused(pass_, attempt, run, REFUSED, message, reason)
         return True
     for target, trouble in pass_.state.trouble.items():
-        if trouble.action == ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
+        if trouble.action == events.ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
             message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
             _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
             pass_.wake_at(trouble.until)
@@ -204,7 +190,7 @@ def _say_refused(
 ) -> None:
     if attempt.refused != message:
         pass_.write(
-            RunRefused(
+            events.RunRefused(
                 cluster=pass_.around.cluster,
                 attempt_uid=attempt.uid,
                 name=run.name,
@@ -255,7 +241,7 @@ def _create(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode
         name = claim_name(one.base, one.name, run.uid)
         if one.template and name not in present:
             pass_.write(
-                ClaimCreationDecided(
+                events.ClaimCreationDecided(
                     **where, name=name, workspace=one.name, reason=CoschedulingReason.CLAIM_FROM_TEMPLATE
                 )
             )
@@ -266,7 +252,7 @@ def _create(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode
     for name in dict.fromkeys(names):
         # One of an earlier attempt under this name has to go first; its removal is under way.
         if not any(one.placeholder(name) for one in pass_.state.attempts.values()):
-            pass_.write(PlaceholderCreationDecided(**where, name=name, reason=reason))
+            pass_.write(events.PlaceholderCreationDecided(**where, name=name, reason=reason))
 
 
 # --- eviction --------------------------------------------------------------------------------------------------------
@@ -312,7 +298,7 @@ def _rests(pass_: RunPass, moved: Moved | None, uid: str) -> bool:
 
 def _evict(pass_: RunPass, attempt: Attempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction) -> None:
     pass_.write(
-        PlaceholderEvicted(
+        events.PlaceholderEvicted(
             cluster=pass_.around.cluster,
             attempt_uid=attempt.uid,
             name=pod.name,
@@ -341,7 +327,7 @@ def _clean(pass_: RunPass, attempt: Attempt) -> None:
     for placeholder in attempt.placeholders.values():
         if not placeholder.deleting:
             pass_.write(
-                PlaceholderRemovalDecided(
+                events.PlaceholderRemovalDecided(
                     **where, name=placeholder.name, uid=placeholder.uid, reason=CoschedulingReason.ATTEMPT_OVER
                 )
             )
@@ -354,7 +340,7 @@ def _clean(pass_: RunPass, attempt: Attempt) -> None:
         rest = [name for name in claim.finalizers if name != PVC_PROTECTION]
         named = {"name": claim.name, "uid": claim.uid, "resource_version": claim.resource_version}
         if not claim.deleting:
-            pass_.write(ClaimRemovalDecided(**where, **named, reason=reason))
+            pass_.write(events.ClaimRemovalDecided(**where, **named, reason=reason))
         elif len(rest) != len(claim.finalizers):
             # Only now: a claim that is not being deleted gets the finalizer back at once.
-            pass_.write(ClaimReleaseDecided(**where, **named, finalizers=rest, reason=reason))
+            pass_.write(events.ClaimReleaseDecided(**where, **named, finalizers=rest, reason=reason))

@@ -1,4 +1,4 @@
-"""Says what is recorded of PipelineRuns: what was seen, what was decided, and what could not be done.
+"""Says what is recorded of PipelineRuns: what was decided, and what could not be done. What was seen is in `observations`.
 
 Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
 `coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it
@@ -9,94 +9,21 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling.observations import (
-    ClaimDeleted,
-    ClaimObserved,
-    CoschedulingObjectGone,
-    CoschedulingObservation,
-    DefaultsGone,
-    DefaultsObserved,
-    FlagsGone,
-    FlagsObserved,
-    NodeGone,
-    NodeObserved,
-    PlaceholderCreated,
-    PlaceholderDeleted,
-    PlaceholderPodGone,
-    PlaceholderReady,
-    PlaceholderUnready,
-    ProblemSeen,
-    SightingRefused,
-    TaintSeen,
-    TaskBound,
-    TaskGone,
-    TaskPodGone,
-    TaskPodObserved,
-    TolerationSeen,
-    WorkerRunGone,
-    WorkerRunObserved,
-    WorkspaceSeen,
-)
+from controlplane.controllers.coscheduling.observations import OBSERVATIONS
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 
-__all__ = [
-    "EVENTS",
-    "AttemptFenced",
-    "ClaimCreationDecided",
-    "ClaimDeleted",
-    "ClaimObserved",
-    "ClaimReleaseDecided",
-    "ClaimRemovalDecided",
-    "ClusterChosen",
-    "CoschedulingDecision",
-    "CoschedulingFailed",
-    "CoschedulingObjectGone",
-    "CoschedulingObservation",
-    "CoschedulingUnneeded",
-    "CoschedulingWrite",
-    "DefaultsGone",
-    "DefaultsObserved",
-    "FlagsGone",
-    "FlagsObserved",
-    "FlagsRefused",
-    "ModePinned",
-    "NodeGone",
-    "NodeObserved",
-    "PlaceholderCreated",
-    "PlaceholderCreationDecided",
-    "PlaceholderDeleted",
-    "PlaceholderEvicted",
-    "PlaceholderPodGone",
-    "PlaceholderReady",
-    "PlaceholderRemovalDecided",
-    "PlaceholderUnready",
-    "ProblemSeen",
-    "RunCompleted",
-    "RunRefused",
-    "SightingRefused",
-    "TaintSeen",
-    "TaskBound",
-    "TaskGone",
-    "TaskPodGone",
-    "TaskPodObserved",
-    "TolerationSeen",
-    "WorkerRunGone",
-    "WorkerRunObserved",
-    "WorkspaceSeen",
-]
-
 Where = Literal["PipelineRun", "StatefulSet", "PersistentVolumeClaim", "Pod"]
 
 
-class CoschedulingDecision(Event, frozen=True, kw_only=True):
+class CoschedulingDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: CoschedulingReason
 
 
-class ClusterChosen(CoschedulingDecision, frozen=True, kw_only=True):
+class ClusterChosen(CoschedulingDecision):
     """An attempt at a run begins: all of its pods, claims and placeholders live in this cluster."""
 
     cluster: str
@@ -104,7 +31,7 @@ class ClusterChosen(CoschedulingDecision, frozen=True, kw_only=True):
     attempt: int
 
 
-class ModePinned(CoschedulingDecision, frozen=True, kw_only=True):
+class ModePinned(CoschedulingDecision):
     """The mode that an attempt keeps, whatever the flag says later, and the flags and defaults that its objects are
     made with.
     """
@@ -116,26 +43,26 @@ class ModePinned(CoschedulingDecision, frozen=True, kw_only=True):
     defaults: str = ""
 
 
-class RunCompleted(CoschedulingDecision, frozen=True, kw_only=True):
+class RunCompleted(CoschedulingDecision):
     """An attempt is over: what was made for it goes."""
 
     uid: str
 
 
-class AttemptFenced(CoschedulingDecision, frozen=True, kw_only=True):
+class AttemptFenced(CoschedulingDecision):
     """An attempt was overtaken by another one: nothing is created for it any more, and what was made for it goes."""
 
     uid: str
     cluster: str
 
 
-class FlagsRefused(CoschedulingDecision, frozen=True, kw_only=True):
+class FlagsRefused(CoschedulingDecision):
     """A ConfigMap cannot be used: the last good values hold for runs that begin now."""
 
     message: str
 
 
-class CoschedulingWrite(CoschedulingDecision, frozen=True, kw_only=True):
+class CoschedulingWrite(CoschedulingDecision):
     """A decision that means a write to one object of the attempt `attempt_uid`, based on its `resource_version` ("" for
     a create).
     """
@@ -157,27 +84,36 @@ def target_of(cluster: str, where: Where, name: str) -> str:
     return f"{cluster}/{where}/{name}"
 
 
-class RunRefused(CoschedulingWrite, frozen=True, kw_only=True):
+class OnStatefulSet(CoschedulingWrite):
+    """A write to a placeholder's StatefulSet."""
+
+    WHERE: ClassVar[Where] = "StatefulSet"
+
+
+class OnClaim(CoschedulingWrite):
+    """A write to a claim."""
+
+    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
+
+
+class RunRefused(CoschedulingWrite):
     """Say on the run that it cannot be placed: condition `Coscheduled`, False. Nothing is created for it."""
 
     condition_reason: str
     message: str
 
 
-class PlaceholderCreationDecided(CoschedulingWrite, frozen=True, kw_only=True):
+class PlaceholderCreationDecided(OnStatefulSet):
     """Create a placeholder's StatefulSet."""
 
-    WHERE: ClassVar[Where] = "StatefulSet"
 
-
-class ClaimCreationDecided(CoschedulingWrite, frozen=True, kw_only=True):
+class ClaimCreationDecided(OnClaim):
     """Create the claim of a workspace's template."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     workspace: str
 
 
-class PlaceholderEvicted(CoschedulingWrite, frozen=True, kw_only=True):
+class PlaceholderEvicted(CoschedulingWrite):
     """Delete a placeholder's pod, so that its StatefulSet makes one on another node. `since`: the position at which the
     node became unfit."""
 
@@ -189,57 +125,35 @@ class PlaceholderEvicted(CoschedulingWrite, frozen=True, kw_only=True):
     detail: str
 
 
-class PlaceholderRemovalDecided(CoschedulingWrite, frozen=True, kw_only=True):
+class PlaceholderRemovalDecided(OnStatefulSet):
     """Delete a placeholder's StatefulSet, by UID."""
 
-    WHERE: ClassVar[Where] = "StatefulSet"
     uid: str
 
 
-class ClaimReleaseDecided(CoschedulingWrite, frozen=True, kw_only=True):
+class ClaimReleaseDecided(OnClaim):
     """Take the finalizer off a claim that would keep it for the pods of finished tasks."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     uid: str
     finalizers: list[str] = []
 
 
-class ClaimRemovalDecided(CoschedulingWrite, frozen=True, kw_only=True):
+class ClaimRemovalDecided(OnClaim):
     """Delete a claim, by UID."""
 
-    WHERE: ClassVar[Where] = "PersistentVolumeClaim"
     uid: str
 
 
-class CoschedulingFailed(WriteFailed, frozen=True, kw_only=True):
+class CoschedulingFailed(WriteFailed):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class CoschedulingUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class CoschedulingUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 
 EVENTS: tuple[type[Event], ...] = (
-    WorkerRunObserved,
-    WorkerRunGone,
-    PlaceholderCreated,
-    PlaceholderDeleted,
-    PlaceholderReady,
-    PlaceholderUnready,
-    PlaceholderPodGone,
-    ClaimObserved,
-    ClaimDeleted,
-    TaskBound,
-    TaskGone,
-    TaskPodObserved,
-    TaskPodGone,
-    NodeObserved,
-    NodeGone,
-    FlagsObserved,
-    FlagsGone,
-    DefaultsObserved,
-    DefaultsGone,
-    SightingRefused,
+    *OBSERVATIONS,
     ClusterChosen,
     ModePinned,
     RunRefused,

@@ -13,6 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.values import Value
 
 COSCHEDULE = "coschedule"
 DISABLE_ASSISTANT = "disable-affinity-assistant"
@@ -41,7 +42,7 @@ class Mode(StrEnum):
         return self in (Mode.PIPELINERUNS, Mode.ISOLATE)
 
 
-class Flags(msgspec.Struct, frozen=True, kw_only=True):
+class Flags(Value):
     """What the ConfigMap says; `notes` are things that its owner should know and that change nothing."""
 
     mode: Mode = Mode.WORKSPACES

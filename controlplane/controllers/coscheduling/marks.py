@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from controlplane.controllers.coscheduling.events import ClaimObserved, CoschedulingObservation, PlaceholderReady
+from controlplane.controllers.coscheduling.observations import ClaimObserved, CoschedulingObservation, PlaceholderReady
 from controlplane.controllers.coscheduling.state import Attempt, RunState
 from controlplane.runtime.marks import Facets, changes
 

@@ -15,6 +15,7 @@ from controlplane.controllers.coscheduling.placement.template_merge import check
 from controlplane.controllers.coscheduling.problems import InputRefused, label
 from controlplane.controllers.coscheduling.reader import ObjectReader
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, Kind, meta
+from controlplane.values import Value
 
 TASK_RUNS = Kind("tekton.dev", "v1", "TaskRun", "taskruns")
 PIPELINES = Kind("tekton.dev", "v1", "Pipeline", "pipelines")
@@ -81,7 +82,7 @@ class TaskSpecs(msgspec.Struct, frozen=True):
     compute_resources: Json | None = None
 
 
-class PipelineRun(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineRun(Value):
     """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand
     for; `resolver` fetches its pipeline where that has no name."""
 

@@ -1,6 +1,6 @@
 """Says what is seen of a cluster, narrowed to the fields that something decides on.
 
-A run's own text is a body, named by hash. `events` has these and the decisions; import from there.
+A run's own text is a body, named by hash.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 
-class WorkspaceSeen(Part, frozen=True, kw_only=True):
+class WorkspaceSeen(Part):
     """A workspace of a run with a claim behind it: an existing one, or one made of a template (`base` is its name
     there).
     """
@@ -21,7 +22,7 @@ class WorkspaceSeen(Part, frozen=True, kw_only=True):
     base: str = ""
 
 
-class ProblemSeen(Part, frozen=True, kw_only=True):
+class ProblemSeen(Part):
     """What is wrong with a run, in the words of `problems.Problem`."""
 
     object: str
@@ -30,7 +31,7 @@ class ProblemSeen(Part, frozen=True, kw_only=True):
     todo: str
 
 
-class TaintSeen(Part, frozen=True, kw_only=True):
+class TaintSeen(Part):
     """A taint of a node."""
 
     key: str
@@ -38,7 +39,7 @@ class TaintSeen(Part, frozen=True, kw_only=True):
     value: str = ""
 
 
-class TolerationSeen(Part, frozen=True, kw_only=True):
+class TolerationSeen(Part):
     """A toleration of a pod."""
 
     key: str = ""
@@ -47,26 +48,17 @@ class TolerationSeen(Part, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class CoschedulingObservation(Event, frozen=True, kw_only=True):
+class CoschedulingObservation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
-class CoschedulingObjectGone(Event, frozen=True, kw_only=True):
+class CoschedulingObjectGone(ObjectVanished):
     """An observed object is no longer there."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
-
-class WorkerRunObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class WorkerRunObserved(CoschedulingObservation):
     """A PipelineRun where it runs: its UID there is what claim names are made of. `run` is the body of {apiVersion,
     metadata, spec, pipeline}.
 
@@ -84,11 +76,11 @@ class WorkerRunObserved(CoschedulingObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class WorkerRunGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class WorkerRunGone(CoschedulingObjectGone):
     """A PipelineRun was deleted."""
 
 
-class PlaceholderCreated(CoschedulingObservation, frozen=True, kw_only=True):
+class PlaceholderCreated(CoschedulingObservation):
     """A placeholder's StatefulSet is there; `owner` is the UID of the run that controls it, `ready` whether its pod
     is.
     """
@@ -98,11 +90,11 @@ class PlaceholderCreated(CoschedulingObservation, frozen=True, kw_only=True):
     isolates: bool = False
 
 
-class PlaceholderDeleted(CoschedulingObjectGone, frozen=True, kw_only=True):
+class PlaceholderDeleted(CoschedulingObjectGone):
     """A placeholder's StatefulSet is gone."""
 
 
-class PlaceholderReady(CoschedulingObservation, frozen=True, kw_only=True):
+class PlaceholderReady(CoschedulingObservation):
     """A placeholder's pod is ready on a node. `owner` is the UID of its StatefulSet."""
 
     owner: str
@@ -110,18 +102,18 @@ class PlaceholderReady(CoschedulingObservation, frozen=True, kw_only=True):
     tolerations: list[TolerationSeen] = []
 
 
-class PlaceholderUnready(CoschedulingObservation, frozen=True, kw_only=True):
+class PlaceholderUnready(CoschedulingObservation):
     """A placeholder's pod is there and not ready: it waits for a node, starts, or ends."""
 
     owner: str
     node: str = ""
 
 
-class PlaceholderPodGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class PlaceholderPodGone(CoschedulingObjectGone):
     """A placeholder's pod is gone; its StatefulSet makes another one as long as it is there."""
 
 
-class ClaimObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class ClaimObserved(CoschedulingObservation):
     """A claim that was made for a run: `owners` are UIDs, `placeholder` the one whose template it is of."""
 
     owners: list[str] = []
@@ -129,11 +121,11 @@ class ClaimObserved(CoschedulingObservation, frozen=True, kw_only=True):
     finalizers: list[str] = []
 
 
-class ClaimDeleted(CoschedulingObjectGone, frozen=True, kw_only=True):
+class ClaimDeleted(CoschedulingObjectGone):
     """A claim that was made for a run is gone."""
 
 
-class TaskBound(CoschedulingObservation, frozen=True, kw_only=True):
+class TaskBound(CoschedulingObservation):
     """A TaskRun of a run: its task, and the placeholder that it follows."""
 
     owner: str
@@ -141,11 +133,11 @@ class TaskBound(CoschedulingObservation, frozen=True, kw_only=True):
     placeholder: str = ""
 
 
-class TaskGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class TaskGone(CoschedulingObjectGone):
     """A TaskRun was deleted."""
 
 
-class TaskPodObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class TaskPodObserved(CoschedulingObservation):
     """A pod of a task: the placeholder that it follows, its node, and what the scheduler says if it has none."""
 
     placeholder: str = ""
@@ -154,32 +146,32 @@ class TaskPodObserved(CoschedulingObservation, frozen=True, kw_only=True):
     complaint: str = ""
 
 
-class TaskPodGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class TaskPodGone(CoschedulingObjectGone):
     """A pod of a task is gone."""
 
 
-class NodeObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class NodeObserved(CoschedulingObservation):
     """A node: whether it is cordoned, and its taints that keep pods away."""
 
     cordoned: bool = False
     taints: list[TaintSeen] = []
 
 
-class NodeGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class NodeGone(CoschedulingObjectGone):
     """A node is gone."""
 
 
-class FlagsObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class FlagsObserved(CoschedulingObservation):
     """Tekton's ConfigMap `feature-flags`, as far as placeholders care."""
 
     data: dict[str, Any] = {}
 
 
-class FlagsGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class FlagsGone(CoschedulingObjectGone):
     """The ConfigMap `feature-flags` was deleted: its defaults hold."""
 
 
-class DefaultsObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class DefaultsObserved(CoschedulingObservation):
     """Tekton's ConfigMap `config-defaults`; `defaults` is the body of its data, `problems` what is wrong with it."""
 
     defaults: str
@@ -187,11 +179,11 @@ class DefaultsObserved(CoschedulingObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class DefaultsGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class DefaultsGone(CoschedulingObjectGone):
     """The ConfigMap `config-defaults` was deleted."""
 
 
-class SightingRefused(Event, frozen=True, kw_only=True):
+class SightingRefused(Event):
     """An object that does not have the shape that its API promises: kept as a body, and skipped."""
 
     kind: str
@@ -202,3 +194,27 @@ class SightingRefused(Event, frozen=True, kw_only=True):
     resource_version: str = ""
     object: str
     kept: Kept = {}
+
+
+OBSERVATIONS: tuple[type[Event], ...] = (
+    WorkerRunObserved,
+    WorkerRunGone,
+    PlaceholderCreated,
+    PlaceholderDeleted,
+    PlaceholderReady,
+    PlaceholderUnready,
+    PlaceholderPodGone,
+    ClaimObserved,
+    ClaimDeleted,
+    TaskBound,
+    TaskGone,
+    TaskPodObserved,
+    TaskPodGone,
+    NodeObserved,
+    NodeGone,
+    FlagsObserved,
+    FlagsGone,
+    DefaultsObserved,
+    DefaultsGone,
+    SightingRefused,
+)

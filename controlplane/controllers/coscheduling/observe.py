@@ -91,8 +91,6 @@ def vanished(
 
 
 def _recorded(change: ObjectChange, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
-    if isinstance(event, observations.CoschedulingObjectGone):  # a tombstone of a relist has no version of its own
-        event = msgspec.structs.replace(event, resource_version=change.resource_version)
     return change.observed(stream, event, now, bodies)
 
 

@@ -8,29 +8,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from controlplane.controllers.coscheduling.observations import (
-    ClaimDeleted,
-    ClaimObserved,
-    CoschedulingObjectGone,
-    PlaceholderCreated,
-    PlaceholderDeleted,
-    PlaceholderPodGone,
-    PlaceholderReady,
-    PlaceholderUnready,
-    TaskBound,
-    TaskGone,
-    TaskPodGone,
-    TaskPodObserved,
-)
+from controlplane.controllers.coscheduling import observations
 from controlplane.log.event import Event, Unknown
 
-_ENDS: dict[type[Event], type[CoschedulingObjectGone]] = {
-    PlaceholderCreated: PlaceholderDeleted,
-    PlaceholderReady: PlaceholderPodGone,
-    PlaceholderUnready: PlaceholderPodGone,
-    ClaimObserved: ClaimDeleted,
-    TaskBound: TaskGone,
-    TaskPodObserved: TaskPodGone,
+_ENDS: dict[type[Event], type[observations.CoschedulingObjectGone]] = {
+    observations.PlaceholderCreated: observations.PlaceholderDeleted,
+    observations.PlaceholderReady: observations.PlaceholderPodGone,
+    observations.PlaceholderUnready: observations.PlaceholderPodGone,
+    observations.ClaimObserved: observations.ClaimDeleted,
+    observations.TaskBound: observations.TaskGone,
+    observations.TaskPodObserved: observations.TaskPodGone,
 }
 
 
@@ -38,7 +25,7 @@ class End(NamedTuple):
     """Where the end of an object is recorded, and as what."""
 
     stream: str
-    event: type[CoschedulingObjectGone]
+    event: type[observations.CoschedulingObjectGone]
 
 
 class Whose:
@@ -55,7 +42,7 @@ class Whose:
 
     def forget(self, event: Event | Unknown) -> None:
         """Take the folded end of an object."""
-        if isinstance(event, CoschedulingObjectGone):
+        if isinstance(event, observations.CoschedulingObjectGone):
             self._ends.pop(event.uid, None)
 
     def end_of(self, uid: str) -> End | None:

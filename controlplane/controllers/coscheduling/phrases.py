@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence
+from controlplane.runtime.phrases import Phrase, Sentence, told
 
 RUN_EVENTS: tuple[type[Event], ...] = events.EVENTS
 
 
-def _run(event: events.WorkerRunObserved) -> str:
+def _run(event: observations.WorkerRunObserved) -> str:
     if event.deleting:
         return "run is being deleted"
     if event.done:
@@ -23,13 +23,13 @@ def _run(event: events.WorkerRunObserved) -> str:
     return "run waits" if event.waits else "run is under way"
 
 
-def _node(event: events.NodeObserved) -> str:
+def _node(event: observations.NodeObserved) -> str:
     taints = ", ".join(f"{one.key}:{one.effect}" for one in event.taints)
     state = "is cordoned" if event.cordoned else "takes pods"
     return f"node {event.name} {state}" + (f" (taints {taints})" if taints else "")
 
 
-def _task_pod(event: events.TaskPodObserved) -> str:
+def _task_pod(event: observations.TaskPodObserved) -> str:
     if event.over:
         return f"task's pod {event.name} is over"
     if event.node:
@@ -37,48 +37,52 @@ def _task_pod(event: events.TaskPodObserved) -> str:
     return f"task's pod {event.name} waits" + (f": {event.complaint}" if event.complaint else "")
 
 
-def _made(what: str, event: events.CoschedulingObservation) -> str:
+def _made(what: str, event: observations.CoschedulingObservation) -> str:
     return f"{what} {event.name} {'is being deleted' if event.deleting else 'is there'}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.WorkerRunObserved: _run,
-    events.WorkerRunGone: lambda e: "run is gone",
-    events.PlaceholderCreated: lambda e: _made("placeholder", e),
-    events.PlaceholderDeleted: lambda e: f"placeholder {e.name} is gone",
-    events.PlaceholderReady: lambda e: f"placeholder's pod {e.name} is ready on node {e.node}",
-    events.PlaceholderUnready: lambda e: f"placeholder's pod {e.name} is not ready",
-    events.PlaceholderPodGone: lambda e: f"placeholder's pod {e.name} is gone",
-    events.ClaimObserved: lambda e: _made("claim", e),
-    events.ClaimDeleted: lambda e: f"claim {e.name} is gone",
-    events.TaskBound: lambda e: (
-        f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
-    ),
-    events.TaskGone: lambda e: f"TaskRun {e.name} is gone",
-    events.TaskPodObserved: _task_pod,
-    events.TaskPodGone: lambda e: f"task's pod {e.name} is gone",
-    events.NodeObserved: _node,
-    events.NodeGone: lambda e: f"node {e.name} is gone",
-    events.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
-    events.FlagsGone: lambda e: "ConfigMap feature-flags is gone",
-    events.DefaultsObserved: lambda e: "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there"),
-    events.DefaultsGone: lambda e: "ConfigMap config-defaults is gone",
-    events.SightingRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
-    events.ClusterChosen: lambda e: f"attempt {e.attempt} begins",
-    events.ModePinned: lambda e: f"mode is {e.mode}",
-    events.RunRefused: lambda e: f"run is to say {e.condition_reason}: {e.message}",
-    events.ClaimCreationDecided: lambda e: f"claim {e.name} is to be created for workspace {e.workspace}",
-    events.PlaceholderCreationDecided: lambda e: f"placeholder {e.name} is to be created",
-    events.PlaceholderEvicted: lambda e: f"placeholder's pod is to leave node {e.node}",
-    events.RunCompleted: lambda e: "what was made for the run is to go",
-    events.AttemptFenced: lambda e: "an older attempt is over",
-    events.PlaceholderRemovalDecided: lambda e: f"placeholder {e.name} is to be removed",
-    events.ClaimReleaseDecided: lambda e: f"claim {e.name} is to be let go",
-    events.ClaimRemovalDecided: lambda e: f"claim {e.name} is to be removed",
-    events.FlagsRefused: lambda e: f"ConfigMap cannot be used: {e.message}",
-    events.CoschedulingFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
-    events.CoschedulingUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        observations.WorkerRunObserved: _run,
+        observations.WorkerRunGone: "run is gone",
+        observations.PlaceholderCreated: lambda e: _made("placeholder", e),
+        observations.PlaceholderDeleted: "placeholder {e.name} is gone",
+        observations.PlaceholderReady: "placeholder's pod {e.name} is ready on node {e.node}",
+        observations.PlaceholderUnready: "placeholder's pod {e.name} is not ready",
+        observations.PlaceholderPodGone: "placeholder's pod {e.name} is gone",
+        observations.ClaimObserved: lambda e: _made("claim", e),
+        observations.ClaimDeleted: "claim {e.name} is gone",
+        observations.TaskBound: lambda e: (
+            f"task {e.task or e.name} " + (f"follows {e.placeholder}" if e.placeholder else "follows no placeholder")
+        ),
+        observations.TaskGone: "TaskRun {e.name} is gone",
+        observations.TaskPodObserved: _task_pod,
+        observations.TaskPodGone: "task's pod {e.name} is gone",
+        observations.NodeObserved: _node,
+        observations.NodeGone: "node {e.name} is gone",
+        observations.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
+        observations.FlagsGone: "ConfigMap feature-flags is gone",
+        observations.DefaultsObserved: lambda e: (
+            "ConfigMap config-defaults " + ("cannot be used" if e.problems else "is there")
+        ),
+        observations.DefaultsGone: "ConfigMap config-defaults is gone",
+        observations.SightingRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+        events.ClusterChosen: "attempt {e.attempt} begins",
+        events.ModePinned: "mode is {e.mode}",
+        events.RunRefused: "run is to say {e.condition_reason}: {e.message}",
+        events.ClaimCreationDecided: "claim {e.name} is to be created for workspace {e.workspace}",
+        events.PlaceholderCreationDecided: "placeholder {e.name} is to be created",
+        events.PlaceholderEvicted: "placeholder's pod is to leave node {e.node}",
+        events.RunCompleted: "what was made for the run is to go",
+        events.AttemptFenced: "an older attempt is over",
+        events.PlaceholderRemovalDecided: "placeholder {e.name} is to be removed",
+        events.ClaimReleaseDecided: "claim {e.name} is to be let go",
+        events.ClaimRemovalDecided: "claim {e.name} is to be removed",
+        events.FlagsRefused: "ConfigMap cannot be used: {e.message}",
+        events.CoschedulingFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
+        events.CoschedulingUnneeded: "write changed nothing",
+    }
+)
 
 R = CoschedulingReason
 REASONS: Mapping[CoschedulingReason, Sentence] = {

@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.placement.substitution import Values,
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.controllers.coscheduling.reader import ObjectReader
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 TaskKind = Literal["TaskRun", "CustomRun", "PipelineRun"]
 _MENTION = re.compile(r"""\$\(workspaces(?:\.(.*?)|\["(.*?)"\]|\['(.*?)'\])\)""")
@@ -30,7 +31,7 @@ class WorkspaceUse(msgspec.Struct, frozen=True):
     sub_path: str = ""
 
 
-class PipelineTask(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineTask(Value):
     """A task of a pipeline. `kind` is what Tekton creates for it; `optional` are the workspaces that it can do without,
     None if its declaration is not known; `needed` those of the pipeline that it names and declares as not optional;
     `spec` is the inline or looked-up task's own spec, empty if it is not known; `body` the entry itself."""

@@ -11,17 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.coscheduling.events import (
-    ClaimCreationDecided,
-    ClaimReleaseDecided,
-    ClaimRemovalDecided,
-    CoschedulingWrite,
-    ModePinned,
-    PlaceholderCreationDecided,
-    PlaceholderEvicted,
-    PlaceholderRemovalDecided,
-    RunRefused,
-)
+from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
 from controlplane.controllers.coscheduling.placement.placeholders import Style, claims, stateful_sets
@@ -33,22 +23,22 @@ from controlplane.kube.requests import Obsolete, body_in, event_about, timestamp
 CONDITION = "Coscheduled"
 _NOTE_LIMIT = 1024
 _DELETES = {
-    PlaceholderEvicted: PODS,
-    PlaceholderRemovalDecided: STATEFUL_SETS,
-    ClaimRemovalDecided: CLAIMS,
+    events.PlaceholderEvicted: PODS,
+    events.PlaceholderRemovalDecided: STATEFUL_SETS,
+    events.ClaimRemovalDecided: CLAIMS,
 }
 
 
-def bodies_needed(decision: CoschedulingWrite, attempt: Attempt) -> list[str]:
+def bodies_needed(decision: events.CoschedulingWrite, attempt: Attempt) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
-    if not isinstance(decision, PlaceholderCreationDecided | ClaimCreationDecided) or attempt.run is None:
+    if not isinstance(decision, events.PlaceholderCreationDecided | events.ClaimCreationDecided) or attempt.run is None:
         return []
     defaults = attempt.pinned.defaults if attempt.pinned is not None else ""
     return [attempt.run.run, *([defaults] if defaults else [])]
 
 
 def render(
-    decision: CoschedulingWrite,
+    decision: events.CoschedulingWrite,
     attempt: Attempt,
     namespace: str,
     bodies: Mapping[str, bytes],
@@ -59,11 +49,11 @@ def render(
     attempt's.
     """
     match decision:
-        case PlaceholderCreationDecided() | ClaimCreationDecided():
+        case events.PlaceholderCreationDecided() | events.ClaimCreationDecided():
             return _creation(decision, attempt, namespace, bodies, style)
-        case PlaceholderEvicted() | PlaceholderRemovalDecided() | ClaimRemovalDecided():
+        case events.PlaceholderEvicted() | events.PlaceholderRemovalDecided() | events.ClaimRemovalDecided():
             return Request("delete", ObjectRef(_DELETES[type(decision)], namespace, decision.name), uid=decision.uid)
-        case ClaimReleaseDecided():
+        case events.ClaimReleaseDecided():
             return Request(
                 "patch",
                 ObjectRef(CLAIMS, namespace, decision.name),
@@ -71,14 +61,14 @@ def render(
                 uid=decision.uid,
                 resource_version=decision.resource_version,
             )
-        case RunRefused():
+        case events.RunRefused():
             return _refusal(decision, attempt, namespace, now)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
 
 
 def _creation(
-    decision: PlaceholderCreationDecided | ClaimCreationDecided,
+    decision: events.PlaceholderCreationDecided | events.ClaimCreationDecided,
     attempt: Attempt,
     namespace: str,
     bodies: Mapping[str, bytes],
@@ -89,7 +79,7 @@ def _creation(
     mode = Mode(attempt.pinned.mode)
     style = msgspec.structs.replace(style, flags=_flags(attempt.pinned), defaults=_defaults(attempt.pinned, bodies))
     run = with_defaults(read_run(body_in(bodies, attempt.run.run)), style.defaults)
-    is_claim = isinstance(decision, ClaimCreationDecided)
+    is_claim = isinstance(decision, events.ClaimCreationDecided)
     wanted = claims(run, mode) if is_claim else stateful_sets(run, mode, style)
     body = next((obj for obj in wanted if meta(obj)["name"] == decision.name), None)
     if body is None:
@@ -99,17 +89,17 @@ def _creation(
     return Request("create", ref, body, owner_label=None if is_claim else (RUN_LABEL, run.name))
 
 
-def _flags(pinned: ModePinned) -> Flags:
+def _flags(pinned: events.ModePinned) -> Flags:
     return Flags(
         mode=Mode(pinned.mode), set_security_context=pinned.set_security_context, read_only_root=pinned.read_only_root
     )
 
 
-def _defaults(pinned: ModePinned, bodies: Mapping[str, bytes]) -> Defaults:
+def _defaults(pinned: events.ModePinned, bodies: Mapping[str, bytes]) -> Defaults:
     return read_defaults(body_in(bodies, pinned.defaults)) if pinned.defaults else Defaults()
 
 
-def _refusal(decision: RunRefused, attempt: Attempt, namespace: str, now: datetime) -> Request:
+def _refusal(decision: events.RunRefused, attempt: Attempt, namespace: str, now: datetime) -> Request:
     if attempt.run is None or attempt.gone:
         raise Obsolete("the run is gone")
     entry = {
@@ -131,16 +121,16 @@ def _refusal(decision: RunRefused, attempt: Attempt, namespace: str, now: dateti
 
 
 def announcement(
-    decision: CoschedulingWrite, namespace: str, run: str, position: int, identity: str, now: datetime
+    decision: events.CoschedulingWrite, namespace: str, run: str, position: int, identity: str, now: datetime
 ) -> Request | None:
     """Return the Kubernetes Event that tells of a refusal or a move; None for a write that tells nobody.
 
     The name is made of the decision's position, so an Event that is sent twice is refused the second time.
     """
     match decision:
-        case RunRefused():
+        case events.RunRefused():
             kind, reason, note = "Warning", decision.condition_reason, decision.message
-        case PlaceholderEvicted():
+        case events.PlaceholderEvicted():
             kind, reason, note = "Normal", "PlaceholderEvicted", f"pod {decision.name} is moved: {decision.detail}"
         case _:
             return None

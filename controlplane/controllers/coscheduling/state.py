@@ -10,35 +10,25 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.controllers.coscheduling import observations
 from controlplane.controllers.coscheduling.events import (
     AttemptFenced,
-    ClaimDeleted,
-    ClaimObserved,
     ClusterChosen,
     CoschedulingFailed,
     CoschedulingUnneeded,
     CoschedulingWrite,
     ModePinned,
-    PlaceholderCreated,
-    PlaceholderDeleted,
     PlaceholderEvicted,
-    PlaceholderPodGone,
-    PlaceholderReady,
-    PlaceholderUnready,
     RunCompleted,
     RunRefused,
-    TaskBound,
-    TaskGone,
-    TaskPodGone,
-    TaskPodObserved,
-    WorkerRunGone,
-    WorkerRunObserved,
     target_of,
 )
 from controlplane.controllers.coscheduling.events import Where as Place
 from controlplane.controllers.coscheduling.names import template_name
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
+from controlplane.values import Value
 
 _replace = msgspec.structs.replace
 
@@ -55,22 +45,22 @@ class Moved(msgspec.Struct, frozen=True):
     times: int = 1
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
     `refused` is what was last said on it."""
 
     uid: str
     number: int = 0
     cluster: str = ""
-    run: WorkerRunObserved | None = None
+    run: observations.WorkerRunObserved | None = None
     gone: bool = False
     pinned: ModePinned | None = None
     refused: str = ""
     completed: bool = False
     fenced: bool = False
-    placeholders: dict[str, PlaceholderCreated] = {}
-    claims: dict[str, ClaimObserved] = {}
-    tasks: dict[str, TaskBound] = {}
+    placeholders: dict[str, observations.PlaceholderCreated] = {}
+    claims: dict[str, observations.ClaimObserved] = {}
+    tasks: dict[str, observations.TaskBound] = {}
     moved: dict[str, Moved] = {}
 
     @property
@@ -83,12 +73,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         """Whether what was made for it goes."""
         return self.completed or self.fenced
 
-    def placeholder(self, name: str) -> PlaceholderCreated | None:
+    def placeholder(self, name: str) -> observations.PlaceholderCreated | None:
         """Return a placeholder of the attempt by its name."""
         return next((found for found in self.placeholders.values() if found.name == name), None)
 
 
-class RunState(OpenWrites[CoschedulingWrite, WriteFailure], frozen=True, kw_only=True):
+class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
     """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
 
     namespace: str
@@ -96,9 +86,9 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], frozen=True, kw_only
     version: int = 0
     position: int = 0
     attempts: dict[str, Attempt] = {}
-    claims: dict[str, ClaimObserved] = {}
-    pods: dict[str, PlaceholderReady | PlaceholderUnready] = {}
-    task_pods: dict[str, TaskPodObserved] = {}
+    claims: dict[str, observations.ClaimObserved] = {}
+    pods: dict[str, observations.PlaceholderReady | observations.PlaceholderUnready] = {}
+    task_pods: dict[str, observations.TaskPodObserved] = {}
 
     @property
     def settled(self) -> bool:
@@ -112,7 +102,7 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], frozen=True, kw_only
         live = [one for one in self.attempts.values() if one.live]
         return live[-1] if live else None
 
-    def claims_of(self, attempt: Attempt) -> list[ClaimObserved]:
+    def claims_of(self, attempt: Attempt) -> list[observations.ClaimObserved]:
         """Return the claims that were made for an attempt: those it owns, and those that only their names and labels
         tie to it.
         """
@@ -131,20 +121,13 @@ def _template_names(attempt: Attempt) -> list[str]:
     return [template_name(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
 
 
-def _tied(claim: ClaimObserved, templates: list[str]) -> bool:
+def _tied(claim: observations.ClaimObserved, templates: list[str]) -> bool:
     return any(claim.name == f"{template}-{claim.placeholder}-0" for template in templates)
-
-
-def initial(stream: str) -> RunState:
-    """Return the state before the first event of a `pipelinerun/NS/NAME` stream."""
-    _, namespace, name = stream.split("/", 2)
-    return RunState(namespace=namespace, name=name)
 
 
 def fold(state: RunState, recorded: Recorded) -> RunState:
     """Return the state after one more event of the run's stream."""
-    state = _replace(state, version=recorded.version, position=recorded.position)
-    return _pruned(_fold(state, recorded))
+    return _pruned(_fold(state.folded_to(recorded), recorded))
 
 
 def _pruned(state: RunState) -> RunState:
@@ -164,22 +147,22 @@ def _pruned(state: RunState) -> RunState:
 def _fold(state: RunState, recorded: Recorded) -> RunState:
     event, cluster = recorded.event, recorded.cluster
     match event:
-        case WorkerRunObserved() | WorkerRunGone():
+        case observations.WorkerRunObserved() | observations.WorkerRunGone():
             return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, cluster)
-        case PlaceholderCreated() | PlaceholderDeleted():
+        case observations.PlaceholderCreated() | observations.PlaceholderDeleted():
             return _fold_placeholder(_close(state, cluster, "StatefulSet", event.name), event)
-        case PlaceholderReady() | PlaceholderUnready() | PlaceholderPodGone():
+        case observations.PlaceholderReady() | observations.PlaceholderUnready() | observations.PlaceholderPodGone():
             return _fold_pod(_close(state, cluster, "Pod", event.name), event)
-        case ClaimObserved() | ClaimDeleted():
+        case observations.ClaimObserved() | observations.ClaimDeleted():
             return _fold_claim(_close(state, cluster, "PersistentVolumeClaim", event.name), event)
-        case TaskBound():
+        case observations.TaskBound():
             attempt = _attempt(state, event.owner)
             return _with(state, _replace(attempt, tasks={**attempt.tasks, event.uid: event}))
-        case TaskGone():
+        case observations.TaskGone():
             return _fold_task_gone(state, event.uid)
-        case TaskPodObserved():
+        case observations.TaskPodObserved():
             return _replace(state, task_pods={**state.task_pods, event.uid: event})
-        case TaskPodGone():
+        case observations.TaskPodGone():
             return _replace(state, task_pods=without(state.task_pods, event.uid))
         case _:
             return _fold_decision(state, recorded)
@@ -222,16 +205,20 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
             return state
 
 
-def _fold_run(state: RunState, event: WorkerRunObserved | WorkerRunGone, cluster: str) -> RunState:
-    if isinstance(event, WorkerRunObserved):
+def _fold_run(
+    state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, cluster: str
+) -> RunState:
+    if isinstance(event, observations.WorkerRunObserved):
         known = state.attempts.get(event.uid) or Attempt(uid=event.uid)
         return _with(state, _replace(known, run=event, cluster=known.cluster or cluster))
     found = state.attempts.get(event.uid)
     return state if found is None else _with(state, _replace(found, gone=True))
 
 
-def _fold_placeholder(state: RunState, event: PlaceholderCreated | PlaceholderDeleted) -> RunState:
-    if isinstance(event, PlaceholderCreated):
+def _fold_placeholder(
+    state: RunState, event: observations.PlaceholderCreated | observations.PlaceholderDeleted
+) -> RunState:
+    if isinstance(event, observations.PlaceholderCreated):
         attempt = _attempt(state, event.owner)
         return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
     for attempt in state.attempts.values():
@@ -240,14 +227,17 @@ def _fold_placeholder(state: RunState, event: PlaceholderCreated | PlaceholderDe
     return state
 
 
-def _fold_pod(state: RunState, event: PlaceholderReady | PlaceholderUnready | PlaceholderPodGone) -> RunState:
-    if isinstance(event, PlaceholderPodGone):
+def _fold_pod(
+    state: RunState,
+    event: observations.PlaceholderReady | observations.PlaceholderUnready | observations.PlaceholderPodGone,
+) -> RunState:
+    if isinstance(event, observations.PlaceholderPodGone):
         return _replace(state, pods=without(state.pods, event.uid))
     return _replace(state, pods={**state.pods, event.uid: event})
 
 
-def _fold_claim(state: RunState, event: ClaimObserved | ClaimDeleted) -> RunState:
-    if isinstance(event, ClaimObserved):
+def _fold_claim(state: RunState, event: observations.ClaimObserved | observations.ClaimDeleted) -> RunState:
+    if isinstance(event, observations.ClaimObserved):
         return _replace(state, claims={**state.claims, event.uid: event})
     return _replace(state, claims=without(state.claims, event.uid))
 

@@ -9,26 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
-from controlplane.controllers.multikueue.events import (
-    AttemptBegun,
-    CheckStateDecided,
-    CloneDecided,
-    CloneUpdateDecided,
-    ClusterRefused,
-    CopyJudged,
-    DeactivationDecided,
-    FinalizerRemovalDecided,
-    FinishDecided,
-    JobCreationDecided,
-    NamesClearDecided,
-    NominationDecided,
-    RemovalDecided,
-    SpecUpdateDecided,
-    StatusRelayDecided,
-    WinnerChosen,
-    WinnerReleased,
-    WorkloadDecision,
-)
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.marks import mark_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -63,27 +44,27 @@ _ASKED = (
     "fit",
     "refused/{any}",
 )
-CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
-    NominationDecided: {
+CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
+    events.NominationDecided: {
         R.AVAILABLE_CLUSTERS: _ASKED,
         R.FIRST_ROUND: _ASKED,
         R.NEXT_ROUND: (*_ASKED, "w.nominated"),
         R.NOMINATED: ("winner", "w.nominated"),
     },
-    AttemptBegun: {R.NOMINATED_BY_ANOTHER: (*_ASKED, "w.nominated")},
-    CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
-    WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
-    WinnerReleased: {
+    events.AttemptBegun: {R.NOMINATED_BY_ANOTHER: (*_ASKED, "w.nominated")},
+    events.CloneDecided: {R.NOMINATED: ("w.nominated", *_THERE, "{c}/j.present")},
+    events.WinnerChosen: {ANY: ("{c}/w.admitted", "w.nominated", "released", "judged/{c}")},
+    events.WinnerReleased: {
         R.EVICTED_BEFORE_READY: ("{c}/w.evicted", "{c}/w.admitted", *_UNFIT),
         R.GONE_BEFORE_READY: ("{c}/w.present", "{c}/w.deleting", "{c}/j.present"),
         R.LOST_BEFORE_READY: ("cluster/{c}.lost", "cluster/{c}.forgotten", "cluster/{c}.view"),
     },
-    ClusterRefused: {
+    events.ClusterRefused: {
         R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         ANY: ("failed/{c}/Job",),
     },
-    CopyJudged: {
+    events.CopyJudged: {
         R.FINISHED: ("w.finished", "cluster/{c}.view"),
         R.STILL_THE_WINNER: ("cluster/{c}.view",),
         R.STALE_COPY: (*_UNFIT, "w.active", "cluster/{c}.view"),
@@ -92,8 +73,10 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
         R.ANOTHER_CLUSTER_WON: ("winner", "w.cluster", "cluster/{c}.view"),
         ANY: ("w.quota", "w.evicted", "cluster/{c}.view"),
     },
-    JobCreationDecided: {ANY: ("winner", "w.nominated", "{c}/w.admitted", "{other}/w.present", "{other}/j.present")},
-    CheckStateDecided: {
+    events.JobCreationDecided: {
+        ANY: ("winner", "w.nominated", "{c}/w.admitted", "{other}/w.present", "{other}/j.present")
+    },
+    events.CheckStateDecided: {
         R.ADMITTED_ON_WORKER: ("{c}/j.present", "{c}/w.admitted", "winner"),
         R.TOPOLOGY_ASSIGNED: ("{c}/w.topology", "w.topology", "w.cluster"),
         R.REMOTE_EVICTED: ("{c}/w.evicted",),
@@ -108,18 +91,18 @@ CAUSES: Mapping[type[WorkloadDecision], Mapping[str, tuple[str, ...]]] = {
         R.NO_LONGER_REJECTED: ("job.managed", "job.policy", "queue", "w.checks"),
         R.CLUSTERS_JUDGED: ("fit",),
     },
-    StatusRelayDecided: {
+    events.StatusRelayDecided: {
         R.STATUS_CHANGED: ("{c}/j.status", "{c}/j.suspended", "job.suspended"),
         R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
         R.NOTHING_RUNS: ("w.evicted", *_GONE, "job.suspended"),
     },
-    FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}")},
-    NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
-    RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
-    FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
-    CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
-    SpecUpdateDecided: {ANY: ("job.synced", "{c}/j.synced")},
-    DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
+    events.FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}")},
+    events.NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
+    events.RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    events.FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    events.CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
+    events.SpecUpdateDecided: {ANY: ("job.synced", "{c}/j.synced")},
+    events.DeactivationDecided: {ANY: ("w.evicted", "{c}/w.present", "cluster/{c}.view")},
 }
 """What each kind of decision may rest on, by its reason; `{c}` is the cluster that it is about."""
 
@@ -146,13 +129,13 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
     return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
-def causes_of(decisions: Sequence[WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
+def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
     return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), mark_of)
 
 
-def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
+def cause_of(decision: events.WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
     """Return the position of the event that a decision rests on. `own` are the Workload's marks, `around` those outside
     its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
@@ -161,7 +144,7 @@ def cause_of(decision: WorkloadDecision, state: WorkloadState, own: Marks, aroun
     return max(marks.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
 
 
-def about(decision: WorkloadDecision, state: WorkloadState) -> str:
+def about(decision: events.WorkloadDecision, state: WorkloadState) -> str:
     """Return the worker that a decision is about, also one that is written to the management cluster; "" if none."""
     own = str(getattr(decision, "cluster", ""))
     if own not in ("", MANAGEMENT):

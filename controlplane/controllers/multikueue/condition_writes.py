@@ -18,7 +18,7 @@ from controlplane.runtime.writes import Effect, OpenWrites, opened, refused
 _replace = msgspec.structs.replace
 
 
-class ConditionWrite(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True, kw_only=True):
+class ConditionWrite(OpenWrites[WorkloadWrite, RepeatedWriteFailure]):
     """One object's version in the log, its open write and its trouble."""
 
     version: int = 0

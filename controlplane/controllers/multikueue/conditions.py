@@ -14,12 +14,11 @@ import msgspec
 
 from controlplane.controllers.connectivity import identity
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.events import (
+from controlplane.controllers.multikueue.events import ConditionDecided, Where
+from controlplane.controllers.multikueue.observations import (
     AdmissionCheckObserved,
-    ConditionDecided,
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
-    Where,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition

@@ -12,15 +12,16 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import WORKLOADS
+from controlplane.values import Value
 
 AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
 EXECUTION_POLICIES = (AT_LEAST_ONCE, NEVER_TWICE)
 
 
-class MultiKueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
+class MultiKueuePolicy(Value):
     """The settings that decisions depend on. `gc_interval` None: orphans stay.
 
     `loser_patience` bounds how long the job waits for the losing copies to be gone; `refusal_pause` how long a cluster
@@ -62,7 +63,7 @@ class Route(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class WorkloadContext(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadContext(Value):
     """The rest of the world, as one Workload sees it.
 
     `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together;

@@ -13,8 +13,8 @@ from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudge
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.events import JobObserved
 from controlplane.controllers.multikueue.marks import CONNECTION, JOB
+from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
 from controlplane.runtime.marks import Marks, moved

@@ -22,15 +22,14 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.decide import decide
 from controlplane.controllers.multikueue.events import (
     EVENTS,
-    AdmissionCheckObserved,
     ConditionDecided,
     EffectFailed,
     EffectUnneeded,
-    MultiKueueClusterObserved,
     WorkloadDecision,
     WorkloadWrite,
 )
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import AdmissionCheckObserved, MultiKueueClusterObserved
 from controlplane.controllers.multikueue.observe import WorkloadObserver
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import RepeatedWriteFailure, WorkloadState

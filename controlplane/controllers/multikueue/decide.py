@@ -15,8 +15,9 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.dispatch import dispatch
 from controlplane.controllers.multikueue.draining import drain
 from controlplane.controllers.multikueue.elastic import NOT_SUPPORTED, confirm, outlast, refuses
-from controlplane.controllers.multikueue.events import CheckState, JobObserved, WorkloadDecision, WorkloadObserved
+from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.returning import judge_returned
 from controlplane.controllers.multikueue.running import finish, late_status, steady

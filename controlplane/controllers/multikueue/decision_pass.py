@@ -6,23 +6,17 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.context import WorkloadContext
-from controlplane.controllers.multikueue.events import (
+from controlplane.controllers.multikueue.observations import (
     CheckState,
-    CheckStateDecided,
     CloneObserved,
-    FinalizerRemovalDecided,
-    JobCreationDecided,
     JobObserved,
-    NamesClearDecided,
     RemoteJobObserved,
-    RemovalDecided,
-    StatusRelayDecided,
-    WorkloadDecision,
     WorkloadObserved,
-    WorkloadWrite,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import Remote, WorkloadState
@@ -31,10 +25,10 @@ from controlplane.job_kinds.base import FINALIZER
 from controlplane.runtime import decision_pass
 
 _LONGEST_REQUEUE = 300  # seconds
-_REMOVALS = (RemovalDecided.__name__, FinalizerRemovalDecided.__name__)
+_REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
 
 
-class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, WorkloadWrite]):
+class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDecision, events.WorkloadWrite]):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> None:
@@ -54,7 +48,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         """Set our check's state with a message as it is. A Workload that was retried before waits longer each time."""
         again = check.retry_count if state == "Retry" else 0
         self.write(
-            CheckStateDecided(
+            events.CheckStateDecided(
                 resource_version=local.resource_version,
                 check=check.name,
                 state=state,
@@ -73,13 +67,29 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         """
         if (local.cluster_name or local.nominated) and not local.sliced:
             self.write(
-                NamesClearDecided(resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND)
+                events.NamesClearDecided(
+                    resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND
+                )
             )
+
+    def ready(self, local: WorkloadObserved, check: CheckState, winner: str, topology: Sequence[str] = ()) -> None:
+        """Set our admission check Ready: the job is on the cluster that has the Workload."""
+        self.write(
+            events.CheckStateDecided(
+                resource_version=local.resource_version,
+                check=check.name,
+                state="Ready",
+                message=f'The workload was admitted on "{winner}"',
+                winner=winner,
+                topology=list(topology),
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
+            )
+        )
 
     def create_job(self, cluster: str, job: JobObserved) -> None:
         """Create the job's copy on the cluster that has the Workload."""
         self.write(
-            JobCreationDecided(
+            events.JobCreationDecided(
                 cluster=cluster,
                 attempt=self.state.attempt,
                 kind=job.kind,
@@ -91,7 +101,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
     def relay(self, job: JobObserved, cluster: str, remote: RemoteJobObserved, reason: WorkloadReason) -> None:
         """Write the status of the job's copy on a cluster to the user's job."""
         self.write(
-            StatusRelayDecided(
+            events.StatusRelayDecided(
                 kind=job.kind,
                 resource_version=job.resource_version,
                 source=cluster,
@@ -117,7 +127,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
         if remote.job is not None:
             if not remote.job.deleting:
                 self.write(
-                    RemovalDecided(
+                    events.RemovalDecided(
                         cluster=cluster,
                         of="Job",
                         kind=remote.job.kind,
@@ -153,7 +163,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
     def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
         if FINALIZER in clone.finalizers:
             self.write(
-                FinalizerRemovalDecided(
+                events.FinalizerRemovalDecided(
                     cluster=cluster,
                     uid=clone.uid,
                     finalizers=[name for name in clone.finalizers if name != FINALIZER],
@@ -163,7 +173,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, WorkloadDecision, W
             )
         elif not clone.deleting:
             self.write(
-                RemovalDecided(
+                events.RemovalDecided(
                     cluster=cluster,
                     of="Workload",
                     uid=clone.uid,

@@ -12,20 +12,17 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admi
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
-    CheckState,
-    CheckStateDecided,
     CloneDecided,
     ClusterRefused,
     JobCreationDecided,
-    JobObserved,
     NominationDecided,
     WinnerChosen,
     WinnerReleased,
-    WorkloadObserved,
 )
 from controlplane.controllers.multikueue.ineligible import report_left_out
 from controlplane.controllers.multikueue.nominate import OWN, Nominated, nominees
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
+from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
@@ -171,17 +168,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
             )
         )
     elif remote.job is not None and not remote.job.deleting:
-        pass_.write(
-            CheckStateDecided(
-                resource_version=local.resource_version,
-                check=check.name,
-                state="Ready",
-                message=f'The workload was admitted on "{winner}"',
-                winner=winner,
-                topology=ready_topology(pass_, local, winner),
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     elif _lost_its_job(pass_, winner):
         # It was there and was deleted: the copy has no job any more, and goes.
         pass_.remove(winner, WorkloadReason.STALE_COPY)

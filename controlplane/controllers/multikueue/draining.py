@@ -8,13 +8,8 @@ is the *mirrored* status of the user's job, so whoever takes a copy away must al
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import (
-    CheckState,
-    DeactivationDecided,
-    JobObserved,
-    StatusRelayDecided,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.events import DeactivationDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import Remote
 

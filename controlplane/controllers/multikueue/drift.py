@@ -5,7 +5,8 @@ the copy.
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import CloneUpdateDecided, WorkloadObserved
+from controlplane.controllers.multikueue.events import CloneUpdateDecided
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 

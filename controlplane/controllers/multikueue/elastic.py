@@ -10,8 +10,8 @@ Kueue's own controller does. And the `clusterName` of a slice is Kueue's, which 
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp
-from controlplane.controllers.multikueue.events import CheckState, CheckStateDecided, WorkloadObserved
 from controlplane.controllers.multikueue.objects import ELASTIC_JOB
+from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.running import late_status
 from controlplane.controllers.multikueue.state import Remote
@@ -37,16 +37,7 @@ def confirm(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> 
     """Set the check of a slice Ready whose copy runs: Kueue's own controller had come so far, and no farther."""
     cluster = local.cluster_name
     if pass_.context.in_view(cluster) and _runs(pass_.state.remote(cluster), local):
-        pass_.write(
-            CheckStateDecided(
-                resource_version=local.resource_version,
-                check=check.name,
-                state="Ready",
-                message=f'The workload was admitted on "{cluster}"',
-                winner=cluster,
-                reason=WorkloadReason.ADMITTED_ON_WORKER,
-            )
-        )
+        pass_.ready(local, check, cluster)
 
 
 def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
-from controlplane.controllers.multikueue.events import JobObserved
+from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
 

@@ -1,4 +1,4 @@
-"""Defines what MultiKueue records: what was seen, what was decided, and what could not be done.
+"""Defines what MultiKueue records: what was decided, and what could not be done. What was seen is in `observations`.
 
 Observations carry only the fields that something decides on; specs and statuses are bodies, named by hash. Every
 decision that means a write names its target: the cluster and whether it is the Workload or the job there. Streams:
@@ -11,99 +11,23 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.observations import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CheckState,
-    CloneGone,
-    CloneObserved,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    Conditioned,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObjectGone,
-    Observation,
-    ObservationRefused,
-    Owner,
-    Priority,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.observations import OBSERVATIONS, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.log.event import Event, Part
+from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
-
-__all__ = [
-    "EVENTS",
-    "AdmissionCheckGone",
-    "AdmissionCheckObserved",
-    "AttemptBegun",
-    "CheckState",
-    "CheckStateDecided",
-    "CloneDecided",
-    "CloneGone",
-    "CloneObserved",
-    "CloneUpdateDecided",
-    "ClusterQueueGone",
-    "ClusterQueueObserved",
-    "ClusterRefused",
-    "ConditionDecided",
-    "Conditioned",
-    "CopyJudged",
-    "DeactivationDecided",
-    "EffectFailed",
-    "EffectUnneeded",
-    "FinalizerRemovalDecided",
-    "FinishDecided",
-    "JobCreationDecided",
-    "JobGone",
-    "JobObserved",
-    "MultiKueueClusterGone",
-    "MultiKueueClusterObserved",
-    "MultiKueueConfigGone",
-    "MultiKueueConfigObserved",
-    "NamesClearDecided",
-    "NominationDecided",
-    "ObjectGone",
-    "Observation",
-    "ObservationRefused",
-    "Owner",
-    "Part",
-    "Priority",
-    "RemoteJobGone",
-    "RemoteJobObserved",
-    "RemovalDecided",
-    "SpecUpdateDecided",
-    "StatusRelayDecided",
-    "Verdict",
-    "Where",
-    "WinnerChosen",
-    "WinnerReleased",
-    "WorkloadDecision",
-    "WorkloadGone",
-    "WorkloadObserved",
-    "WorkloadWrite",
-]
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 Where = Literal["Workload", "Job", "MultiKueueCluster", "AdmissionCheck"]
 
 
-class WorkloadDecision(Event, frozen=True, kw_only=True):
+class WorkloadDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: WorkloadReason
 
 
-class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
+class WorkloadWrite(WorkloadDecision):
     """A decision that means a write to one object, `where` on `cluster`, based on its `resource_version` ("" for a
     create).
     """
@@ -123,7 +47,7 @@ class WorkloadWrite(WorkloadDecision, frozen=True, kw_only=True):
         return f"{self.cluster}/{self.where}"
 
 
-class NominationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class NominationDecided(WorkloadWrite):
     """Offer the Workload to these clusters: `status.nominatedClusterNames`. `round`: of a dispatcher that asks a few at a
     time.
     """
@@ -133,21 +57,21 @@ class NominationDecided(WorkloadWrite, frozen=True, kw_only=True):
     round: int = 0
 
 
-class AttemptBegun(WorkloadDecision, frozen=True, kw_only=True):
+class AttemptBegun(WorkloadDecision):
     """Somebody else nominated these clusters: an attempt begins."""
 
     attempt: int
     clusters: list[str]
 
 
-class CloneDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CloneDecided(WorkloadWrite):
     """Create the Workload's copy on a worker."""
 
     attempt: int
     template: str
 
 
-class WinnerChosen(WorkloadDecision, frozen=True, kw_only=True):
+class WinnerChosen(WorkloadDecision):
     """The cluster that gets the job. `among`: every cluster that had admitted it, with the time of its condition."""
 
     cluster: str
@@ -155,7 +79,7 @@ class WinnerChosen(WorkloadDecision, frozen=True, kw_only=True):
     among: dict[str, str]
 
 
-class WinnerReleased(WorkloadDecision, frozen=True, kw_only=True):
+class WinnerReleased(WorkloadDecision):
     """The chosen cluster cannot have it after all; the others may try again."""
 
     cluster: str
@@ -163,7 +87,7 @@ class WinnerReleased(WorkloadDecision, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ClusterRefused(WorkloadDecision, frozen=True, kw_only=True):
+class ClusterRefused(WorkloadDecision):
     """A cluster is left out of this attempt until `until`: it rejected the copy, or the job cannot be created there."""
 
     cluster: str
@@ -175,14 +99,14 @@ class ClusterRefused(WorkloadDecision, frozen=True, kw_only=True):
 Verdict = Literal["Adopt", "Keep", "Remove", "Finish", "Wait"]
 
 
-class CopyJudged(WorkloadDecision, frozen=True, kw_only=True):
+class CopyJudged(WorkloadDecision):
     """What becomes of a copy that was found on a cluster which came back."""
 
     cluster: str
     verdict: Verdict
 
 
-class JobCreationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class JobCreationDecided(WorkloadWrite):
     """Create the job on the winner, bound to the clone by its prebuilt name."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -191,7 +115,7 @@ class JobCreationDecided(WorkloadWrite, frozen=True, kw_only=True):
     template: str
 
 
-class CheckStateDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CheckStateDecided(WorkloadWrite):
     """Set the state of our admission check on the Workload; with `Ready` also the winner's name, and clear the
     nomination.
 
@@ -206,7 +130,7 @@ class CheckStateDecided(WorkloadWrite, frozen=True, kw_only=True):
     requeue_after_seconds: int = 0
 
 
-class StatusRelayDecided(WorkloadWrite, frozen=True, kw_only=True):
+class StatusRelayDecided(WorkloadWrite):
     """Write a status to the user's job: the winner's, or one in which nothing runs."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -217,7 +141,7 @@ class StatusRelayDecided(WorkloadWrite, frozen=True, kw_only=True):
     drain: bool = False
 
 
-class FinishDecided(WorkloadWrite, frozen=True, kw_only=True):
+class FinishDecided(WorkloadWrite):
     """Finish the Workload as its copy finished."""
 
     source: str
@@ -225,11 +149,11 @@ class FinishDecided(WorkloadWrite, frozen=True, kw_only=True):
     message: str
 
 
-class NamesClearDecided(WorkloadWrite, frozen=True, kw_only=True):
+class NamesClearDecided(WorkloadWrite):
     """Remove `clusterName` and `nominatedClusterNames`, whoever owns the fields."""
 
 
-class RemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+class RemovalDecided(WorkloadWrite):
     """Delete a copy on a worker, by UID."""
 
     uid: str
@@ -242,20 +166,20 @@ class RemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
         return self.of
 
 
-class FinalizerRemovalDecided(WorkloadWrite, frozen=True, kw_only=True):
+class FinalizerRemovalDecided(WorkloadWrite):
     """Take Kueue's `resource-in-use` finalizer off a clone that is to go."""
 
     uid: str
     finalizers: list[str] = []
 
 
-class CloneUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
+class CloneUpdateDecided(WorkloadWrite):
     """Bring a clone's priority in line with the Workload's."""
 
     priority: Priority
 
 
-class SpecUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
+class SpecUpdateDecided(WorkloadWrite):
     """Bring fields of a copy's spec in line with the user's job, of which `template` is the body."""
 
     WHERE: ClassVar[Where] = "Job"
@@ -264,13 +188,13 @@ class SpecUpdateDecided(WorkloadWrite, frozen=True, kw_only=True):
     template: str
 
 
-class DeactivationDecided(WorkloadWrite, frozen=True, kw_only=True):
+class DeactivationDecided(WorkloadWrite):
     """Ask the worker's Kueue to stop a copy whose Workload was evicted on the manager."""
 
     message: str
 
 
-class ConditionDecided(WorkloadWrite, frozen=True, kw_only=True):
+class ConditionDecided(WorkloadWrite):
     """Set the `Active` condition of a MultiKueueCluster or an AdmissionCheck."""
 
     of: Where
@@ -285,34 +209,18 @@ class ConditionDecided(WorkloadWrite, frozen=True, kw_only=True):
         return self.of
 
 
-class EffectFailed(WriteRefused, frozen=True, kw_only=True):
+class EffectFailed(WriteRefused):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class EffectUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class EffectUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer: the object is as it was wanted, and no watch will show a
     change.
     """
 
 
 EVENTS: tuple[type[Event], ...] = (
-    WorkloadObserved,
-    WorkloadGone,
-    JobObserved,
-    JobGone,
-    AdmissionCheckObserved,
-    AdmissionCheckGone,
-    MultiKueueConfigObserved,
-    MultiKueueConfigGone,
-    MultiKueueClusterObserved,
-    MultiKueueClusterGone,
-    ClusterQueueObserved,
-    ClusterQueueGone,
-    CloneObserved,
-    CloneGone,
-    RemoteJobObserved,
-    RemoteJobGone,
-    ObservationRefused,
+    *OBSERVATIONS,
     NominationDecided,
     AttemptBegun,
     CloneDecided,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.conditions import route_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
-from controlplane.controllers.multikueue.events import (
+from controlplane.controllers.multikueue.observations import (
     AdmissionCheckObserved,
     ClusterQueueObserved,
     JobObserved,

@@ -24,30 +24,12 @@ from controlplane.controllers.connectivity.outage import Outage, fold_outage, ou
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.watched import Watched
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.condition_writes import Slots
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.context_marks import ContextMarks
 from controlplane.controllers.multikueue.eligibility import Judgements
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CheckStateDecided,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    EffectUnneeded,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObservationRefused,
-    RemoteJobGone,
-    RemoteJobObserved,
-    StatusRelayDecided,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.existing import ExistingObjects
 from controlplane.controllers.multikueue.marks import of_workload
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -58,7 +40,6 @@ from controlplane.controllers.multikueue.state import (
     fold_listed,
     fold_return,
     fold_unreadable,
-    initial,
     without_write,
 )
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
@@ -123,7 +104,7 @@ class WorkloadIndex(ExistingObjects):
                 self._fold_queue(recorded, name)
             case _ if kind == FIT:
                 self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
-            case "refused" if isinstance(recorded.event, ObservationRefused):
+            case "refused" if isinstance(recorded.event, observations.ObservationRefused):
                 self._fold_refused(recorded, recorded.event)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
@@ -203,19 +184,21 @@ class WorkloadIndex(ExistingObjects):
     def _fold_workload(self, recorded: Recorded) -> None:
         stream = recorded.stream
         before = self.workloads.get(stream)
-        state = fold(before or initial(stream), recorded)
-        state = msgspec.structs.replace(state, marks=of_workload(before or initial(stream), state, recorded))
+        state = fold(before or WorkloadState.initial(stream), recorded)
+        state = msgspec.structs.replace(
+            state, marks=of_workload(before or WorkloadState.initial(stream), state, recorded)
+        )
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == WorkloadReason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
                 self.requeues.popleft()
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             state = without_write(state, recorded.event.target)
-        if isinstance(recorded.event, RemoteJobObserved):
+        if isinstance(recorded.event, observations.RemoteJobObserved):
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
-        elif isinstance(recorded.event, RemoteJobGone):
+        elif isinstance(recorded.event, observations.RemoteJobGone):
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
-        if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
+        if isinstance(recorded.event, (observations.WorkloadObserved, observations.WorkloadGone)):
             self._depend(stream, before, state)
         self._keep(stream, state)
         self._mark(stream)
@@ -231,7 +214,7 @@ class WorkloadIndex(ExistingObjects):
         else:
             self._unsure.discard(stream)
 
-    def _fold_refused(self, recorded: Recorded, event: ObservationRefused) -> None:
+    def _fold_refused(self, recorded: Recorded, event: observations.ObservationRefused) -> None:
         clone = f"workload/{event.namespace}/{event.name}"
         stream = clone if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
         state = self.workloads.get(stream)
@@ -259,9 +242,9 @@ class WorkloadIndex(ExistingObjects):
     def _fold_job(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
         before = self.jobs.get(stream)
-        if isinstance(event, JobObserved):
+        if isinstance(event, observations.JobObserved):
             self.jobs[stream] = event
-        elif isinstance(event, JobGone) and before is not None and before.uid == event.uid:
+        elif isinstance(event, observations.JobGone) and before is not None and before.uid == event.uid:
             del self.jobs[stream]
             self._judgements.forget(stream)
         after = self.jobs.get(stream)
@@ -271,13 +254,13 @@ class WorkloadIndex(ExistingObjects):
 
     def _fold_cluster(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
-        observed = isinstance(event, (MultiKueueClusterObserved, MultiKueueClusterGone))
+        observed = isinstance(event, (observations.MultiKueueClusterObserved, observations.MultiKueueClusterGone))
         self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
-        if isinstance(event, MultiKueueClusterObserved):
+        if isinstance(event, observations.MultiKueueClusterObserved):
             self.clusters[name] = event
             self.changed_clusters.add(name)
             self._mark_checks()
-        elif isinstance(event, MultiKueueClusterGone):
+        elif isinstance(event, observations.MultiKueueClusterGone):
             self.clusters.pop(name, None)
             self.changed_clusters.add(name)
             self._mark_checks()
@@ -322,23 +305,23 @@ class WorkloadIndex(ExistingObjects):
 
     def _fold_check(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
-        observed = isinstance(event, (AdmissionCheckObserved, AdmissionCheckGone))
+        observed = isinstance(event, (observations.AdmissionCheckObserved, observations.AdmissionCheckGone))
         self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
-        if isinstance(event, AdmissionCheckObserved):
+        if isinstance(event, observations.AdmissionCheckObserved):
             before = self.checks.get(name)
             self.checks[name] = event
             if before is None or before.parameters != event.parameters:
                 self._mark_workloads()
-        elif isinstance(event, AdmissionCheckGone):
+        elif isinstance(event, observations.AdmissionCheckGone):
             self.checks.pop(name, None)
         self._mark(recorded.stream)
 
     def _fold_queue(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
         before = self.queues.get(name)
-        if isinstance(event, ClusterQueueObserved):
+        if isinstance(event, observations.ClusterQueueObserved):
             self.queues[name] = event
-        elif isinstance(event, ClusterQueueGone):
+        elif isinstance(event, observations.ClusterQueueGone):
             self.queues.pop(name, None)
         after = self.queues.get(name)
         if (before.execution_policy if before else "") != (after.execution_policy if after else ""):
@@ -346,9 +329,9 @@ class WorkloadIndex(ExistingObjects):
 
     def _fold_config(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
-        if isinstance(event, MultiKueueConfigObserved):
+        if isinstance(event, observations.MultiKueueConfigObserved):
             self.configs[name] = event
-        elif isinstance(event, MultiKueueConfigGone):
+        elif isinstance(event, observations.MultiKueueConfigGone):
             self.configs.pop(name, None)
         self._mark_checks()
         self._mark_workloads()

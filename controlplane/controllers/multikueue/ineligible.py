@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import Route, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import CheckState, WorkloadObserved
+from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 _NONE, _SOME, _SHORT = "No cluster can take it: ", "Not offered to ", "Asks for less quota than it needs: "

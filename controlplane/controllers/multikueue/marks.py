@@ -9,18 +9,15 @@ from __future__ import annotations
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.marks import LOST
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.events import (
+from controlplane.controllers.multikueue.events import ClusterRefused as Refused
+from controlplane.controllers.multikueue.events import CopyJudged, EffectFailed, WinnerChosen, WinnerReleased
+from controlplane.controllers.multikueue.observations import (
     CloneObserved,
     Conditioned,
-    CopyJudged,
-    EffectFailed,
     JobObserved,
     RemoteJobObserved,
-    WinnerChosen,
-    WinnerReleased,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.events import ClusterRefused as Refused
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from controlplane.controllers.multikueue.events import CheckState, Owner, Priority
+from controlplane.controllers.multikueue.observations import CheckState, Owner, Priority
 from controlplane.kube import fields
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import items, number, section, strings, text

@@ -1,6 +1,6 @@
 """Defines what MultiKueue observes, narrowed to the fields that something decides on.
 
-Specs and statuses are bodies, named by hash. `events` has these and the decisions; import from there.
+Specs and statuses are bodies, named by hash.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from typing import Any
 
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
+from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
 
 _REPLACED = "WorkloadSliceReplaced"
 
 
-class CheckState(Part, frozen=True, kw_only=True):
+class CheckState(Part):
     """One entry of `status.admissionChecks`. `rest` holds the fields that we only hand back."""
 
     name: str
@@ -24,7 +25,7 @@ class CheckState(Part, frozen=True, kw_only=True):
     rest: dict[str, Any] = {}
 
 
-class Owner(Part, frozen=True, kw_only=True):
+class Owner(Part):
     """The owner that an adapter is looked up by."""
 
     api_version: str
@@ -38,7 +39,7 @@ class Owner(Part, frozen=True, kw_only=True):
         return f"{self.api_version}, Kind={self.kind}"
 
 
-class Priority(Part, frozen=True, kw_only=True):
+class Priority(Part):
     """A Workload's priority and where it comes from."""
 
     value: int = 0
@@ -48,27 +49,18 @@ class Priority(Part, frozen=True, kw_only=True):
     boost: str = ""
 
 
-class Observation(Event, frozen=True, kw_only=True):
+class Observation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     generation: int = 0
     deleting: bool = False
 
 
-class ObjectGone(Event, frozen=True, kw_only=True):
+class ObjectGone(ObjectVanished):
     """An observed object is no longer there (or, on a worker, no longer carries our origin label)."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
-
-class Conditioned(Observation, frozen=True, kw_only=True):
+class Conditioned(Observation):
     """An observed object with conditions."""
 
     conditions: list[Condition] = []
@@ -86,7 +78,7 @@ class Conditioned(Observation, frozen=True, kw_only=True):
 # --- observations: the management cluster ---------------------------------------------------------------------------
 
 
-class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
+class WorkloadObserved(Conditioned):
     """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash
     of what a clone must share (the spec without priority, `active` and preemption gates). `elastic`: it is a slice of
     an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`."""
@@ -119,11 +111,11 @@ class WorkloadObserved(Conditioned, frozen=True, kw_only=True):
         return finished is not None and finished.status == "True" and finished.reason == _REPLACED
 
 
-class WorkloadGone(ObjectGone, frozen=True, kw_only=True):
+class WorkloadGone(ObjectGone):
     """The Workload was deleted from the management cluster."""
 
 
-class JobObserved(Observation, frozen=True, kw_only=True):
+class JobObserved(Observation):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key`
     its hash; `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status; `says_suspended`:
     the status has a true `Suspended` condition; `execution_policy`: the annotation of that name; `synced`: the hash of the
@@ -142,44 +134,44 @@ class JobObserved(Observation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class JobGone(ObjectGone, frozen=True, kw_only=True):
+class JobGone(ObjectGone):
     """The user's job was deleted."""
 
     kind: str
 
 
-class AdmissionCheckObserved(Conditioned, frozen=True, kw_only=True):
+class AdmissionCheckObserved(Conditioned):
     """An AdmissionCheck, ours or not: `controller_name` distinguishes them."""
 
     controller_name: str
     parameters: dict[str, str] = {}
 
 
-class AdmissionCheckGone(ObjectGone, frozen=True, kw_only=True):
+class AdmissionCheckGone(ObjectGone):
     """An AdmissionCheck was deleted."""
 
 
-class MultiKueueConfigObserved(Observation, frozen=True, kw_only=True):
+class MultiKueueConfigObserved(Observation):
     """A MultiKueueConfig: the clusters, in its order."""
 
     clusters: list[str]
 
 
-class MultiKueueConfigGone(ObjectGone, frozen=True, kw_only=True):
+class MultiKueueConfigGone(ObjectGone):
     """A MultiKueueConfig was deleted."""
 
 
-class ClusterQueueObserved(Observation, frozen=True, kw_only=True):
+class ClusterQueueObserved(Observation):
     """A ClusterQueue, for the execution policy that its annotation asks for."""
 
     execution_policy: str = ""
 
 
-class ClusterQueueGone(ObjectGone, frozen=True, kw_only=True):
+class ClusterQueueGone(ObjectGone):
     """A ClusterQueue was deleted."""
 
 
-class MultiKueueClusterObserved(Conditioned, frozen=True, kw_only=True):
+class MultiKueueClusterObserved(Conditioned):
     """A MultiKueueCluster: where its kubeconfig is, and its conditions."""
 
     location: str = ""
@@ -187,14 +179,14 @@ class MultiKueueClusterObserved(Conditioned, frozen=True, kw_only=True):
     cluster_profile: str = ""
 
 
-class MultiKueueClusterGone(ObjectGone, frozen=True, kw_only=True):
+class MultiKueueClusterGone(ObjectGone):
     """A MultiKueueCluster was deleted."""
 
 
 # --- observations: a worker ------------------------------------------------------------------------------------------
 
 
-class CloneObserved(Conditioned, frozen=True, kw_only=True):
+class CloneObserved(Conditioned):
     """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod
     sets that have one assigned."""
 
@@ -206,11 +198,11 @@ class CloneObserved(Conditioned, frozen=True, kw_only=True):
     topology: list[str] = []
 
 
-class CloneGone(ObjectGone, frozen=True, kw_only=True):
+class CloneGone(ObjectGone):
     """A copy of a Workload is no longer on its worker."""
 
 
-class RemoteJobObserved(Observation, frozen=True, kw_only=True):
+class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names."""
 
     kind: str
@@ -223,21 +215,34 @@ class RemoteJobObserved(Observation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class RemoteJobGone(ObjectGone, frozen=True, kw_only=True):
+class RemoteJobGone(ObjectGone):
     """The job's copy is no longer on its worker."""
 
     kind: str
 
 
-class ObservationRefused(Event, frozen=True, kw_only=True):
+class ObservationRefused(ObjectUnfit):
     """An object that cannot be understood: kept as a body, reported on the object, and skipped."""
 
-    kind: str
     namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
+
+
+OBSERVATIONS: tuple[type[Event], ...] = (
+    WorkloadObserved,
+    WorkloadGone,
+    JobObserved,
+    JobGone,
+    AdmissionCheckObserved,
+    AdmissionCheckGone,
+    MultiKueueConfigObserved,
+    MultiKueueConfigGone,
+    MultiKueueClusterObserved,
+    MultiKueueClusterGone,
+    ClusterQueueObserved,
+    ClusterQueueGone,
+    CloneObserved,
+    CloneGone,
+    RemoteJobObserved,
+    RemoteJobGone,
+    ObservationRefused,
+)

@@ -9,43 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-import msgspec
-
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.controllers.multikueue import objects
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CloneGone,
-    CloneObserved,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    JobGone,
-    JobObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObjectGone,
-    ObservationRefused,
-    RemoteJobGone,
-    RemoteJobObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue import objects, observations
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
-from controlplane.kube import fields
+from controlplane.kube import fields, kinds
 from controlplane.kube.fields import UNFIT, Misfit
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
@@ -75,34 +44,35 @@ class WorkloadObserver:
         adapters: Mapping[str, JobKind],
         controller_name: str,
         stream_of_job: Callable[[str, str], str],
-        queue: Callable[[str], ClusterQueueObserved | None] = lambda name: None,
+        queue: Callable[[str], observations.ClusterQueueObserved | None] = lambda name: None,
     ) -> None:
-        self._queue, self._offered = queue, dict[str, tuple[str, ClusterQueueObserved]]()
+        self._queue, self._offered = queue, dict[str, tuple[str, observations.ClusterQueueObserved]]()
         self._stream_of_job = stream_of_job
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
-            WORKLOADS: (_workload, lambda obj: (_workload_of(obj), WorkloadGone(**_last(obj)))),
-            ADMISSION_CHECKS: (_check, lambda obj: (f"admissioncheck/{_name(obj)}", AdmissionCheckGone(**_last(obj)))),
-            CLUSTER_QUEUES: (_queue, lambda obj: (f"clusterqueue/{_name(obj)}", ClusterQueueGone(**_last(obj)))),
-            MULTIKUEUE_CONFIGS: (
-                _config,
-                lambda obj: (f"multikueueconfig/{_name(obj)}", MultiKueueConfigGone(**_last(obj))),
+            kinds.WORKLOADS: (_workload, lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj)))),
+            kinds.ADMISSION_CHECKS: (
+                _check,
+                lambda obj: (f"admissioncheck/{_name(obj)}", observations.AdmissionCheckGone(**_last(obj))),
             ),
-            MULTIKUEUE_CLUSTERS: (
+            kinds.CLUSTER_QUEUES: (
+                _queue,
+                lambda obj: (f"clusterqueue/{_name(obj)}", observations.ClusterQueueGone(**_last(obj))),
+            ),
+            kinds.MULTIKUEUE_CONFIGS: (
+                _config,
+                lambda obj: (f"multikueueconfig/{_name(obj)}", observations.MultiKueueConfigGone(**_last(obj))),
+            ),
+            kinds.MULTIKUEUE_CLUSTERS: (
                 _cluster,
-                lambda obj: (cluster_stream(_name(obj)), MultiKueueClusterGone(**_last(obj))),
+                lambda obj: (cluster_stream(_name(obj)), observations.MultiKueueClusterGone(**_last(obj))),
             ),
         }
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
-        cluster, kind, obj, resource_version = (
-            change.cluster,
-            change.kind,
-            change.object,
-            change.resource_version,
-        )
+        cluster, kind, obj = change.cluster, change.kind, change.object
         try:
             built = self._gone(cluster, kind, obj) if change.gone else self._seen(cluster, kind, change.whole())
         except UNFIT as error:
@@ -110,15 +80,13 @@ class WorkloadObserver:
         if built is None:
             return None
         stream, event, bodies = built
-        if isinstance(event, ClusterQueueObserved) and self._unchanged(change.incarnation, event):
+        if isinstance(event, observations.ClusterQueueObserved) and self._unchanged(change.incarnation, event):
             return None
-        if isinstance(event, ClusterQueueGone):
+        if isinstance(event, observations.ClusterQueueGone):
             self._offered.pop(event.name, None)
-        if isinstance(event, ObjectGone):  # a tombstone of a relist has no version of its own
-            event = msgspec.structs.replace(event, resource_version=resource_version)
         return change.observed(stream, event, now, bodies)
 
-    def _unchanged(self, incarnation: str, event: ClusterQueueObserved) -> bool:
+    def _unchanged(self, incarnation: str, event: observations.ClusterQueueObserved) -> bool:
         """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same incarnation of the
         cluster.
 
@@ -144,7 +112,7 @@ class WorkloadObserver:
             if adapter:
                 return _job(adapter, obj) if self._concerns_us(adapter, obj) else None
             return self._named[kind][0](obj) if kind in self._named else None
-        if kind == WORKLOADS:
+        if kind == kinds.WORKLOADS:
             return _clone(obj)
         return _remote_job(adapter, obj) if adapter else None
 
@@ -153,19 +121,23 @@ class WorkloadObserver:
         if cluster == MANAGEMENT:
             if adapter:
                 last = _last(obj)
-                return job_stream(kind.name, last["namespace"], last["name"]), JobGone(kind=kind.name, **last), ()
+                return (
+                    job_stream(kind.name, last["namespace"], last["name"]),
+                    observations.JobGone(kind=kind.name, **last),
+                    (),
+                )
             if kind not in self._named:
                 return None
             stream, event = self._named[kind][1](obj)
             return stream, event, ()
-        if kind == WORKLOADS:
-            return _workload_of(obj), CloneGone(**_last(obj)), ()
+        if kind == kinds.WORKLOADS:
+            return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
         if adapter is None:
             return None
         last = _last(obj)
         bound = prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
-        return (stream, RemoteJobGone(kind=kind.name, **last), ()) if stream else None
+        return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
@@ -204,7 +176,7 @@ def _workload(obj: Json) -> _Built:
     template = objects.template(obj)
     assigned = objects.assignments(status)
     delayed = [str(a.get("name")) for a in assigned if a.get("delayedTopologyRequest") == "Pending"]
-    event = WorkloadObserved(
+    event = observations.WorkloadObserved(
         **identity,
         owner=objects.owner(obj),
         queue_name=fields.text(spec, "queueName", "spec"),
@@ -229,7 +201,7 @@ def _workload(obj: Json) -> _Built:
 def _clone(obj: Json) -> _Built:
     spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     owner = objects.owner(obj)
-    event = CloneObserved(
+    event = observations.CloneObserved(
         **objects.identity(obj),
         spec_key=objects.spec_key(spec),
         active=spec.get("active") is not False,
@@ -245,7 +217,7 @@ def _clone(obj: Json) -> _Built:
 def _job(adapter: JobKind, obj: Json) -> _Built:
     status = fields.section(obj, "status")
     template, body = objects.template(obj), body_of(status)
-    event = JobObserved(
+    event = observations.JobObserved(
         **objects.identity(obj),
         kind=adapter.kind.name,
         managed_by=adapter.managed_by(obj),
@@ -272,7 +244,7 @@ def _remote_job(adapter: JobKind, obj: Json) -> _Built:
     bound = prebuilt(obj)
     if not bound:
         raise Misfit(f"metadata.annotations[{PREBUILT}]", None, f"a Workload's name beside the label {ORIGIN_LABEL}")
-    event = RemoteJobObserved(
+    event = observations.RemoteJobObserved(
         **identity,
         kind=adapter.kind.name,
         prebuilt=bound,
@@ -288,7 +260,7 @@ def _remote_job(adapter: JobKind, obj: Json) -> _Built:
 def _check(obj: Json) -> _Built:
     spec = fields.section(obj, "spec")
     parameters = fields.section(spec, "parameters")
-    event = AdmissionCheckObserved(
+    event = observations.AdmissionCheckObserved(
         **objects.identity(obj),
         controller_name=fields.text(spec, "controllerName", "spec"),
         parameters={key: fields.text(parameters, key, "spec.parameters") for key in parameters},
@@ -298,18 +270,18 @@ def _check(obj: Json) -> _Built:
 
 
 def _config(obj: Json) -> _Built:
-    event = MultiKueueConfigObserved(
+    event = observations.MultiKueueConfigObserved(
         **objects.identity(obj), clusters=fields.strings(fields.section(obj, "spec"), "clusters", "spec")
     )
     return f"multikueueconfig/{event.name}", event, ()
 
 
 def _queue(obj: Json) -> _Built:
-    event = ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
+    event = observations.ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
     return f"clusterqueue/{event.name}", event, ()
 
 
-def _decided_on(queue: ClusterQueueObserved) -> tuple[str, str, bool]:
+def _decided_on(queue: observations.ClusterQueueObserved) -> tuple[str, str, bool]:
     """Return what of a ClusterQueue something is decided on."""
     return queue.uid, queue.execution_policy, queue.deleting
 
@@ -317,7 +289,7 @@ def _decided_on(queue: ClusterQueueObserved) -> tuple[str, str, bool]:
 def _cluster(obj: Json) -> _Built:
     source = fields.section(fields.section(obj, "spec"), "clusterSource")
     kubeconfig = fields.section(source, "kubeConfig")
-    event = MultiKueueClusterObserved(
+    event = observations.MultiKueueClusterObserved(
         **objects.identity(obj),
         location=fields.text(kubeconfig, "location", "spec.clusterSource.kubeConfig"),
         location_type=fields.text(kubeconfig, "locationType", "spec.clusterSource.kubeConfig") or "Secret",
@@ -331,5 +303,5 @@ def _cluster(obj: Json) -> _Built:
 
 def _refused(cluster: str, kind: Kind, obj: Json, error: Exception) -> _Built:
     body = body_of(obj)
-    event = ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    event = observations.ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
     return f"refused/{cluster}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

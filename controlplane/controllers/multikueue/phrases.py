@@ -10,21 +10,24 @@ from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as multikueue
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
-    CloneObserved,
-    JobObserved,
     NominationDecided,
-    RemoteJobObserved,
     RemovalDecided,
     StatusRelayDecided,
     WinnerChosen,
     WorkloadDecision,
+)
+from controlplane.controllers.multikueue.observations import (
+    CloneObserved,
+    JobObserved,
+    RemoteJobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence, listed
+from controlplane.runtime.phrases import Phrase, Sentence, listed, told
 
 
 def face(seen: WorkloadObserved | CloneObserved) -> str:
@@ -46,7 +49,7 @@ def face(seen: WorkloadObserved | CloneObserved) -> str:
     return f"has quota in {queue}" if queue else "has quota"
 
 
-def _in_brackets(seen: multikueue.Conditioned, kind: str) -> str:
+def _in_brackets(seen: observations.Conditioned, kind: str) -> str:
     condition = seen.condition(kind)
     return f" ({condition.reason})" if condition is not None and condition.reason else ""
 
@@ -79,52 +82,58 @@ def _attempted(text: str) -> Callable[[Any], str]:
     return lambda event: f"{text} (attempt {event.attempt})"
 
 
-def _active(seen: multikueue.Conditioned) -> str:
+def _active(seen: observations.Conditioned) -> str:
     condition = seen.condition("Active")
     if condition is None:
         return "has no condition Active yet"
     return f"is {'active' if condition.status == 'True' else 'not active'}{_in_brackets(seen, 'Active')}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    multikueue.WorkloadObserved: lambda e: f"Workload {face(e)}",
-    multikueue.WorkloadGone: lambda e: "Workload is gone",
-    multikueue.JobObserved: lambda e: f"job {activity(e)}",
-    multikueue.JobGone: lambda e: "job is gone",
-    multikueue.AdmissionCheckObserved: lambda e: f"AdmissionCheck {_active(e)}",
-    multikueue.AdmissionCheckGone: lambda e: "AdmissionCheck is gone",
-    multikueue.MultiKueueConfigObserved: lambda e: f"MultiKueueConfig names {', '.join(e.clusters) or 'no cluster'}",
-    multikueue.MultiKueueConfigGone: lambda e: "MultiKueueConfig is gone",
-    multikueue.MultiKueueClusterObserved: lambda e: f"MultiKueueCluster {_active(e)}",
-    multikueue.MultiKueueClusterGone: lambda e: "MultiKueueCluster is gone",
-    multikueue.ClusterQueueObserved: lambda e: f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}",
-    multikueue.ClusterQueueGone: lambda e: "ClusterQueue is gone",
-    multikueue.CloneObserved: lambda e: f"copy {face(e)}",
-    multikueue.CloneGone: lambda e: "copy is gone",
-    multikueue.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
-    multikueue.RemoteJobGone: lambda e: "job's copy is gone",
-    multikueue.ObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
-    multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
-    multikueue.AttemptBegun: lambda e: _attempted(f"nominated by somebody else: {', '.join(e.clusters)}")(e),
-    multikueue.CloneDecided: _attempted("copy is to be created"),
-    multikueue.WinnerChosen: _attempted("chosen"),
-    multikueue.WinnerReleased: _attempted("choice taken back"),
-    multikueue.ClusterRefused: _attempted("left out for a while"),
-    multikueue.CopyJudged: lambda e: f"copy on the cluster that came back: {e.verdict.lower()}",
-    multikueue.JobCreationDecided: _attempted("job's copy is to be created"),
-    multikueue.CheckStateDecided: lambda e: f"admission check is to be {e.state}",
-    multikueue.StatusRelayDecided: _relay,
-    multikueue.FinishDecided: lambda e: f"Workload is to finish ({e.finish_reason})",
-    multikueue.NamesClearDecided: lambda e: "cluster names are to be removed",
-    multikueue.RemovalDecided: _removal,
-    multikueue.FinalizerRemovalDecided: lambda e: "copy is to be removed",
-    multikueue.SpecUpdateDecided: lambda e: "job's copy is to follow the change of its spec",
-    multikueue.CloneUpdateDecided: lambda e: f"copy's priority is to be {e.priority.value}",
-    multikueue.DeactivationDecided: lambda e: "copy is to stop",
-    multikueue.ConditionDecided: lambda e: f"{e.of} is to be {'active' if e.status == 'True' else 'not active'}",
-    multikueue.EffectFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.rstrip()})",
-    multikueue.EffectUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        observations.WorkloadObserved: lambda e: f"Workload {face(e)}",
+        observations.WorkloadGone: "Workload is gone",
+        observations.JobObserved: lambda e: f"job {activity(e)}",
+        observations.JobGone: "job is gone",
+        observations.AdmissionCheckObserved: lambda e: f"AdmissionCheck {_active(e)}",
+        observations.AdmissionCheckGone: "AdmissionCheck is gone",
+        observations.MultiKueueConfigObserved: lambda e: (
+            f"MultiKueueConfig names {', '.join(e.clusters) or 'no cluster'}"
+        ),
+        observations.MultiKueueConfigGone: "MultiKueueConfig is gone",
+        observations.MultiKueueClusterObserved: lambda e: f"MultiKueueCluster {_active(e)}",
+        observations.MultiKueueClusterGone: "MultiKueueCluster is gone",
+        observations.ClusterQueueObserved: lambda e: (
+            f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}"
+        ),
+        observations.ClusterQueueGone: "ClusterQueue is gone",
+        observations.CloneObserved: lambda e: f"copy {face(e)}",
+        observations.CloneGone: "copy is gone",
+        observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
+        observations.RemoteJobGone: "job's copy is gone",
+        observations.ObservationRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+        multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
+        multikueue.AttemptBegun: lambda e: _attempted(f"nominated by somebody else: {', '.join(e.clusters)}")(e),
+        multikueue.CloneDecided: _attempted("copy is to be created"),
+        multikueue.WinnerChosen: _attempted("chosen"),
+        multikueue.WinnerReleased: _attempted("choice taken back"),
+        multikueue.ClusterRefused: _attempted("left out for a while"),
+        multikueue.CopyJudged: lambda e: f"copy on the cluster that came back: {e.verdict.lower()}",
+        multikueue.JobCreationDecided: _attempted("job's copy is to be created"),
+        multikueue.CheckStateDecided: "admission check is to be {e.state}",
+        multikueue.StatusRelayDecided: _relay,
+        multikueue.FinishDecided: "Workload is to finish ({e.finish_reason})",
+        multikueue.NamesClearDecided: "cluster names are to be removed",
+        multikueue.RemovalDecided: _removal,
+        multikueue.FinalizerRemovalDecided: "copy is to be removed",
+        multikueue.SpecUpdateDecided: "job's copy is to follow the change of its spec",
+        multikueue.CloneUpdateDecided: "copy's priority is to be {e.priority.value}",
+        multikueue.DeactivationDecided: "copy is to stop",
+        multikueue.ConditionDecided: lambda e: f"{e.of} is to be {'active' if e.status == 'True' else 'not active'}",
+        multikueue.EffectFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.rstrip()})",
+        multikueue.EffectUnneeded: "write changed nothing",
+    }
+)
 
 R = WorkloadReason
 

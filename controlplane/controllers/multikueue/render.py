@@ -12,25 +12,10 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
-    CloneDecided,
-    CloneUpdateDecided,
-    DeactivationDecided,
-    FinalizerRemovalDecided,
-    FinishDecided,
-    JobCreationDecided,
-    JobObserved,
-    NamesClearDecided,
-    NominationDecided,
-    RemovalDecided,
-    SpecUpdateDecided,
-    StatusRelayDecided,
-    WorkloadObserved,
-    WorkloadWrite,
-)
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
+from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, JobKind
@@ -41,12 +26,12 @@ from controlplane.kube.requests import Obsolete, body_in, event_about, merge_dif
 _EVENT_NOTE_LIMIT = 1024
 
 
-def bodies_needed(decision: WorkloadWrite, job: JobObserved | None) -> list[str]:
+def bodies_needed(decision: events.WorkloadWrite, job: JobObserved | None) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case CloneDecided() | JobCreationDecided() | SpecUpdateDecided():
+        case events.CloneDecided() | events.JobCreationDecided() | events.SpecUpdateDecided():
             return [decision.template]
-        case StatusRelayDecided():
+        case events.StatusRelayDecided():
             return [decision.status, *([job.status] if job is not None else [])]
         case _:
             return []
@@ -55,31 +40,31 @@ def bodies_needed(decision: WorkloadWrite, job: JobObserved | None) -> list[str]
 def render(
     state: WorkloadState,
     job: JobObserved | None,
-    decision: WorkloadWrite,
+    decision: events.WorkloadWrite,
     bodies: Mapping[str, bytes],
     policy: MultiKueuePolicy,
     now: datetime,
 ) -> Request:
     """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone."""
     match decision:
-        case CloneDecided():
+        case events.CloneDecided():
             return _clone(state, body_in(bodies, decision.template), policy)
-        case JobCreationDecided():
+        case events.JobCreationDecided():
             return _job_clone(state, decision, body_in(bodies, decision.template), policy)
-        case StatusRelayDecided():
+        case events.StatusRelayDecided():
             if job is None:
                 raise Obsolete("the job is gone")
             return _relay(job, decision, bodies, _adapter(policy, decision.kind), now)
-        case RemovalDecided():
+        case events.RemovalDecided():
             return _removal(state, decision, policy)
-        case FinalizerRemovalDecided():
+        case events.FinalizerRemovalDecided():
             body = {"metadata": {"finalizers": decision.finalizers or None}}
             return _patch(state, decision, body, uid=decision.uid)
-        case CloneUpdateDecided():
+        case events.CloneUpdateDecided():
             return _patch(state, decision, _priority(decision))
-        case SpecUpdateDecided():
+        case events.SpecUpdateDecided():
             return _spec_update(state, decision, body_in(bodies, decision.template), policy)
-        case DeactivationDecided():
+        case events.DeactivationDecided():
             clone = state.remote(decision.cluster).clone
             if clone is None:
                 raise Obsolete("the clone is gone")
@@ -91,22 +76,22 @@ def render(
             return _patch(state, decision, {"status": _local_status(state.local, decision, now)}, "status")
 
 
-def _local_status(local: WorkloadObserved, decision: WorkloadWrite, now: datetime) -> Json:
+def _local_status(local: WorkloadObserved, decision: events.WorkloadWrite, now: datetime) -> Json:
     match decision:
-        case NominationDecided():
+        case events.NominationDecided():
             return {"nominatedClusterNames": decision.clusters}
-        case NamesClearDecided():
+        case events.NamesClearDecided():
             return {"clusterName": None, "nominatedClusterNames": None}
-        case FinishDecided():
+        case events.FinishDecided():
             entry = _condition("Finished", decision.finish_reason, decision.message, now)
             return {"conditions": _with(local.conditions, entry)}
-        case CheckStateDecided():
+        case events.CheckStateDecided():
             return _check_state(local, decision, now)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
 
 
-def _check_state(local: WorkloadObserved, decision: CheckStateDecided, now: datetime) -> Json:
+def _check_state(local: WorkloadObserved, decision: events.CheckStateDecided, now: datetime) -> Json:
     entries = []
     for check in local.checks:
         if check.name != decision.check:
@@ -154,7 +139,9 @@ def _clone(state: WorkloadState, template: Json, policy: MultiKueuePolicy) -> Re
     return Request("create", ref, body, owner_label=(ORIGIN_LABEL, policy.origin))
 
 
-def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Json, policy: MultiKueuePolicy) -> Request:
+def _job_clone(
+    state: WorkloadState, decision: events.JobCreationDecided, template: Json, policy: MultiKueuePolicy
+) -> Request:
     if state.local is None or state.local.owner is None:
         raise Obsolete("the Workload is gone")
     adapter = _adapter(policy, decision.kind)
@@ -171,7 +158,7 @@ def _job_clone(state: WorkloadState, decision: JobCreationDecided, template: Jso
 
 
 def _spec_update(
-    state: WorkloadState, decision: SpecUpdateDecided, template: Json, policy: MultiKueuePolicy
+    state: WorkloadState, decision: events.SpecUpdateDecided, template: Json, policy: MultiKueuePolicy
 ) -> Request:
     remote = state.remote(decision.cluster).job
     if remote is None:
@@ -187,7 +174,7 @@ def _spec_update(
 
 
 def _relay(
-    job: JobObserved, decision: StatusRelayDecided, bodies: Mapping[str, bytes], adapter: JobKind, now: datetime
+    job: JobObserved, decision: events.StatusRelayDecided, bodies: Mapping[str, bytes], adapter: JobKind, now: datetime
 ) -> Request:
     status, current = body_in(bodies, decision.status), body_in(bodies, job.status)
     if decision.drain:
@@ -205,7 +192,7 @@ def _relay(
     )
 
 
-def _removal(state: WorkloadState, decision: RemovalDecided, policy: MultiKueuePolicy) -> Request:
+def _removal(state: WorkloadState, decision: events.RemovalDecided, policy: MultiKueuePolicy) -> Request:
     remote = state.remote(decision.cluster)
     if decision.of == "Job":
         if remote.job is None:
@@ -222,7 +209,9 @@ def _removal(state: WorkloadState, decision: RemovalDecided, policy: MultiKueueP
     )
 
 
-def _patch(state: WorkloadState, decision: WorkloadWrite, body: Json, subresource: str = "", uid: str = "") -> Request:
+def _patch(
+    state: WorkloadState, decision: events.WorkloadWrite, body: Json, subresource: str = "", uid: str = ""
+) -> Request:
     return Request(
         "patch",
         ObjectRef(WORKLOADS, state.namespace, state.name),
@@ -233,7 +222,7 @@ def _patch(state: WorkloadState, decision: WorkloadWrite, body: Json, subresourc
     )
 
 
-def _priority(decision: CloneUpdateDecided) -> Json:
+def _priority(decision: events.CloneUpdateDecided) -> Json:
     priority = decision.priority
     reference = None
     if priority.class_name:
@@ -244,7 +233,9 @@ def _priority(decision: CloneUpdateDecided) -> Json:
     }
 
 
-def render_condition(decision: WorkloadWrite, name: str, conditions: list[Condition], condition: Condition) -> Request:
+def render_condition(
+    decision: events.WorkloadWrite, name: str, conditions: list[Condition], condition: Condition
+) -> Request:
     """Return the request that writes an `Active` condition."""
     kind = MULTIKUEUE_CLUSTERS if decision.where == "MultiKueueCluster" else ADMISSION_CHECKS
     return Request(
@@ -257,14 +248,14 @@ def render_condition(decision: WorkloadWrite, name: str, conditions: list[Condit
 
 
 def announcement(
-    local: WorkloadObserved, decision: WorkloadWrite, position: int, identity: str, now: datetime
+    local: WorkloadObserved, decision: events.WorkloadWrite, position: int, identity: str, now: datetime
 ) -> Request | None:
     """Return the Kubernetes Event that informs the user of a decision, as Kueue does; None if there is none for
     it.
 
     The name is made of the decision's position, so that an Event that is sent twice is refused the second time.
     """
-    if not isinstance(decision, CheckStateDecided) or decision.reason == WorkloadReason.TOPOLOGY_ASSIGNED:
+    if not isinstance(decision, events.CheckStateDecided) or decision.reason == WorkloadReason.TOPOLOGY_ASSIGNED:
         return None
     warning = decision.state == "Rejected" or "out of sync" in decision.message
     regarding = ObjectRef(WORKLOADS, local.namespace, local.name)

@@ -20,7 +20,8 @@ keps/693-multikueue/README.md, ff69552e).
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, usable
-from controlplane.controllers.multikueue.events import CopyJudged, Verdict, WorkloadObserved
+from controlplane.controllers.multikueue.events import CopyJudged, Verdict
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition
 

@@ -14,15 +14,13 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admi
 from controlplane.controllers.multikueue.dispatch import ready_topology
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
-    CheckState,
     CheckStateDecided,
     ClusterRefused,
     FinishDecided,
-    JobObserved,
     SpecUpdateDecided,
     StatusRelayDecided,
-    WorkloadObserved,
 )
+from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import Condition

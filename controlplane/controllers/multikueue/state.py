@@ -12,32 +12,11 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.events import (
-    AttemptBegun,
-    CloneDecided,
-    CloneGone,
-    CloneObserved,
-    ClusterRefused,
-    CopyJudged,
-    EffectFailed,
-    EffectUnneeded,
-    JobCreationDecided,
-    JobObserved,
-    NominationDecided,
-    ObservationRefused,
-    Owner,
-    RemoteJobGone,
-    RemoteJobObserved,
-    StatusRelayDecided,
-    WinnerChosen,
-    WinnerReleased,
-    WorkloadGone,
-    WorkloadObserved,
-    WorkloadWrite,
-)
+from controlplane.controllers.multikueue import events, observations
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Recorded
 from controlplane.runtime import writes
+from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
 
 
@@ -58,8 +37,8 @@ class Remote(msgspec.Struct, frozen=True):
     `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
     read: its resourceVersion, while `clone` and `job` are what could be read last."""
 
-    clone: CloneObserved | None = None
-    job: RemoteJobObserved | None = None
+    clone: observations.CloneObserved | None = None
+    job: observations.RemoteJobObserved | None = None
     admitted_at: int = 0
     finished_at: datetime | None = None
     clone_version: str = ""
@@ -77,7 +56,7 @@ class Remote(msgspec.Struct, frozen=True):
         return condition if condition is not None and condition.status == "True" else None
 
 
-class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True, kw_only=True):
+class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], StreamFold):
     """A Workload, its copies and its open writes.
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
@@ -94,7 +73,7 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     name: str
     version: int = 0
     position: int = 0
-    local: WorkloadObserved | None = None
+    local: observations.WorkloadObserved | None = None
     gone: bool = False
     remotes: dict[str, Remote] = {}
     attempt: int = 0
@@ -102,20 +81,20 @@ class WorkloadState(OpenWrites[WorkloadWrite, RepeatedWriteFailure], frozen=True
     round: int = 0
     round_began: datetime | None = None
     winner: str = ""
-    refused: dict[str, ClusterRefused] = {}
+    refused: dict[str, events.ClusterRefused] = {}
     job_seen: frozenset[str] = frozenset()
     orphan_since: datetime | None = None
     returned: dict[str, datetime] = {}
     judged: dict[str, str] = {}
     unsure: dict[str, str] = {}
     runs_for: str = ""
-    slice_of: Owner | None = None
+    slice_of: observations.Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
     marks: Mapping[str, int] = {}
 
     @property
-    def owner(self) -> Owner | None:
+    def owner(self) -> observations.Owner | None:
         """The user's job; of a slice that was replaced also when its Workload is gone."""
         return self.local.owner if self.local is not None else self.slice_of
 
@@ -141,55 +120,49 @@ _OUR_JOB = f"{MANAGEMENT}/Job"
 _replace = msgspec.structs.replace
 
 
-def key_of(stream: str) -> tuple[str, str]:
-    """Return namespace and name of a `workload/NS/NAME` stream."""
-    _, namespace, name = stream.split("/", 2)
-    return namespace, name
-
-
-def initial(stream: str) -> WorkloadState:
-    """Return the state before the first event of a stream."""
-    namespace, name = key_of(stream)
-    return WorkloadState(namespace=namespace, name=name)
-
-
 def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
     """Return the state after one more event of the Workload's stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case WorkloadObserved():
+        case observations.WorkloadObserved():
             return _fold_local(state, event)
-        case WorkloadGone():
+        case observations.WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
             return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True)
-        case CloneObserved() | CloneGone() | RemoteJobObserved() | RemoteJobGone():
+        case (
+            observations.CloneObserved()
+            | observations.CloneGone()
+            | observations.RemoteJobObserved()
+            | observations.RemoteJobGone()
+        ):
             return _fold_remote(state, event, recorded)
-        case EffectFailed():
+        case events.EffectFailed():
             return _fold_failure(state, event, recorded)
-        case WorkloadWrite():
+        case events.WorkloadWrite():
             return _fold_write(state, event, recorded)
-        case AttemptBegun() | WinnerChosen() | WinnerReleased():
+        case events.AttemptBegun() | events.WinnerChosen() | events.WinnerReleased():
             return _fold_choice(state, event)
-        case ClusterRefused():
+        case events.ClusterRefused():
             return _fold_refusal(state, event)
-        case CopyJudged():
+        case events.CopyJudged():
             return _fold_verdict(state, event)
-        case EffectUnneeded():
+        case events.EffectUnneeded():
             return _fold_unneeded(state, event)
         case _:
             return state
 
 
-def fold_job(state: WorkloadState, before: JobObserved | None, after: JobObserved | None) -> WorkloadState:
+def fold_job(
+    state: WorkloadState, before: observations.JobObserved | None, after: observations.JobObserved | None
+) -> WorkloadState:
     """Return the state after the user's job was seen to change: its events are on a stream of their own.
 
     A relay was carried out if the status changed with it; if only something else did, our write met a conflict.
     """
     effect = state.effects.get(_OUR_JOB)
     relayed = state.relayed
-    if effect is not None and isinstance(effect.decision, StatusRelayDecided):
+    if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         changed = before is None or after is None or before.status != after.status
         copied = changed and not effect.decision.mark_suspended and not effect.decision.drain
         relayed = effect.decision.status if copied else ""
@@ -209,7 +182,7 @@ def fold_return(state: WorkloadState, cluster: str, at: datetime) -> WorkloadSta
     return _replace(state, returned={**state.returned, cluster: at}, judged=judged)
 
 
-def fold_unreadable(state: WorkloadState, cluster: str, seen: ObservationRefused) -> WorkloadState:
+def fold_unreadable(state: WorkloadState, cluster: str, seen: observations.ObservationRefused) -> WorkloadState:
     """Return the state after a copy was seen that cannot be read any more: it is still the same object, and can be
     removed as it is.
     """
@@ -230,7 +203,7 @@ def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> W
     return _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
 
 
-def _fold_verdict(state: WorkloadState, event: CopyJudged) -> WorkloadState:
+def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:
     """Keep a verdict; a copy that goes on running is from then on one like any other."""
     if event.verdict in ("Adopt", "Keep"):
         return _without_return(state, event.cluster)
@@ -245,7 +218,7 @@ def _without_return(state: WorkloadState, cluster: str) -> WorkloadState:
     )
 
 
-def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
+def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> WorkloadState:
     before = state.local
     state = closed(state, f"{MANAGEMENT}/Workload")
     if before is not None and before.uid != seen.uid:
@@ -256,14 +229,14 @@ def _fold_local(state: WorkloadState, seen: WorkloadObserved) -> WorkloadState:
     return _replace(state, local=seen, gone=False, orphan_since=None, slice_of=seen.owner if seen.replaced else None)
 
 
-def _fold_refusal(state: WorkloadState, event: ClusterRefused) -> WorkloadState:
+def _fold_refusal(state: WorkloadState, event: events.ClusterRefused) -> WorkloadState:
     """Leave a cluster out. What it said against the job led to this, and counts no more when it is asked again after
     its pause.
     """
     target = f"{event.cluster}/Job"
     state = _withdrawn(state, target, f"{event.cluster}/Workload")
     said = state.trouble.get(target)
-    if said is not None and said.action == JobCreationDecided.__name__:
+    if said is not None and said.action == events.JobCreationDecided.__name__:
         state = _replace(state, trouble=without(state.trouble, target))
     winner = "" if state.winner == event.cluster else state.winner
     return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
@@ -280,9 +253,9 @@ def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
 
     One that was carried out all the same shows in the watch, and is then a copy that nobody wants.
     """
-    creations = (CloneDecided, JobCreationDecided)
+    creations = (events.CloneDecided, events.JobCreationDecided)
     over = {t: e.decision for t in targets if (e := state.effects.get(t)) and isinstance(e.decision, creations)}
-    unsure = {d.cluster: d.kind for d in over.values() if isinstance(d, JobCreationDecided)}
+    unsure = {d.cluster: d.kind for d in over.values() if isinstance(d, events.JobCreationDecided)}
     if not over:
         return state
     effects = {key: effect for key, effect in state.effects.items() if key not in over}
@@ -291,16 +264,19 @@ def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
 
 def _fold_remote(
     state: WorkloadState,
-    event: CloneObserved | CloneGone | RemoteJobObserved | RemoteJobGone,
+    event: observations.CloneObserved
+    | observations.CloneGone
+    | observations.RemoteJobObserved
+    | observations.RemoteJobGone,
     recorded: Recorded,
 ) -> WorkloadState:
     cluster = recorded.cluster
     remote = _remote_after(state.remote(cluster), event, recorded)
-    if isinstance(event, (CloneObserved, CloneGone)):
+    if isinstance(event, (observations.CloneObserved, observations.CloneGone)):
         state = closed(state, f"{cluster}/Workload")
     else:
         state = closed(state, f"{cluster}/Job")
-        if isinstance(event, RemoteJobObserved):
+        if isinstance(event, observations.RemoteJobObserved):
             state = _replace(state, job_seen=state.job_seen | {cluster})
         if cluster in state.unsure:
             state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
@@ -317,11 +293,16 @@ def _fold_remote(
 
 
 def _remote_after(
-    remote: Remote, event: CloneObserved | CloneGone | RemoteJobObserved | RemoteJobGone, recorded: Recorded
+    remote: Remote,
+    event: observations.CloneObserved
+    | observations.CloneGone
+    | observations.RemoteJobObserved
+    | observations.RemoteJobGone,
+    recorded: Recorded,
 ) -> Remote:
     """Return what is on a cluster after one more observation of a copy there."""
     match event:
-        case CloneObserved():
+        case observations.CloneObserved():
             known = remote.clone is not None and remote.clone.uid == event.uid
             admitted_at = (known and remote.admitted_at) or recorded.position
             finished_at = (remote.finished_at if known else None) or recorded.recorded_at
@@ -332,41 +313,43 @@ def _remote_after(
                 finished_at=finished_at if event.is_true("Finished") else None,
                 clone_version="",
             )
-        case CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
+        case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
             return _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
-        case RemoteJobObserved():
+        case observations.RemoteJobObserved():
             return _replace(remote, job=event, job_version="")
-        case RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
+        case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
             return _replace(remote, job=None, job_version="")
         case _:
             return remote
 
 
-def _fold_write(state: WorkloadState, decision: WorkloadWrite, recorded: Recorded) -> WorkloadState:
+def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: Recorded) -> WorkloadState:
     state = opened(state, decision, recorded)
     match decision:
-        case NominationDecided():
+        case events.NominationDecided():
             if not state.dispatching:
                 state = _begun(state, decision.attempt)
             if decision.round > state.round:
                 state = _replace(state, round=decision.round, round_began=recorded.recorded_at)
             return state
-        case StatusRelayDecided():
+        case events.StatusRelayDecided():
             return _replace(state, relayed_at=recorded.recorded_at)
-        case JobCreationDecided():
+        case events.JobCreationDecided():
             owner = state.local.owner if state.local is not None else None
             return _replace(state, runs_for=owner.uid if owner is not None else "")
         case _:
             return state
 
 
-def _fold_choice(state: WorkloadState, event: AttemptBegun | WinnerChosen | WinnerReleased) -> WorkloadState:
+def _fold_choice(
+    state: WorkloadState, event: events.AttemptBegun | events.WinnerChosen | events.WinnerReleased
+) -> WorkloadState:
     match event:
-        case AttemptBegun():
+        case events.AttemptBegun():
             return _begun(state, event.attempt)
-        case WinnerChosen():
+        case events.WinnerChosen():
             return _replace(state, winner=event.cluster)
-        case WinnerReleased():
+        case events.WinnerReleased():
             return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
 
 
@@ -375,14 +358,16 @@ def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
     return _replace(state, attempt=attempt, dispatching=True, job_seen=present, round=0, round_began=None)
 
 
-def _fold_unneeded(state: WorkloadState, event: EffectUnneeded) -> WorkloadState:
+def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> WorkloadState:
     effect = state.effects.get(event.target)
-    if effect is not None and isinstance(effect.decision, StatusRelayDecided):
+    if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         state = _replace(state, relayed=effect.decision.status)
     return closed(state, event.target)
 
 
-def failure_after(before: RepeatedWriteFailure | None, event: EffectFailed, recorded: Recorded) -> RepeatedWriteFailure:
+def failure_after(
+    before: RepeatedWriteFailure | None, event: events.EffectFailed, recorded: Recorded
+) -> RepeatedWriteFailure:
     """Return the failure of a write after one more refusal of it."""
     since = before.since if before is not None and before.action == event.action else recorded.recorded_at
     return RepeatedWriteFailure(
@@ -390,9 +375,9 @@ def failure_after(before: RepeatedWriteFailure | None, event: EffectFailed, reco
     )
 
 
-def _fold_failure(state: WorkloadState, event: EffectFailed, recorded: Recorded) -> WorkloadState:
+def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:
     failure = failure_after(state.trouble.get(event.target), event, recorded)
     effect = state.effects.get(event.target)
-    if effect is not None and isinstance(effect.decision, JobCreationDecided) and failure.decides_nothing:
+    if effect is not None and isinstance(effect.decision, events.JobCreationDecided) and failure.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
     return refused(state, event, failure)

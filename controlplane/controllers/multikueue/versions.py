@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from controlplane.controllers.connectivity import versions
 from controlplane.controllers.connectivity.versions import ShownVersion
-from controlplane.controllers.multikueue.events import (
-    AdmissionCheckGone,
-    AdmissionCheckObserved,
-    CloneGone,
-    CloneObserved,
-    ClusterQueueGone,
-    ClusterQueueObserved,
-    MultiKueueClusterGone,
-    MultiKueueClusterObserved,
-    MultiKueueConfigGone,
-    MultiKueueConfigObserved,
-    ObjectGone,
-    Observation,
-    WorkloadGone,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue import observations
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controlplane.log.event import Event
 
 # Events of jobs, which are of several kinds, name theirs.
 _KINDS: dict[type[Event], str] = {
-    WorkloadObserved: WORKLOADS.name,
-    WorkloadGone: WORKLOADS.name,
-    CloneObserved: WORKLOADS.name,
-    CloneGone: WORKLOADS.name,
-    AdmissionCheckObserved: ADMISSION_CHECKS.name,
-    AdmissionCheckGone: ADMISSION_CHECKS.name,
-    MultiKueueConfigObserved: MULTIKUEUE_CONFIGS.name,
-    MultiKueueConfigGone: MULTIKUEUE_CONFIGS.name,
-    MultiKueueClusterObserved: MULTIKUEUE_CLUSTERS.name,
-    MultiKueueClusterGone: MULTIKUEUE_CLUSTERS.name,
-    ClusterQueueObserved: CLUSTER_QUEUES.name,
-    ClusterQueueGone: CLUSTER_QUEUES.name,
+    observations.WorkloadObserved: WORKLOADS.name,
+    observations.WorkloadGone: WORKLOADS.name,
+    observations.CloneObserved: WORKLOADS.name,
+    observations.CloneGone: WORKLOADS.name,
+    observations.AdmissionCheckObserved: ADMISSION_CHECKS.name,
+    observations.AdmissionCheckGone: ADMISSION_CHECKS.name,
+    observations.MultiKueueConfigObserved: MULTIKUEUE_CONFIGS.name,
+    observations.MultiKueueConfigGone: MULTIKUEUE_CONFIGS.name,
+    observations.MultiKueueClusterObserved: MULTIKUEUE_CLUSTERS.name,
+    observations.MultiKueueClusterGone: MULTIKUEUE_CLUSTERS.name,
+    observations.ClusterQueueObserved: CLUSTER_QUEUES.name,
+    observations.ClusterQueueGone: CLUSTER_QUEUES.name,
 }
 
 
@@ -48,7 +33,7 @@ class WorkloadVersionTracker(versions.ResourceVersionTracker):
 
 
 def _shown(event: Event) -> ShownVersion | None:
-    if not isinstance(event, (Observation, ObjectGone)):
+    if not isinstance(event, (observations.Observation, observations.ObjectGone)):
         return None
     kind = _KINDS.get(type(event)) or str(getattr(event, "kind", ""))
-    return ShownVersion(kind, event.resource_version, event.uid if isinstance(event, ObjectGone) else "")
+    return ShownVersion(kind, event.resource_version, event.uid if isinstance(event, observations.ObjectGone) else "")

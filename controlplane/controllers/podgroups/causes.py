@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.decide import first_of, is_made_by_others
-from controlplane.controllers.podgroups.events import (
-    ROOM_STREAM,
-    RULES_STREAM,
-    GroupCreationDecided,
-    GroupStatusDecided,
-    GroupUpdateDecided,
-    MembershipDecided,
-    MemberWarned,
-    OwnerResolved,
-    RoomObserved,
-    RulesNoted,
-    group_stream,
-    member_stream,
-    owner_stream,
-)
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.ownership import Resolution
 from controlplane.controllers.podgroups.reasons import PodGroupReason
@@ -39,15 +25,15 @@ _THERE = ("it.present", "it.owner", "it.trouble", "view")
 # Whose fields they are: those of the group, by the pod that it is derived from.
 _DERIVED = ("first.resolved", "it.fields", *_THERE)
 CAUSES: Table = {
-    OwnerResolved: dict.fromkeys((R.RULE_MATCHED, R.FIRST_OWNER, R.NO_OWNER), _RESOLVES),
-    MembershipDecided: {R.GROUP_EXISTS: _IN_GROUP},
-    MemberWarned: {R.GROUP_NAME_TAKEN: (*_IN_GROUP, "it.problem")},
-    GroupCreationDecided: {R.MEMBER_WITHOUT_GROUP: ("first.resolved", "it.present", "it.trouble", "view")},
-    GroupUpdateDecided: {
+    events.OwnerResolved: dict.fromkeys((R.RULE_MATCHED, R.FIRST_OWNER, R.NO_OWNER), _RESOLVES),
+    events.MembershipDecided: {R.GROUP_EXISTS: _IN_GROUP},
+    events.MemberWarned: {R.GROUP_NAME_TAKEN: (*_IN_GROUP, "it.problem")},
+    events.GroupCreationDecided: {R.MEMBER_WITHOUT_GROUP: ("first.resolved", "it.present", "it.trouble", "view")},
+    events.GroupUpdateDecided: {
         R.MIN_MEMBER_CHANGED: ("{owner}.members", *_DERIVED),
         R.TEMPLATE_CHANGED: ("{template}.template", "{owner}.members", *_DERIVED),
     },
-    GroupStatusDecided: {
+    events.GroupStatusDecided: {
         R.MEMBERS_CHANGED: (
             "members.counted",
             "members.warnings",
@@ -71,10 +57,10 @@ CAUSES: Table = {
         ),
         R.INQUEUE_EXPIRED: ("it.since", "it.trouble", "view"),
     },
-    RulesNoted: dict.fromkeys(
+    events.RulesNoted: dict.fromkeys(
         (R.RULES_REFUSED, R.RULES_ACCEPTED), ("it.present", "it.complaints", "it.note", "it.trouble", "view")
     ),
-    RoomObserved: {ANY: ("view",)},
+    events.RoomObserved: {ANY: ("view",)},
 }
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
@@ -82,10 +68,10 @@ _OWNERS = frozenset(("looked", "owner", "template"))
 """The words that stand for owners' streams; the others are names of marks of a group's members."""
 
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
-    "member": frozenset(("member", "podgroup", "owner", RULES_STREAM, "cluster")),
-    "podgroup": frozenset(("podgroup", "member", "owner", ROOM_STREAM, "cluster")),
-    RULES_STREAM: frozenset((RULES_STREAM, "cluster")),
-    ROOM_STREAM: frozenset(("cluster",)),
+    "member": frozenset(("member", "podgroup", "owner", events.RULES_STREAM, "cluster")),
+    "podgroup": frozenset(("podgroup", "member", "owner", events.ROOM_STREAM, "cluster")),
+    events.RULES_STREAM: frozenset((events.RULES_STREAM, "cluster")),
+    events.ROOM_STREAM: frozenset(("cluster",)),
 }
 """First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
 
@@ -142,25 +128,25 @@ def words_of(index: PodGroupIndex, stream: str, decision: Event) -> Words:
     """
     namespace = stream.split("/")[1] if "/" in stream else ""
     match decision:
-        case OwnerResolved(resolution=found):
+        case events.OwnerResolved(resolution=found):
             more = [look.owner for look in found.looked if look.owner not in found.chain]
-            return {"looked": [owner_stream(namespace, owner) for owner in (*found.chain[1:], *more)]}
-        case GroupUpdateDecided():
+            return {"looked": [events.owner_stream(namespace, owner) for owner in (*found.chain[1:], *more)]}
+        case events.GroupUpdateDecided():
             first = first_of(index.members_of(stream), stream)
             resolved = first.resolved if first is not None else None
             return _sources(index, namespace, resolved.resolution) if resolved is not None else {}
-        case GroupStatusDecided():
+        case events.GroupStatusDecided():
             return _counts(index, stream, decision)
         case _:
             return {}
 
 
 def _sources(index: PodGroupIndex, namespace: str, found: Resolution) -> Words:
-    owners = [owner_stream(namespace, owner) for owner in found.chain[1 : found.selected + 1]]
+    owners = [events.owner_stream(namespace, owner) for owner in found.chain[1 : found.selected + 1]]
     return {"owner": owners, "template": index.template_streams(found, namespace)}
 
 
-def _counts(index: PodGroupIndex, stream: str, decision: GroupStatusDecided) -> Words:
+def _counts(index: PodGroupIndex, stream: str, decision: events.GroupStatusDecided) -> Words:
     state, members = index.groups[stream], index.members_of(stream)
     shown = state.seen.phase if state.seen is not None else ""
     return {
@@ -185,11 +171,11 @@ def _marks(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Itera
             member = index.members.get(stream)
             if member is None or member.resolved is None or member.seen is None:
                 return ()
-            return (marks.of(group_stream(member.seen.facts.namespace, member.resolved.group)),)
+            return (marks.of(events.group_stream(member.seen.facts.namespace, member.resolved.group)),)
         case "first":
             first = first_of(index.members_of(stream), stream)
             if first is None or first.seen is None:
                 return ()
-            return (marks.of(member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
+            return (marks.of(events.member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
         case _:
             return (marks.of_members(stream),)

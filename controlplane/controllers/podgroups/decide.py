@@ -11,20 +11,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.podgroups import phases
+from controlplane.controllers.podgroups import events, phases
 from controlplane.controllers.podgroups.condition import LONGEST_NOTE, shown_condition, wanted_condition
-from controlplane.controllers.podgroups.events import (
-    GroupCreationDecided,
-    GroupObserved,
-    GroupStatusDecided,
-    GroupUpdateDecided,
-    MemberObserved,
-    MembershipDecided,
-    MemberWarned,
-    OwnerResolved,
-    RulesNoted,
-    owner_stream,
-)
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.membership import group_queue, min_resources, newest_template
 from controlplane.controllers.podgroups.ownership import (
@@ -42,6 +30,7 @@ from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, RulesState
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
+from controlplane.runtime.streams import object_of
 
 _LONGEST_PAUSE = 300  # seconds before something that others keep undoing is done again
 
@@ -80,19 +69,19 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
         warning = taken(group)
         if seen.problem == str(warning):
             return NOTHING
-        return GroupPassResult((MemberWarned(**head, warning=warning, reason=PodGroupReason.GROUP_NAME_TAKEN),))
+        return GroupPassResult((events.MemberWarned(**head, warning=warning, reason=PodGroupReason.GROUP_NAME_TAKEN),))
     warnings = [*state.resolved.resolution.warnings, *group_queue(seen.facts)[1]]
-    joins = MembershipDecided(**head, group=group.name, warnings=warnings, reason=PodGroupReason.GROUP_EXISTS)
+    joins = events.MembershipDecided(**head, group=group.name, warnings=warnings, reason=PodGroupReason.GROUP_EXISTS)
     return GroupPassResult((joins,))
 
 
-def taken(group: GroupObserved) -> Warned:
+def taken(group: events.GroupObserved) -> Warned:
     """Return the warning that a group's name belongs to another owner."""
     whose = group.owner or "nobody: it has no controlling owner"
     return Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {group.name} belongs to {whose}; remove it")
 
 
-def _resolve(index: PodGroupIndex, seen: MemberObserved, now: datetime) -> GroupPassResult:
+def _resolve(index: PodGroupIndex, seen: events.MemberObserved, now: datetime) -> GroupPassResult:
     rules = index.rules.rules
     step = resolve(seen.facts, rules, lambda ns, owner: index.known(ns, owner, now), index.policy.schedulers)
     match step:
@@ -101,14 +90,14 @@ def _resolve(index: PodGroupIndex, seen: MemberObserved, now: datetime) -> Group
         case Retry():
             return GroupPassResult(wake=_retry_at(index, seen.facts.namespace, step))
         case Resolution():
-            found = OwnerResolved(uid=seen.uid, group=step.group_name, resolution=step, reason=step.reason)
+            found = events.OwnerResolved(uid=seen.uid, group=step.group_name, resolution=step, reason=step.reason)
             return GroupPassResult((found,))
         case Skip():
             return NOTHING
 
 
 def _retry_at(index: PodGroupIndex, namespace: str, step: Retry) -> datetime | None:
-    state = index.owners.get(owner_stream(namespace, step.owner))
+    state = index.owners.get(events.owner_stream(namespace, step.owner))
     return state.retry_at if state is not None else None
 
 
@@ -137,7 +126,7 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
 
 
 def _keep_others(
-    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, members: list[MemberState], now: datetime
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
 ) -> GroupPassResult:
     """Return what follows for a group that others made: its fields are theirs, its phase is that of the pods that name
     it.
@@ -150,7 +139,7 @@ def _keep_others(
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
     """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
-    _, namespace, name = stream.split("/", 2)  # a pod may name any group
+    namespace, name = object_of(stream)  # a pod may name any group
     resolved = [
         (one.seen.created, one.seen.facts.name, one)
         for one in members
@@ -185,7 +174,7 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     assert resolved is not None
     found = resolved.resolution
     wanted, resources = _derive(index, first, found)
-    created = GroupCreationDecided(
+    created = events.GroupCreationDecided(
         cluster=index.policy.cluster,
         owner=found.owner,
         min_member=wanted,
@@ -204,7 +193,7 @@ def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tup
     namespace = member.seen.facts.namespace
     wanted = found.min_member
     for position in range(found.selected, 0, -1):
-        state = index.owners.get(owner_stream(namespace, found.chain[position]))
+        state = index.owners.get(events.owner_stream(namespace, found.chain[position]))
         if state is None or state.answer.outcome == "Unavailable":
             break  # nothing newer is known
         if state.answer.facts is not None and state.answer.facts.min_member is not None:
@@ -217,8 +206,8 @@ def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tup
 
 
 def _update(
-    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, first: MemberState
-) -> GroupUpdateDecided | None:
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, first: MemberState
+) -> events.GroupUpdateDecided | None:
     assert first.resolved is not None
     wanted = _derive(index, first, first.resolved.resolution)
     # Of a group that others made, only what we would write is compared: it may ask for more.
@@ -226,7 +215,7 @@ def _update(
     known = state.derived if state.derived is not None else (seen.min_member, shown)
     if wanted == known or not _by_template(index, first, known, wanted):
         return None
-    return GroupUpdateDecided(
+    return events.GroupUpdateDecided(
         cluster=index.policy.cluster,
         uid=seen.uid,
         resource_version=seen.resource_version,
@@ -250,7 +239,7 @@ def _by_template(
 
 
 def _status(
-    index: PodGroupIndex, state: PodGroupState, seen: GroupObserved, members: list[MemberState], now: datetime
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
 ) -> GroupPassResult:
     counts = phases.count(one.seen.stage for one in members if one.seen is not None)
     phase, reason, wake = _phase(index, state, seen, counts, members, now)
@@ -263,7 +252,7 @@ def _status(
     next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
     if now < next_write:
         return GroupPassResult(wake=min(next_write, wake) if wake is not None else next_write)
-    status = GroupStatusDecided(
+    status = events.GroupStatusDecided(
         cluster=index.policy.cluster,
         uid=seen.uid,
         resource_version=seen.resource_version,
@@ -280,7 +269,7 @@ def _status(
 def _phase(
     index: PodGroupIndex,
     state: PodGroupState,
-    seen: GroupObserved,
+    seen: events.GroupObserved,
     counts: Counts,
     members: list[MemberState],
     now: datetime,
@@ -330,7 +319,7 @@ def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | N
     )
 
 
-def reserved(index: PodGroupIndex, besides: GroupObserved) -> dict[str, int]:
+def reserved(index: PodGroupIndex, besides: events.GroupObserved) -> dict[str, int]:
     """Return what all other groups keep free."""
     total: dict[str, int] = {}
     for stream, group in index.groups.items():
@@ -371,7 +360,7 @@ def decide_rules(index: PodGroupIndex, state: RulesState, now: datetime) -> Grou
         return NOTHING
     if not state.slot.free(now):
         return GroupPassResult(wake=state.slot.wake)
-    noted = RulesNoted(
+    noted = events.RulesNoted(
         cluster=index.policy.cluster,
         uid=state.uid,
         resource_version=state.resource_version,

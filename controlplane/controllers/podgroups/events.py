@@ -7,7 +7,7 @@ whose group a pod is in: a rule that is changed later changes nothing for it."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.podgroups.membership import Amounts, Template
@@ -17,20 +17,19 @@ from controlplane.controllers.podgroups.phases import ClusterCapacity, Phase, St
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, OwnerRule
 from controlplane.log.event import Event
-from controlplane.runtime.writes import WriteFailed, WriteUnneeded
+from controlplane.runtime.observations import SubjectObserved, SubjectVanished
+from controlplane.runtime.streams import streams_of
+from controlplane.runtime.writes import ObjectWrite, WriteFailed, WriteUnneeded
 
 RULES_STREAM, ROOM_STREAM = "podgroup-rules", "podgroup-room"
-Where = Literal["Pod", "PodGroup", "ConfigMap"]
 
 
-def member_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod's membership."""
-    return f"member/{namespace}/{name}"
+member_stream = streams_of("member")
+"""The stream of a pod's membership."""
 
 
-def group_stream(namespace: str, name: str) -> str:
-    """Return the stream of a group."""
-    return f"podgroup/{namespace}/{name}"
+group_stream = streams_of("podgroup")
+"""The stream of a group."""
 
 
 def owner_stream(namespace: str, owner: OwnerReference) -> str:
@@ -41,15 +40,13 @@ def owner_stream(namespace: str, owner: OwnerReference) -> str:
 # --- observations ----------------------------------------------------------------------------------------------------
 
 
-class GroupObservation(Event, frozen=True, kw_only=True):
+class GroupObservation(SubjectObserved):
     """What every observed object has."""
 
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
-class MemberObserved(GroupObservation, frozen=True, kw_only=True):
+class MemberObserved(GroupObservation):
     """A pod. `requests` are in billionths; `problem` is what we wrote into its annotation about a group that it cannot
     have.
     """
@@ -62,14 +59,11 @@ class MemberObserved(GroupObservation, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class MemberGone(Event, frozen=True, kw_only=True):
+class MemberGone(SubjectVanished):
     """A pod was deleted."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class OwnerObserved(GroupObservation, frozen=True, kw_only=True):
+class OwnerObserved(GroupObservation):
     """An owner of a kind that is watched. `template` is what its pods ask for."""
 
     namespace: str
@@ -78,14 +72,11 @@ class OwnerObserved(GroupObservation, frozen=True, kw_only=True):
     template: Template | None = None
 
 
-class OwnerGone(Event, frozen=True, kw_only=True):
+class OwnerGone(SubjectVanished):
     """An owner of a watched kind was deleted."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class GroupObserved(GroupObservation, frozen=True, kw_only=True):
+class GroupObserved(GroupObservation):
     """A PodGroup. `owner_uid` is that of its controlling owner, by which it is ours or not; `owner` names it for
     people.
     """
@@ -105,14 +96,11 @@ class GroupObserved(GroupObservation, frozen=True, kw_only=True):
     conditions: list[dict[str, Any]] = []
 
 
-class GroupGone(Event, frozen=True, kw_only=True):
+class GroupGone(SubjectVanished):
     """A PodGroup was deleted."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class RulesAccepted(Event, frozen=True, kw_only=True):
+class RulesAccepted(Event):
     """The rules that hold from here on. Without a ConfigMap, which has no UID then, there are none. `note` is what is
     noted on it.
     """
@@ -123,7 +111,7 @@ class RulesAccepted(Event, frozen=True, kw_only=True):
     note: str = ""
 
 
-class RulesRefused(Event, frozen=True, kw_only=True):
+class RulesRefused(Event):
     """A document that cannot be used; the rules before it stay in force."""
 
     complaints: list[Complaint]
@@ -132,7 +120,7 @@ class RulesRefused(Event, frozen=True, kw_only=True):
     note: str = ""
 
 
-class MemberRefused(Event, frozen=True, kw_only=True):
+class MemberRefused(Event):
     """An object that does not fit its API: skipped, with the field that is wrong."""
 
     kind: str
@@ -144,7 +132,7 @@ class MemberRefused(Event, frozen=True, kw_only=True):
     error: str
 
 
-class RoomObserved(Event, frozen=True, kw_only=True):
+class RoomObserved(Event):
     """What the cluster has and what is used, summed up from nodes and pods. Without it no group becomes Inqueue."""
 
     room: ClusterCapacity
@@ -153,7 +141,7 @@ class RoomObserved(Event, frozen=True, kw_only=True):
 # --- reads -----------------------------------------------------------------------------------------------------------
 
 
-class OwnerRead(Event, frozen=True, kw_only=True):
+class OwnerRead(Event):
     """The answer about one owner that is not watched."""
 
     namespace: str
@@ -161,7 +149,7 @@ class OwnerRead(Event, frozen=True, kw_only=True):
     answer: OwnerAnswer
 
 
-class OwnerReadFailed(Event, frozen=True, kw_only=True):
+class OwnerReadFailed(Event):
     """An owner could not be read just now; it is read again, not before `retry_at`."""
 
     namespace: str
@@ -176,13 +164,13 @@ class OwnerReadFailed(Event, frozen=True, kw_only=True):
 # --- decisions -------------------------------------------------------------------------------------------------------
 
 
-class GroupDecision(Event, frozen=True, kw_only=True):
+class GroupDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: PodGroupReason
 
 
-class OwnerResolved(GroupDecision, frozen=True, kw_only=True):
+class OwnerResolved(GroupDecision):
     """Whose group a pod is in, with the chain, the rule and its level: the audit of the walk, and its pin."""
 
     uid: str
@@ -190,21 +178,16 @@ class OwnerResolved(GroupDecision, frozen=True, kw_only=True):
     resolution: Resolution
 
 
-class GroupWrite(GroupDecision, frozen=True, kw_only=True):
+class GroupWrite(GroupDecision, ObjectWrite):
     """A decision that means a write to one object, based on its UID and `resource_version` ("" for a create)."""
 
-    WHERE: ClassVar[Where] = "PodGroup"
+    WHAT: ClassVar[str] = "PodGroup"
     cluster: str = MANAGEMENT
     uid: str = ""
     resource_version: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHERE}"
 
-
-class GroupCreationDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupCreationDecided(GroupWrite):
     """Create a group, with one owner reference."""
 
     owner: OwnerReference
@@ -214,7 +197,7 @@ class GroupCreationDecided(GroupWrite, frozen=True, kw_only=True):
     priority_class: str = ""
 
 
-class GroupUpdateDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupUpdateDecided(GroupWrite):
     """Bring the fields of a group that we derive in line; no others are touched. `dropped` are resources that are asked
     for no more.
     """
@@ -224,7 +207,7 @@ class GroupUpdateDecided(GroupWrite, frozen=True, kw_only=True):
     dropped: list[str] = []
 
 
-class GroupStatusDecided(GroupWrite, frozen=True, kw_only=True):
+class GroupStatusDecided(GroupWrite):
     """Write a group's phase, its members' numbers, and its one condition about their owner."""
 
     phase: Phase
@@ -234,33 +217,37 @@ class GroupStatusDecided(GroupWrite, frozen=True, kw_only=True):
     warnings: list[Warned] = []
 
 
-class MembershipDecided(GroupWrite, frozen=True, kw_only=True):
+class OnMember(GroupWrite):
+    """A write to a pod."""
+
+    WHAT: ClassVar[str] = "Pod"
+
+
+class MembershipDecided(OnMember):
     """Write the group's name into the pod's annotation: the group is there."""
 
-    WHERE: ClassVar[Where] = "Pod"
     group: str
     warnings: list[Warned] = []
 
 
-class MemberWarned(GroupWrite, frozen=True, kw_only=True):
+class MemberWarned(OnMember):
     """Note on a pod why it has no group."""
 
-    WHERE: ClassVar[Where] = "Pod"
     warning: Warned
 
 
-class RulesNoted(GroupWrite, frozen=True, kw_only=True):
+class RulesNoted(GroupWrite):
     """Note on the ConfigMap whether its rules hold: `note` is its annotation."""
 
-    WHERE: ClassVar[Where] = "ConfigMap"
+    WHAT: ClassVar[str] = "ConfigMap"
     note: str
 
 
-class GroupWriteFailed(WriteFailed, frozen=True, kw_only=True):
+class GroupWriteFailed(WriteFailed):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class GroupWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class GroupWriteUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 

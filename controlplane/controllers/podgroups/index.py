@@ -57,7 +57,7 @@ def place_of(state: MemberState) -> str:
     return group_stream(state.seen.facts.namespace, name) if name else ""
 
 
-class PodGroupPolicy(Part, frozen=True, kw_only=True):
+class PodGroupPolicy(Part):
     """The settings that decisions depend on.
 
     `refresh_after`: how long the answer of a read is believed when a new pod needs it; what is watched is always

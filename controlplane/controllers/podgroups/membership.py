@@ -41,7 +41,7 @@ _LONGEST_NAME = 253
 Amounts = dict[str, int]
 
 
-class Template(Part, frozen=True, kw_only=True):
+class Template(Part):
     """What the pods of an owner ask for, by its pod template. `above` is the UID of the owner's own controlling
     owner.
     """

@@ -40,7 +40,7 @@ class OwnerMisfit(ValueError):  # noqa: N818
         self.field, self.wrong, self.remedy = field, wrong, remedy
 
 
-class OwnerReference(Part, frozen=True, kw_only=True):
+class OwnerReference(Part):
     """An object as an owner reference names it; also the pod itself, at position 0 of a chain."""
 
     api_version: str
@@ -57,7 +57,7 @@ class OwnerReference(Part, frozen=True, kw_only=True):
         return f"{self.api_version} {self.kind} {self.name} (UID {self.uid})"
 
 
-class OwnerFacts(Part, frozen=True, kw_only=True):
+class OwnerFacts(Part):
     """What the walk and the group need of an owner. `min_member` is the annotation's text, None where it is absent."""
 
     uid: str
@@ -65,7 +65,7 @@ class OwnerFacts(Part, frozen=True, kw_only=True):
     min_member: str | None = None
 
 
-class PodFacts(Part, frozen=True, kw_only=True):
+class PodFacts(Part):
     """What decides on a pod's group. `static`: it mirrors a file on a node."""
 
     namespace: str

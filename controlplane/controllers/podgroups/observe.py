@@ -7,22 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.podgroups import rules
-from controlplane.controllers.podgroups.events import (
-    RULES_STREAM,
-    GroupGone,
-    GroupObserved,
-    MemberGone,
-    MemberObserved,
-    MemberRefused,
-    OwnerGone,
-    OwnerObserved,
-    RulesAccepted,
-    RulesRefused,
-    group_stream,
-    member_stream,
-    owner_stream,
-)
+from controlplane.controllers.podgroups import events, rules
 from controlplane.controllers.podgroups.membership import Template, priority_class_of
 from controlplane.controllers.podgroups.objects import (
     CONFIG_MAPS,
@@ -66,7 +51,7 @@ def _seen(kind: Kind, obj: Json, version: str) -> tuple[str, Event] | None:
     if kind == POD_GROUPS:
         return _group(obj)
     if kind == CONFIG_MAPS and _is_rules(obj):
-        return RULES_STREAM, _rules(obj, version)
+        return events.RULES_STREAM, _rules(obj, version)
     return None
 
 
@@ -76,14 +61,14 @@ def _gone(change: ObjectChange) -> tuple[str, Event] | None:
     namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     last: dict[str, Any] = {"uid": str(metadata.get("uid", "")), "resource_version": change.resource_version}
     if kind == PODS:
-        return member_stream(namespace, name), MemberGone(**last)
+        return events.member_stream(namespace, name), events.MemberGone(**last)
     if kind in WATCHED_OWNERS:
         owner = OwnerReference(api_version=kind.api_version, kind=kind.kind, name=name, uid=last["uid"])
-        return owner_stream(namespace, owner), OwnerGone(**last)
+        return events.owner_stream(namespace, owner), events.OwnerGone(**last)
     if kind == POD_GROUPS:
-        return group_stream(namespace, name), GroupGone(**last)
+        return events.group_stream(namespace, name), events.GroupGone(**last)
     if kind == CONFIG_MAPS and _is_rules(obj):
-        return RULES_STREAM, RulesAccepted()
+        return events.RULES_STREAM, events.RulesAccepted()
     return None
 
 
@@ -98,7 +83,7 @@ def _head(obj: Json) -> dict[str, Any]:
 
 def _member(obj: Json) -> tuple[str, Event]:
     facts = pod_facts(obj)
-    event = MemberObserved(
+    event = events.MemberObserved(
         **_head(obj),
         facts=facts,
         created=str(meta(obj).get("creationTimestamp") or ""),
@@ -107,7 +92,7 @@ def _member(obj: Json) -> tuple[str, Event]:
         priority_class=priority_class_of(obj),
         problem=notes_of(obj).get(PROBLEM_NOTE, ""),
     )
-    return member_stream(facts.namespace, facts.name), event
+    return events.member_stream(facts.namespace, facts.name), event
 
 
 def _stage(obj: Json) -> Stage:
@@ -131,20 +116,20 @@ def _stage(obj: Json) -> Stage:
 def _owner(kind: Kind, obj: Json) -> tuple[str, Event]:
     namespace, name, uid = identity(obj)
     owner = OwnerReference(api_version=kind.api_version, kind=kind.kind, name=name, uid=uid)
-    event = OwnerObserved(
+    event = events.OwnerObserved(
         **_head(obj),
         namespace=namespace,
         owner=owner,
         facts=owner_facts(obj),
         template=Template.of(obj, kind.group, kind.kind, namespace),
     )
-    return owner_stream(namespace, owner), event
+    return events.owner_stream(namespace, owner), event
 
 
 def _group(obj: Json) -> tuple[str, Event]:
     namespace, name, _ = identity(obj)
     spec, status, owner = section(obj, "spec"), section(obj, "status"), controller_of(obj)
-    event = GroupObserved(
+    event = events.GroupObserved(
         **_head(obj),
         namespace=namespace,
         name=name,
@@ -160,7 +145,7 @@ def _group(obj: Json) -> tuple[str, Event]:
         failed=_number(status, "failed", "status."),
         conditions=[one for one in status.get("conditions") or [] if isinstance(one, dict)],
     )
-    return group_stream(namespace, name), event
+    return events.group_stream(namespace, name), event
 
 
 def _number(obj: Json, field: str, where: str) -> int:
@@ -183,10 +168,10 @@ def _rules(obj: Json, version: str) -> Event:
     try:
         found = rules.read_config_map(obj)
     except rules.RulesInvalid as error:
-        return RulesRefused(complaints=list(error.complaints), uid=uid, resource_version=version, note=note)
-    return RulesAccepted(rules=list(found.entries), uid=uid, resource_version=version, note=note)
+        return events.RulesRefused(complaints=list(error.complaints), uid=uid, resource_version=version, note=note)
+    return events.RulesAccepted(rules=list(found.entries), uid=uid, resource_version=version, note=note)
 
 
 def _refused(kind: Kind, obj: Json, error: Exception) -> tuple[str, Event]:
-    event = MemberRefused(**fields.refusal(kind, obj, error))
+    event = events.MemberRefused(**fields.refusal(kind, obj, error))
     return f"refused/{kind.name}/{event.namespace}/{event.name}", event

@@ -27,7 +27,7 @@ Outcome = Literal["Found", "NotFound", "Replaced", "Forbidden", "NotServed", "Mi
 Purpose = Literal["walk", "annotations"]
 
 
-class OwnerAnswer(Part, frozen=True, kw_only=True):
+class OwnerAnswer(Part):
     """What is known of an owner. `Replaced`: another object has its name (another UID); `Misfit`: what was read is no
     object that can be followed; `Unavailable`: nobody knows yet, ask again."""
 
@@ -48,7 +48,7 @@ _ODDITY: dict[Outcome, tuple[Oddity, str]] = {
 }
 
 
-class Warned(Part, frozen=True, kw_only=True):
+class Warned(Part):
     """Something odd that did not keep the pod from getting a group."""
 
     oddity: Oddity
@@ -58,7 +58,7 @@ class Warned(Part, frozen=True, kw_only=True):
         return f"{self.oddity}: {self.message}"
 
 
-class Looked(Part, frozen=True, kw_only=True):
+class Looked(Part):
     """A look at one owner: which, what for, how it ended."""
 
     owner: OwnerReference
@@ -66,14 +66,14 @@ class Looked(Part, frozen=True, kw_only=True):
     outcome: Outcome
 
 
-class Skip(Part, frozen=True, kw_only=True):
+class Skip(Part):
     """A pod that is none of ours: it gets no group from us. `group_name` is the one it names itself."""
 
     reason: PodGroupReason
     group_name: str = ""
 
 
-class Read(Part, frozen=True, kw_only=True):
+class Read(Part):
     """The read that the walk needs next: this object, in the pod's namespace or cluster-wide, as its kind demands."""
 
     namespace: str
@@ -82,7 +82,7 @@ class Read(Part, frozen=True, kw_only=True):
     position: int
 
 
-class Retry(Part, frozen=True, kw_only=True):
+class Retry(Part):
     """An owner cannot be read just now. Nothing is created: a group by another owner would stay for ever."""
 
     reason: PodGroupReason
@@ -92,7 +92,7 @@ class Retry(Part, frozen=True, kw_only=True):
     looked: tuple[Looked, ...] = ()
 
 
-class Resolution(Part, frozen=True, kw_only=True):
+class Resolution(Part):
     """Who owns the group of a pod.
 
     `chain` begins with the pod; `selected` and `matched` are positions in it, `matched` None if no rule did.

@@ -19,7 +19,7 @@ Amounts = Mapping[str, int]
 DEFAULT_FACTOR = 1.2
 
 
-class Counts(Part, frozen=True, kw_only=True):
+class Counts(Part):
     """A group's members: not bound yet (of them those found unschedulable), bound or running, finished in either way.
 
     A member that is terminating on a node still counts as running.
@@ -81,7 +81,7 @@ def expires_at(phase: Phase, since: datetime | None, limit: timedelta) -> dateti
     return since + limit if phase == "Inqueue" and since is not None else None
 
 
-class GroupClaim(Part, frozen=True, kw_only=True):
+class GroupClaim(Part):
     """What a group asks for and has: `min_resources`, what its members on nodes hold, how many of those there are."""
 
     phase: Phase
@@ -105,7 +105,7 @@ def reserved_by(claim: GroupClaim) -> dict[str, int]:
     return dict(claim.min_resources) if full else {name: amount for name, amount in rest.items() if amount > 0}
 
 
-class ClusterCapacity(Part, frozen=True, kw_only=True):
+class ClusterCapacity(Part):
     """What a cluster has and what is used on its nodes."""
 
     total: dict[str, int] = {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence
+from controlplane.runtime.phrases import Phrase, Sentence, told
 
 GROUP_EVENTS: tuple[type[Event], ...] = events.EVENTS
 _GIBI, _NANO = 2**30, 10**9
@@ -39,29 +39,31 @@ def _room(event: events.RoomObserved) -> str:
     return f"room: {cpu} and {memory} are used"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.MemberObserved: _member,
-    events.MemberGone: lambda e: "pod is gone",
-    events.OwnerObserved: lambda e: f"{e.owner.kind} {e.owner.name} is there",
-    events.OwnerGone: lambda e: "owner is gone",
-    events.GroupObserved: _group,
-    events.GroupGone: lambda e: "PodGroup is gone",
-    events.RulesAccepted: lambda e: f"rules hold: {', '.join(str(rule) for rule in e.rules) or 'none'}",
-    events.RulesRefused: lambda e: f"rules are refused: {len(e.complaints)} complaints; those before stay in force",
-    events.MemberRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
-    events.RoomObserved: _room,
-    events.OwnerRead: _read,
-    events.OwnerReadFailed: lambda e: f"{e.owner.kind} {e.owner.name} could not be read: {e.message or e.error}",
-    events.OwnerResolved: lambda e: f"belongs to {e.group} of {e.resolution.owner.kind} {e.resolution.owner.name}",
-    events.GroupCreationDecided: lambda e: f"PodGroup is to be created, for {e.min_member} members",
-    events.GroupUpdateDecided: lambda e: f"PodGroup is to ask for {e.min_member} members",
-    events.GroupStatusDecided: lambda e: f"PodGroup's phase is to be {e.phase}",
-    events.MembershipDecided: lambda e: f"pod is to carry the name {e.group}",
-    events.MemberWarned: lambda e: f"pod is to say: {e.warning}",
-    events.RulesNoted: lambda e: "ConfigMap is to say that its rules are refused" if e.note else "note is to go",
-    events.GroupWriteFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
-    events.GroupWriteUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.MemberObserved: _member,
+        events.MemberGone: "pod is gone",
+        events.OwnerObserved: "{e.owner.kind} {e.owner.name} is there",
+        events.OwnerGone: "owner is gone",
+        events.GroupObserved: _group,
+        events.GroupGone: "PodGroup is gone",
+        events.RulesAccepted: lambda e: f"rules hold: {', '.join(str(rule) for rule in e.rules) or 'none'}",
+        events.RulesRefused: lambda e: f"rules are refused: {len(e.complaints)} complaints; those before stay in force",
+        events.MemberRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
+        events.RoomObserved: _room,
+        events.OwnerRead: _read,
+        events.OwnerReadFailed: lambda e: f"{e.owner.kind} {e.owner.name} could not be read: {e.message or e.error}",
+        events.OwnerResolved: "belongs to {e.group} of {e.resolution.owner.kind} {e.resolution.owner.name}",
+        events.GroupCreationDecided: "PodGroup is to be created, for {e.min_member} members",
+        events.GroupUpdateDecided: "PodGroup is to ask for {e.min_member} members",
+        events.GroupStatusDecided: "PodGroup's phase is to be {e.phase}",
+        events.MembershipDecided: "pod is to carry the name {e.group}",
+        events.MemberWarned: "pod is to say: {e.warning}",
+        events.RulesNoted: lambda e: "ConfigMap is to say that its rules are refused" if e.note else "note is to go",
+        events.GroupWriteFailed: lambda e: f"write refused ({f'{e.code} {e.error}'.strip()})",
+        events.GroupWriteUnneeded: "write changed nothing",
+    }
+)
 
 R = PodGroupReason
 REASONS: Mapping[PodGroupReason, Sentence] = {

@@ -9,68 +9,64 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.controllers.podgroups import rules
+from controlplane.controllers.podgroups import events, rules
 from controlplane.controllers.podgroups.condition import CONDITION, wanted_condition
-from controlplane.controllers.podgroups.events import (
-    GroupCreationDecided,
-    GroupObserved,
-    GroupStatusDecided,
-    GroupUpdateDecided,
-    GroupWrite,
-    MembershipDecided,
-    MemberWarned,
-    RulesNoted,
-)
 from controlplane.controllers.podgroups.membership import OWNER_LABEL
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, GROUP_NAME, POD_GROUPS, PODS, owner_reference
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.kube.requests import event_about, timestamp
+from controlplane.runtime.streams import object_of
 
 _LONGEST_NOTE = 1024
 _KINDS: dict[str, Kind] = {"Pod": PODS, "PodGroup": POD_GROUPS, "ConfigMap": CONFIG_MAPS}
 
 
-def place_of(stream: str, decision: GroupWrite) -> ObjectRef:
+def place_of(stream: str, decision: events.GroupWrite) -> ObjectRef:
     """Return the object that a write is to."""
-    if decision.WHERE == "ConfigMap":
+    if decision.WHAT == "ConfigMap":
         return ObjectRef(CONFIG_MAPS, rules.NAMESPACE, rules.NAME)
-    _, namespace, name = stream.split("/", 2)
-    return ObjectRef(_KINDS[decision.WHERE], namespace, name)
+    return ObjectRef(_KINDS[decision.WHAT], *object_of(stream))
 
 
 def render(
-    stream: str, decision: GroupWrite, seen: GroupObserved | None, problem: bool, *, block: bool, now: datetime
+    stream: str,
+    decision: events.GroupWrite,
+    seen: events.GroupObserved | None,
+    problem: bool,
+    *,
+    block: bool,
+    now: datetime,
 ) -> Request | None:
     """Return the request of a write; None if what it was based on is gone. `problem`: the pod carries a note of
     ours.
     """
     ref = place_of(stream, decision)
     match decision:
-        case GroupCreationDecided():
+        case events.GroupCreationDecided():
             mark = (OWNER_LABEL, decision.owner.uid)
             return Request("create", ref, _group(ref, decision, block=block), owner_label=mark)
-        case GroupUpdateDecided():
+        case events.GroupUpdateDecided():
             resources = {**decision.min_resources, **dict.fromkeys(decision.dropped)}
             spec: Json = {"minMember": decision.min_member, **({"minResources": resources} if resources else {})}
             return _patch(ref, decision, {"spec": spec})
-        case GroupStatusDecided():
+        case events.GroupStatusDecided():
             return _patch(ref, decision, {"status": _status(decision, seen, now)}) if seen is not None else None
-        case MembershipDecided():
+        case events.MembershipDecided():
             notes: Json = {GROUP_NAME: decision.group, **({PROBLEM_NOTE: None} if problem else {})}
             return _patch(ref, decision, {"metadata": {"annotations": notes}})
-        case MemberWarned():
+        case events.MemberWarned():
             return _patch(ref, decision, {"metadata": {"annotations": {PROBLEM_NOTE: str(decision.warning)}}})
-        case RulesNoted():
+        case events.RulesNoted():
             return _patch(ref, decision, {"metadata": {"annotations": {RULES_NOTE: decision.note or None}}})
     return None
 
 
-def _patch(ref: ObjectRef, decision: GroupWrite, body: Json) -> Request:
+def _patch(ref: ObjectRef, decision: events.GroupWrite, body: Json) -> Request:
     return Request("patch", ref, body, uid=decision.uid, resource_version=decision.resource_version)
 
 
-def _group(ref: ObjectRef, decision: GroupCreationDecided, *, block: bool) -> Json:
+def _group(ref: ObjectRef, decision: events.GroupCreationDecided, *, block: bool) -> Json:
     spec: Json = {"minMember": decision.min_member}
     if decision.min_resources:
         spec["minResources"] = decision.min_resources
@@ -91,7 +87,7 @@ def _group(ref: ObjectRef, decision: GroupCreationDecided, *, block: bool) -> Js
     }
 
 
-def _status(decision: GroupStatusDecided, seen: GroupObserved, now: datetime) -> Json:
+def _status(decision: events.GroupStatusDecided, seen: events.GroupObserved, now: datetime) -> Json:
     """Return the status: our phase and numbers; of the conditions, all of others' and the one that is ours."""
     kept = [one for one in seen.conditions if one.get("type") != CONDITION]
     status, reason, message = wanted_condition(decision.warnings)
@@ -117,18 +113,18 @@ def _status(decision: GroupStatusDecided, seen: GroupObserved, now: datetime) ->
 
 
 def announcement(
-    stream: str, decision: GroupWrite, uid: str, position: int, identity: str, now: datetime
+    stream: str, decision: events.GroupWrite, uid: str, position: int, identity: str, now: datetime
 ) -> Request | None:
     """Return the Event that tells the user of something odd; None if nothing was.
 
     Its name is made of the decision's position, so that an Event that is sent twice is refused the second time.
     """
     match decision:
-        case MembershipDecided() if decision.warnings:
+        case events.MembershipDecided() if decision.warnings:
             reason, note = str(decision.warnings[0].oddity), "; ".join(str(one) for one in decision.warnings)
-        case MemberWarned():
+        case events.MemberWarned():
             reason, note = str(decision.warning.oddity), str(decision.warning)
-        case RulesNoted() if decision.note:
+        case events.RulesNoted() if decision.note:
             reason, note = str(decision.reason), decision.note
         case _:
             return None

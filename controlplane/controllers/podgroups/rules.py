@@ -38,7 +38,7 @@ podgroup-level-rules:
 """
 
 
-class OwnerRule(Part, frozen=True, kw_only=True):
+class OwnerRule(Part):
     """One entry: the kind by its exact `apiVersion`, its name without regard to case, and the steps down from it (zero
     or less).
     """
@@ -77,7 +77,7 @@ class Rules(msgspec.Struct, frozen=True, dict=True):
         return self._by_kind.get((reference.api_version, reference.kind.lower()))
 
 
-class Complaint(Part, frozen=True, kw_only=True):
+class Complaint(Part):
     """One thing that is wrong with a document: the entry (counted from 1; 0: the document itself), the field, and what
     to do.
     """

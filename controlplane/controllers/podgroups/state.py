@@ -10,26 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.podgroups.events import (
-    GroupCreationDecided,
-    GroupGone,
-    GroupObserved,
-    GroupStatusDecided,
-    GroupUpdateDecided,
-    GroupWrite,
-    GroupWriteFailed,
-    GroupWriteUnneeded,
-    MemberGone,
-    MemberObserved,
-    OwnerGone,
-    OwnerObserved,
-    OwnerRead,
-    OwnerReadFailed,
-    OwnerResolved,
-    RulesAccepted,
-    RulesNoted,
-    RulesRefused,
-)
+from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import OwnerReference
 from controlplane.controllers.podgroups.ownership import OwnerAnswer
@@ -38,18 +19,19 @@ from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, Rules
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import Effect, WriteFailure, trouble_of
+from controlplane.values import Value
 
 _replace = msgspec.structs.replace
 _REST = timedelta(minutes=5)
 _PHASES: tuple[Phase, ...] = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 
 
-class WriteSlot(msgspec.Struct, frozen=True, kw_only=True):
+class WriteSlot(Value):
     """A stream's version, and the one write that may be open to its object."""
 
     version: int = 0
     position: int = 0
-    effect: Effect[GroupWrite] | None = None
+    effect: Effect[events.GroupWrite] | None = None
     trouble: WriteFailure | None = None
 
     def free(self, now: datetime) -> bool:
@@ -66,11 +48,11 @@ def fold_slot(slot: WriteSlot, recorded: Recorded, *, closes: bool) -> WriteSlot
     """Return the slot after an event; `closes`: the object was seen, so whatever was open is decided anew."""
     event = recorded.event
     slot = _replace(slot, version=recorded.version, position=recorded.position)
-    if isinstance(event, GroupWrite):
+    if isinstance(event, events.GroupWrite):
         return _replace(slot, effect=Effect(recorded.position, event, recorded.recorded_at))
-    if isinstance(event, GroupWriteFailed):
+    if isinstance(event, events.GroupWriteFailed):
         return _replace(slot, effect=None, trouble=trouble_of(event))
-    if isinstance(event, GroupWriteUnneeded) and not closes:
+    if isinstance(event, events.GroupWriteUnneeded) and not closes:
         # The server took it and shows no change (a webhook, or a field that is not ours to set there): it is not asked
         # again at once.
         rest = WriteFailure(1, 0, "", "the write changed nothing", recorded.recorded_at + _REST, event.action)
@@ -78,12 +60,12 @@ def fold_slot(slot: WriteSlot, recorded: Recorded, *, closes: bool) -> WriteSlot
     return _replace(slot, effect=None, trouble=None) if closes else slot
 
 
-class MemberState(msgspec.Struct, frozen=True, kw_only=True):
+class MemberState(Value):
     """A pod and whose group it is in; the pin holds for this pod's UID only."""
 
     slot: WriteSlot = WriteSlot()
-    seen: MemberObserved | None = None
-    resolved: OwnerResolved | None = None
+    seen: events.MemberObserved | None = None
+    resolved: events.OwnerResolved | None = None
 
 
 def fold_member(state: MemberState, recorded: Recorded) -> MemberState:
@@ -92,13 +74,13 @@ def fold_member(state: MemberState, recorded: Recorded) -> MemberState:
     seen, resolved = state.seen, state.resolved
     closes = False
     match event:
-        case MemberObserved():
+        case events.MemberObserved():
             closes, seen = True, event
             if resolved is not None and resolved.uid != event.uid:
                 resolved = None
-        case MemberGone() if seen is None or seen.uid == event.uid:
+        case events.MemberGone() if seen is None or seen.uid == event.uid:
             closes, seen, resolved = True, None, None
-        case OwnerResolved():
+        case events.OwnerResolved():
             resolved = event
         case _:
             pass
@@ -109,7 +91,7 @@ def fold_member(state: MemberState, recorded: Recorded) -> MemberState:
 Fields = tuple[int, dict[str, str]]
 
 
-class PodGroupState(msgspec.Struct, frozen=True, kw_only=True):
+class PodGroupState(Value):
     """A group as it is seen, and what we derived for it last.
 
     `phase` is ours, from the last status decided (or the one found); `since` when it became that; `rests_until`: after
@@ -118,7 +100,7 @@ class PodGroupState(msgspec.Struct, frozen=True, kw_only=True):
     something else was seen; `lost`: how often the group vanished."""
 
     slot: WriteSlot = WriteSlot()
-    seen: GroupObserved | None = None
+    seen: events.GroupObserved | None = None
     phase: Phase = "Pending"
     since: datetime | None = None
     written_at: datetime | None = None
@@ -136,27 +118,27 @@ def fold_group(state: PodGroupState, recorded: Recorded) -> PodGroupState:
     event, at = recorded.event, recorded.recorded_at
     closes = False
     match event:
-        case GroupObserved():
+        case events.GroupObserved():
             closes = True
             if state.seen is None or state.seen.uid != event.uid:
                 # What a group shows when it is first seen is what was written before we knew it.
                 found = next((phase for phase in _PHASES if phase == event.phase), "Pending")
                 state = _replace(state, phase=found, since=at, rests_until=None)
             state = _replace(_written(state, event, at), seen=event)
-        case GroupGone() if state.seen is None or state.seen.uid == event.uid:
+        case events.GroupGone() if state.seen is None or state.seen.uid == event.uid:
             closes = True
             state = _replace(
                 state, seen=None, phase="Pending", since=None, derived=None, tried=None, lost=state.lost + 1, lost_at=at
             )
-        case GroupStatusDecided():
+        case events.GroupStatusDecided():
             rests = state.rests_until
             if event.reason == PodGroupReason.INQUEUE_EXPIRED:
                 rests = at
             since = at if event.phase != state.phase else state.since
             state = _replace(state, phase=event.phase, since=since, written_at=at, rests_until=rests)
-        case GroupWriteFailed():
+        case events.GroupWriteFailed():
             state = _replace(state, tried=_wanted(state))
-        case GroupWriteUnneeded() if _shows(state.seen, _wanted(state)):
+        case events.GroupWriteUnneeded() if _shows(state.seen, _wanted(state)):
             closes = True  # it was so already: nothing rests, and nothing is asked again
             state = _replace(state, derived=_wanted(state), missed=0, missed_at=None)
         case _:
@@ -167,19 +149,19 @@ def fold_group(state: PodGroupState, recorded: Recorded) -> PodGroupState:
 def _wanted(state: PodGroupState) -> Fields | None:
     """Return what the open write of a group is to bring about, None if it is about other fields."""
     effect = state.slot.effect
-    if effect is None or not isinstance(effect.decision, (GroupCreationDecided, GroupUpdateDecided)):
+    if effect is None or not isinstance(effect.decision, (events.GroupCreationDecided, events.GroupUpdateDecided)):
         return None
     return effect.decision.min_member, effect.decision.min_resources
 
 
-def _shows(seen: GroupObserved | None, wanted: Fields | None) -> bool:
+def _shows(seen: events.GroupObserved | None, wanted: Fields | None) -> bool:
     """Whether a group is as it was to be; it may ask for more."""
     if seen is None or wanted is None:
         return False
     return wanted == (seen.min_member, {name: seen.min_resources.get(name) for name in wanted[1]})
 
 
-def _written(state: PodGroupState, seen: GroupObserved, at: datetime) -> PodGroupState:
+def _written(state: PodGroupState, seen: events.GroupObserved, at: datetime) -> PodGroupState:
     """Return the group with what we derived noted once it is seen: others may change it from then on."""
     wanted = _wanted(state)
     if wanted is None:
@@ -190,7 +172,7 @@ def _written(state: PodGroupState, seen: GroupObserved, at: datetime) -> PodGrou
     return _replace(state, derived=None, tried=None, missed=state.missed + 1, missed_at=at)
 
 
-class OwnerState(msgspec.Struct, frozen=True, kw_only=True):
+class OwnerState(Value):
     """What is known of an owner: from a watch (then always current), or from a read at some time."""
 
     namespace: str
@@ -208,7 +190,7 @@ def fold_owner(state: OwnerState | None, recorded: Recorded) -> OwnerState | Non
     """Return what is known of an owner after one more event of its stream."""
     event, at = recorded.event, recorded.recorded_at
     match event:
-        case OwnerObserved():
+        case events.OwnerObserved():
             found = OwnerAnswer(outcome="Found", facts=event.facts)
             return OwnerState(
                 namespace=event.namespace,
@@ -219,11 +201,11 @@ def fold_owner(state: OwnerState | None, recorded: Recorded) -> OwnerState | Non
                 resource_version=event.resource_version,
                 template=event.template,
             )
-        case OwnerGone() if state is not None:
+        case events.OwnerGone() if state is not None:
             return _replace(state, answer=OwnerAnswer(outcome="NotFound"), watched=False, at=at, template=None)
-        case OwnerRead() if state is None or not state.watched:
+        case events.OwnerRead() if state is None or not state.watched:
             return OwnerState(namespace=event.namespace, owner=event.owner, answer=event.answer, at=at)
-        case OwnerReadFailed() if state is None or not state.watched:
+        case events.OwnerReadFailed() if state is None or not state.watched:
             return OwnerState(
                 namespace=event.namespace,
                 owner=event.owner,
@@ -236,7 +218,7 @@ def fold_owner(state: OwnerState | None, recorded: Recorded) -> OwnerState | Non
             return state
 
 
-class RulesState(msgspec.Struct, frozen=True, kw_only=True):
+class RulesState(Value):
     """The rules in force, the ConfigMap as it was last seen, and what was wrong with it."""
 
     slot: WriteSlot = WriteSlot()
@@ -250,10 +232,10 @@ class RulesState(msgspec.Struct, frozen=True, kw_only=True):
 def fold_rules(state: RulesState, recorded: Recorded) -> RulesState:
     """Return the rules after one more event: a refused document leaves those before it in force."""
     event = recorded.event
-    closes = isinstance(event, (RulesAccepted, RulesRefused))
+    closes = isinstance(event, (events.RulesAccepted, events.RulesRefused))
     slot = fold_slot(state.slot, recorded, closes=closes)
     match event:
-        case RulesAccepted():
+        case events.RulesAccepted():
             return RulesState(
                 slot=slot,
                 rules=Rules(tuple(event.rules)),
@@ -261,7 +243,7 @@ def fold_rules(state: RulesState, recorded: Recorded) -> RulesState:
                 resource_version=event.resource_version,
                 note=event.note,
             )
-        case RulesRefused():
+        case events.RulesRefused():
             return _replace(
                 state,
                 slot=slot,
@@ -270,7 +252,7 @@ def fold_rules(state: RulesState, recorded: Recorded) -> RulesState:
                 note=event.note,
                 complaints=tuple(event.complaints),
             )
-        case RulesNoted():
+        case events.RulesNoted():
             return _replace(state, slot=slot)
         case _:
             return _replace(state, slot=slot)

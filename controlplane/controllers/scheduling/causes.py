@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from controlplane.controllers.scheduling.events import (
-    BindingDecided,
-    GangConditionDecided,
-    GangJudged,
-    GangStart,
-    NodeReserved,
-    PermitGiven,
-    PodStatusDecided,
-    PreBindDecided,
-    ReservationDropped,
-    SchedulingFailed,
-    VictimChosen,
-    VictimMarkDecided,
-    VictimRemovalDecided,
-)
+from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
 from controlplane.log.event import Event
@@ -64,9 +50,9 @@ _WAITS = ("it.present", "it.gates", "it.held")
 STANDING = (*_WAITS, "it.allowed")
 _GROUP = ("it.present", "members")
 CAUSES: Table = {
-    NodeReserved: {R.NODE_FOUND: _WAITS},
-    PermitGiven: {R.PERMITTED: ("it.held", "siblings")},
-    ReservationDropped: {
+    events.NodeReserved: {R.NODE_FOUND: _WAITS},
+    events.PermitGiven: {R.PERMITTED: ("it.held", "siblings")},
+    events.ReservationDropped: {
         R.POD_GONE: ("it.leaving", "it.held"),
         R.PERMIT_TIMEOUT: ("it.held",),
         R.PRE_BIND_FAILED: ("it.refused", "it.pre_bind"),
@@ -74,22 +60,22 @@ CAUSES: Table = {
         R.BIND_FAILED: ("it.refused",),
         ANY: ("it.held",),
     },
-    SchedulingFailed: {
+    events.SchedulingFailed: {
         R.UNSCHEDULABLE: _WAITS,
         R.SCHEDULER_ERROR: (*_WAITS, "it.problem"),
     },
-    PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},
-    BindingDecided: {
+    events.PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},
+    events.BindingDecided: {
         R.BIND: ("it.held", "it.allowed", "it.pre_bind", "it.pre_bound"),
         R.BIND_AGAIN: ("it.refused",),
     },
-    PodStatusDecided: {R.CONDITION_CHANGED: ("it.told", "it.gates")},
-    VictimChosen: {R.LOWER_PRIORITY: STANDING},
-    VictimMarkDecided: {R.LOWER_PRIORITY: ("it.chosen",)},
-    VictimRemovalDecided: {R.LOWER_PRIORITY: ("it.chosen", "it.marked")},
-    GangJudged: {R.CONDITION_CHANGED: _GROUP},
-    GangStart: {R.CAME_TOGETHER: _GROUP, R.TURNED_BACK: _GROUP, R.BEGINS_ANEW: (*_GROUP, "it.start")},
-    GangConditionDecided: {R.CONDITION_CHANGED: ("it.present", "it.judged")},
+    events.PodStatusDecided: {R.CONDITION_CHANGED: ("it.told", "it.gates")},
+    events.VictimChosen: {R.LOWER_PRIORITY: STANDING},
+    events.VictimMarkDecided: {R.LOWER_PRIORITY: ("it.chosen",)},
+    events.VictimRemovalDecided: {R.LOWER_PRIORITY: ("it.chosen", "it.marked")},
+    events.GangJudged: {R.CONDITION_CHANGED: _GROUP},
+    events.GangStart: {R.CAME_TOGETHER: _GROUP, R.TURNED_BACK: _GROUP, R.BEGINS_ANEW: (*_GROUP, "it.start")},
+    events.GangConditionDecided: {R.CONDITION_CHANGED: ("it.present", "it.judged")},
 }
 """What each kind of decision may rest on, by its reason."""
 
@@ -106,9 +92,9 @@ def may_cause(cause: str, stream: str) -> bool:
 def said(event: Event) -> str:
     """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
     match event:
-        case NodeReserved() | ReservationDropped():
+        case events.NodeReserved() | events.ReservationDropped():
             return "it.held"
-        case SchedulingFailed():
+        case events.SchedulingFailed():
             return "it.told"
         case _:
             return ""

@@ -14,12 +14,13 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.log.event import Event, Part
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+from controlplane.runtime.observations import SubjectObserved, SubjectVanished
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
 
-class Scheduled(Part, frozen=True, kw_only=True):
+class Scheduled(Part):
     """The condition PodScheduled of a pod."""
 
     status: str
@@ -27,7 +28,7 @@ class Scheduled(Part, frozen=True, kw_only=True):
     message: str = ""
 
 
-class PluginRequest(Part, frozen=True, kw_only=True):
+class PluginRequest(Part):
     """One request that a plugin asks for, as it is to be sent: the fields of `controlplane.kube.kinds.Request`."""
 
     verb: str
@@ -50,7 +51,7 @@ class PluginRequest(Part, frozen=True, kw_only=True):
         return Kind(self.group, self.version, self.kind, self.plural, self.namespaced)
 
 
-class Woken(Part, frozen=True, kw_only=True):
+class Woken(Part):
     """What gave a waiting pod another try: something that happened to an object, or (resource `Queue`) its time, or
     a request of the loop.
     """
@@ -63,15 +64,13 @@ class Woken(Part, frozen=True, kw_only=True):
 # --- what is seen -----------------------------------------------------------------------------------------------------
 
 
-class PendingPodObserved(Event, frozen=True, kw_only=True):
+class PendingPodObserved(SubjectObserved):
     """A pod that names one of our profiles, in what decides about it; recorded when any of that changes, and no more
     once it has a node.
 
     `candidate`: its Candidate decides about it, and only its condition is ours. `over`: it has ended. `problem`: the
     field that cannot be read, so that it cannot be scheduled."""
 
-    uid: str
-    resource_version: str
     scheduler: str
     priority: int = 0
     node: str = ""
@@ -84,73 +83,54 @@ class PendingPodObserved(Event, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class PendingPodGone(Event, frozen=True, kw_only=True):
+class PendingPodGone(SubjectVanished):
     """The pod is not there any more."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class PreBindSeen(Event, frozen=True, kw_only=True):
+class PreBindSeen(Event):
     """What the `index`-th request before the binding asked for is there."""
 
     number: int
     index: int
 
 
-class VictimSeen(Event, frozen=True, kw_only=True):
+class VictimSeen(SubjectObserved):
     """A pod that is to be evicted: whether it carries the condition DisruptionTarget, whether it is being deleted."""
 
-    uid: str
-    resource_version: str
     marked: bool = False
     terminating: bool = False
 
 
-class VictimGone(Event, frozen=True, kw_only=True):
+class VictimGone(SubjectVanished):
     """An evicted pod is not there any more."""
 
-    uid: str
-    resource_version: str = ""
 
-
-class GangObserved(Event, frozen=True, kw_only=True):
+class GangObserved(SubjectObserved):
     """A PodGroup that the plugin Gang looks after, by the conditions that it shows."""
 
-    uid: str
-    resource_version: str
     conditions: list[dict[str, Any]] = []
 
 
-class GangGone(Event, frozen=True, kw_only=True):
+class GangGone(SubjectVanished):
     """The PodGroup is not there any more."""
-
-    uid: str
-    resource_version: str = ""
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-class SchedulingDecision(Event, frozen=True, kw_only=True):
+class SchedulingDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: SchedulingReason
 
 
-class SchedulingWrite(SchedulingDecision, frozen=True, kw_only=True):
+class SchedulingWrite(SchedulingDecision, ObjectWrite):
     """A decision that means a write."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = HERE
 
-    @property
-    def target(self) -> str:
-        """The key of what is written in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
 
-
-class NodeReserved(SchedulingDecision, frozen=True, kw_only=True):
+class NodeReserved(SchedulingDecision):
     """A node is held for the pod: its `number`-th reservation. `waits`: the Permit plugins that wait, and until when.
 
     `score` is the sum of `scores`, by plugin and with their weights, among `feasible` nodes. `attempt` counts the pod's
@@ -167,14 +147,14 @@ class NodeReserved(SchedulingDecision, frozen=True, kw_only=True):
     woken: Woken | None = None
 
 
-class PermitGiven(SchedulingDecision, frozen=True, kw_only=True):
+class PermitGiven(SchedulingDecision):
     """A Permit plugin lets the pod go on."""
 
     number: int
     plugin: str
 
 
-class ReservationDropped(SchedulingDecision, frozen=True, kw_only=True):
+class ReservationDropped(SchedulingDecision):
     """The reservation of this number is given up; `plugin` is the one that refused."""
 
     number: int
@@ -182,7 +162,7 @@ class ReservationDropped(SchedulingDecision, frozen=True, kw_only=True):
     plugin: str = ""
 
 
-class PreBindDecided(SchedulingWrite, frozen=True, kw_only=True):
+class PreBindDecided(SchedulingWrite):
     """What is to be written, in order, before the pod is bound; `bind` is the binding, where a plugin has its own.
 
     `until`: how long what has to come of it is waited for; None if the binding follows at once.
@@ -195,7 +175,7 @@ class PreBindDecided(SchedulingWrite, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):
+class BindingDecided(SchedulingWrite):
     """Bind the pod with this UID to the node that is held; `call` where a plugin does so in its own way."""
 
     WHAT: ClassVar[str] = "Binding"
@@ -205,7 +185,7 @@ class BindingDecided(SchedulingWrite, frozen=True, kw_only=True):
     call: PluginRequest | None = None
 
 
-class SchedulingFailed(SchedulingDecision, frozen=True, kw_only=True):
+class SchedulingFailed(SchedulingDecision):
     """No node, by reason and message of the condition; `plugins` refused it, `nominated` is the node on which room is
     being made.
 
@@ -224,7 +204,7 @@ class SchedulingFailed(SchedulingDecision, frozen=True, kw_only=True):
         return self.reason, self.message, self.plugins, self.nominated
 
 
-class PodStatusDecided(SchedulingWrite, frozen=True, kw_only=True):
+class PodStatusDecided(SchedulingWrite):
     """Say on the pod why it has no node: condition PodScheduled=False, and the nominated node."""
 
     WHAT: ClassVar[str] = "Status"
@@ -234,7 +214,7 @@ class PodStatusDecided(SchedulingWrite, frozen=True, kw_only=True):
     nominated: str = ""
 
 
-class VictimChosen(SchedulingDecision, frozen=True, kw_only=True):
+class VictimChosen(SchedulingDecision):
     """This pod goes, so that another of higher priority can run: preemption."""
 
     uid: str
@@ -244,21 +224,21 @@ class VictimChosen(SchedulingDecision, frozen=True, kw_only=True):
     scheduler: str
 
 
-class VictimMarkDecided(SchedulingWrite, frozen=True, kw_only=True):
+class VictimMarkDecided(SchedulingWrite):
     """Say on the victim why it goes: condition DisruptionTarget."""
 
     WHAT: ClassVar[str] = "Mark"
     uid: str
 
 
-class VictimRemovalDecided(SchedulingWrite, frozen=True, kw_only=True):
+class VictimRemovalDecided(SchedulingWrite):
     """Delete the victim, within its own grace period."""
 
     WHAT: ClassVar[str] = "Removal"
     uid: str
 
 
-class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
+class GangJudged(SchedulingDecision):
     """How a whole group stands: the one condition of it, `Scheduled` or `Unschedulable`, in Volcano's terms."""
 
     condition: str
@@ -266,7 +246,7 @@ class GangJudged(SchedulingDecision, frozen=True, kw_only=True):
     message: str
 
 
-class GangStart(SchedulingDecision, frozen=True, kw_only=True):
+class GangStart(SchedulingDecision):
     """How far a group's start has come, whenever that changes.
 
     `together`: `minMember` were on nodes at once, which holds until nobody runs any more. `failures`: how often it was
@@ -277,7 +257,7 @@ class GangStart(SchedulingDecision, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
+class GangConditionDecided(SchedulingWrite):
     """Say on the PodGroup how it stands."""
 
     WHAT: ClassVar[str] = "Condition"
@@ -287,11 +267,11 @@ class GangConditionDecided(SchedulingWrite, frozen=True, kw_only=True):
     message: str
 
 
-class SchedulingWriteFailed(WriteRefused, frozen=True, kw_only=True):
+class SchedulingWriteFailed(WriteRefused):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class SchedulingWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class SchedulingWriteUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence, choice, listed, refused_write
+from controlplane.runtime.phrases import Phrase, Sentence, choice, listed, refused_write, told
 
 SCHEDULER_EVENTS: tuple[type[Event], ...] = events.SCHEDULING_EVENTS
 WRITES: Mapping[str, str] = {
@@ -118,34 +118,36 @@ def call_words(call: events.PluginRequest) -> str:
     return f"{call.verb} {call.kind} {where}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.PendingPodObserved: _pod,
-    events.PendingPodGone: lambda e: "pod is gone",
-    events.PreBindSeen: lambda e: f"write {e.index + 1} before the binding is there",
-    events.VictimSeen: _victim,
-    events.VictimGone: lambda e: "victim is gone",
-    events.GangObserved: _group,
-    events.GangGone: lambda e: "PodGroup is gone",
-    events.NodeReserved: _reserved,
-    events.PermitGiven: lambda e: f"{e.plugin} lets the pod go on",
-    events.ReservationDropped: lambda e: "the node is given back" + (f" ({e.plugin})" if e.plugin else ""),
-    events.PreBindDecided: lambda e: (
-        f"before the binding: {listed([call_words(call) for call in e.calls]) or 'nothing'}"
-    ),
-    events.BindingDecided: lambda e: f"pod is to be bound to node {e.node}",
-    events.SchedulingFailed: _failed,
-    events.PodStatusDecided: lambda e: (
-        f"pod is to say {e.said}" + (f", nominated for node {e.nominated}" if e.nominated else "")
-    ),
-    events.VictimChosen: lambda e: f"pod is to go from node {e.node}, for pod {e.preemptor}",
-    events.VictimMarkDecided: lambda e: "victim is to say why it goes",
-    events.VictimRemovalDecided: lambda e: "victim is to be deleted, within its grace period",
-    events.GangJudged: lambda e: f"group is {e.condition}: {e.message}",
-    events.GangStart: _start,
-    events.GangConditionDecided: lambda e: f"PodGroup is to say {e.condition}: {e.message}",
-    events.SchedulingWriteFailed: lambda e: refused_write(e, WRITES),
-    events.SchedulingWriteUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.PendingPodObserved: _pod,
+        events.PendingPodGone: "pod is gone",
+        events.PreBindSeen: lambda e: f"write {e.index + 1} before the binding is there",
+        events.VictimSeen: _victim,
+        events.VictimGone: "victim is gone",
+        events.GangObserved: _group,
+        events.GangGone: "PodGroup is gone",
+        events.NodeReserved: _reserved,
+        events.PermitGiven: "{e.plugin} lets the pod go on",
+        events.ReservationDropped: lambda e: "the node is given back" + (f" ({e.plugin})" if e.plugin else ""),
+        events.PreBindDecided: lambda e: (
+            f"before the binding: {listed([call_words(call) for call in e.calls]) or 'nothing'}"
+        ),
+        events.BindingDecided: "pod is to be bound to node {e.node}",
+        events.SchedulingFailed: _failed,
+        events.PodStatusDecided: lambda e: (
+            f"pod is to say {e.said}" + (f", nominated for node {e.nominated}" if e.nominated else "")
+        ),
+        events.VictimChosen: "pod is to go from node {e.node}, for pod {e.preemptor}",
+        events.VictimMarkDecided: "victim is to say why it goes",
+        events.VictimRemovalDecided: "victim is to be deleted, within its grace period",
+        events.GangJudged: "group is {e.condition}: {e.message}",
+        events.GangStart: _start,
+        events.GangConditionDecided: "PodGroup is to say {e.condition}: {e.message}",
+        events.SchedulingWriteFailed: lambda e: refused_write(e, WRITES),
+        events.SchedulingWriteUnneeded: "write changed nothing",
+    }
+)
 
 R = SchedulingReason
 REASONS: Mapping[SchedulingReason, Sentence] = {

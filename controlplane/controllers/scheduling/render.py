@@ -7,16 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.controllers.scheduling.events import (
-    BindingDecided,
-    PodStatusDecided,
-    PreBindDecided,
-    SchedulingWrite,
-    VictimChosen,
-    VictimMarkDecided,
-    VictimRemovalDecided,
-    request_of,
-)
+from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.state import PodState, VictimState
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.requests import event_about, timestamp
@@ -24,15 +15,19 @@ from controlplane.kube.requests import event_about, timestamp
 _NOTE_LIMIT = 1024
 
 
-def render_pod(state: PodState, decision: SchedulingWrite, now: datetime) -> Request | None:
+def render_pod(state: PodState, decision: events.SchedulingWrite, now: datetime) -> Request | None:
     """Return the request of a write to a pod on its way to a node; None if there is nothing left to do."""
     ref = ObjectRef(PODS, state.namespace, state.name)
     match decision:
-        case BindingDecided():
-            return request_of(decision.call) if decision.call is not None else binding(ref, decision.uid, decision.node)
-        case PreBindDecided():
-            return request_of(decision.calls[state.pre_bound]) if state.pre_bound < len(decision.calls) else None
-        case PodStatusDecided() if state.pod is not None and state.pod.uid == decision.uid:
+        case events.BindingDecided():
+            return (
+                events.request_of(decision.call)
+                if decision.call is not None
+                else binding(ref, decision.uid, decision.node)
+            )
+        case events.PreBindDecided():
+            return events.request_of(decision.calls[state.pre_bound]) if state.pre_bound < len(decision.calls) else None
+        case events.PodStatusDecided() if state.pod is not None and state.pod.uid == decision.uid:
             known = state.pod.scheduled
             condition: Json = {
                 "type": "PodScheduled",
@@ -48,13 +43,13 @@ def render_pod(state: PodState, decision: SchedulingWrite, now: datetime) -> Req
             return None
 
 
-def render_victim(state: VictimState, decision: SchedulingWrite, now: datetime) -> Request | None:
+def render_victim(state: VictimState, decision: events.SchedulingWrite, now: datetime) -> Request | None:
     """Return the request of a write to a pod that is evicted."""
     ref, chosen = ObjectRef(PODS, state.namespace, state.name), state.chosen
     if chosen is None:
         return None
     match decision:
-        case VictimMarkDecided():
+        case events.VictimMarkDecided():
             condition = {
                 "type": "DisruptionTarget",
                 "status": "True",
@@ -63,7 +58,7 @@ def render_victim(state: VictimState, decision: SchedulingWrite, now: datetime) 
                 "lastTransitionTime": timestamp(now),
             }
             return _patch(ref, decision.uid, {"conditions": [condition]})
-        case VictimRemovalDecided():
+        case events.VictimRemovalDecided():
             return Request("delete", ref, uid=decision.uid)
         case _:
             return None
@@ -85,14 +80,16 @@ def _patch(ref: ObjectRef, uid: str, status: Json) -> Request:
     return Request("patch", ref, {"status": status}, subresource="status", content_type=STRATEGIC_PATCH, uid=uid)
 
 
-def tell_pod(state: PodState, decision: SchedulingWrite, identity: str, mark: str, now: datetime) -> Request | None:
+def tell_pod(
+    state: PodState, decision: events.SchedulingWrite, identity: str, mark: str, now: datetime
+) -> Request | None:
     """Return the Event about a write: `Scheduled`, or `FailedScheduling` with the reasons."""
     pod, ref = state.pod, ObjectRef(PODS, state.namespace, state.name)
     if pod is None:
         return None
-    if isinstance(decision, BindingDecided):
+    if isinstance(decision, events.BindingDecided):
         return scheduled(ref, decision.uid, decision.node, pod.scheduler, identity, mark, now)
-    if isinstance(decision, PodStatusDecided) and not pod.gates:
+    if isinstance(decision, events.PodStatusDecided) and not pod.gates:
         return _event(
             ref,
             pod.uid,
@@ -115,11 +112,11 @@ def scheduled(ref: ObjectRef, uid: str, node: str, scheduler: str, identity: str
 
 
 def tell_victim(
-    state: VictimState, decision: SchedulingWrite, identity: str, mark: str, now: datetime
+    state: VictimState, decision: events.SchedulingWrite, identity: str, mark: str, now: datetime
 ) -> Request | None:
     """Return the Event `Preempted`, once the victim is deleted."""
-    chosen: VictimChosen | None = state.chosen
-    if chosen is None or not isinstance(decision, VictimRemovalDecided):
+    chosen: events.VictimChosen | None = state.chosen
+    if chosen is None or not isinstance(decision, events.VictimRemovalDecided):
         return None
     ref = ObjectRef(PODS, state.namespace, state.name)
     note = f"Preempted by pod {chosen.preemptor_uid} on node {chosen.node}"

@@ -8,38 +8,19 @@ from __future__ import annotations
 
 import msgspec
 
-from controlplane.controllers.scheduling.events import (
-    HERE,
-    BindingDecided,
-    NodeReserved,
-    PendingPodGone,
-    PendingPodObserved,
-    PermitGiven,
-    PodStatusDecided,
-    PreBindDecided,
-    PreBindSeen,
-    ReservationDropped,
-    SchedulingFailed,
-    SchedulingWrite,
-    SchedulingWriteFailed,
-    SchedulingWriteUnneeded,
-    VictimChosen,
-    VictimGone,
-    VictimMarkDecided,
-    VictimRemovalDecided,
-    VictimSeen,
-)
+from controlplane.controllers.scheduling import events
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
-BINDING, STATUS = f"{HERE}/{BindingDecided.WHAT}", f"{HERE}/{PodStatusDecided.WHAT}"
-PRE_BIND = f"{HERE}/{PreBindDecided.WHAT}"
-MARK, REMOVAL = f"{HERE}/{VictimMarkDecided.WHAT}", f"{HERE}/{VictimRemovalDecided.WHAT}"
+BINDING, STATUS = f"{events.HERE}/{events.BindingDecided.WHAT}", f"{events.HERE}/{events.PodStatusDecided.WHAT}"
+PRE_BIND = f"{events.HERE}/{events.PreBindDecided.WHAT}"
+MARK, REMOVAL = f"{events.HERE}/{events.VictimMarkDecided.WHAT}", f"{events.HERE}/{events.VictimRemovalDecided.WHAT}"
 _replace = msgspec.structs.replace
 
 
-class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_only=True):
+class StreamState(OpenWrites[events.SchedulingWrite, WriteFailure], StreamFold):
     """What the states of all streams have: which object they are about, how far they are folded, their open writes."""
 
     namespace: str
@@ -53,23 +34,23 @@ class StreamState(OpenWrites[SchedulingWrite, WriteFailure], frozen=True, kw_onl
         raise NotImplementedError
 
 
-class PodState(StreamState, frozen=True, kw_only=True):
+class PodState(StreamState):
     """A pod and what was decided about it.
 
     `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before
     the binding are done; `binding` may be on its way (`unsure`: the API server did not confirm it). `dropped` is the
     last reservation that was given up, `told` the last failure to find a node."""
 
-    pod: PendingPodObserved | None = None
+    pod: events.PendingPodObserved | None = None
     reservations: int = 0
-    held: NodeReserved | None = None
+    held: events.NodeReserved | None = None
     allowed: frozenset[str] = frozenset()
-    pre_bind: PreBindDecided | None = None
+    pre_bind: events.PreBindDecided | None = None
     pre_bound: int = 0
-    binding: BindingDecided | None = None
+    binding: events.BindingDecided | None = None
     unsure: bool = False
-    dropped: ReservationDropped | None = None
-    told: SchedulingFailed | None = None
+    dropped: events.ReservationDropped | None = None
+    told: events.SchedulingFailed | None = None
 
     @property
     def settled(self) -> bool:
@@ -103,10 +84,10 @@ class PodState(StreamState, frozen=True, kw_only=True):
         return self.held is not None and self.allowed >= self.held.waits.keys()
 
 
-class VictimState(StreamState, frozen=True, kw_only=True):
+class VictimState(StreamState):
     """A pod that is evicted: for whom, and how far it is."""
 
-    chosen: VictimChosen | None = None
+    chosen: events.VictimChosen | None = None
     marked: bool = False
 
     @property
@@ -115,65 +96,49 @@ class VictimState(StreamState, frozen=True, kw_only=True):
         return self.chosen is None
 
 
-def pod_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod."""
-    return f"{POD_STREAM}/{namespace}/{name}"
+pod_stream = streams_of(POD_STREAM)
+"""The stream of a pod."""
 
 
-def victim_stream(namespace: str, name: str) -> str:
-    """Return the stream of a pod that is evicted."""
-    return f"{VICTIM_STREAM}/{namespace}/{name}"
+victim_stream = streams_of(VICTIM_STREAM)
+"""The stream of a pod that is evicted."""
 
 
-def gang_stream(namespace: str, name: str) -> str:
-    """Return the stream of what is said of a PodGroup."""
-    return f"{GANG_STREAM}/{namespace}/{name}"
-
-
-def pod_initial(stream: str) -> PodState:
-    """Return the state before the first event of a pod's stream."""
-    _, namespace, name = stream.split("/", 2)
-    return PodState(namespace=namespace, name=name)
-
-
-def victim_initial(stream: str) -> VictimState:
-    """Return the state before the first event of a victim's stream."""
-    _, namespace, name = stream.split("/", 2)
-    return VictimState(namespace=namespace, name=name)
+gang_stream = streams_of(GANG_STREAM)
+"""The stream of what is said of a PodGroup."""
 
 
 def pod_fold(state: PodState, recorded: Recorded) -> PodState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case PendingPodObserved():
+        case events.PendingPodObserved():
             return _observed(state, event)
-        case PendingPodGone():
+        case events.PendingPodGone():
             return _gone(state) if state.pod is not None and state.pod.uid == event.uid else state
-        case NodeReserved():
+        case events.NodeReserved():
             return _replace(
                 _released(state), reservations=event.number, held=event, dropped=None, told=None, trouble={}
             )
-        case PermitGiven() if state.held is not None and state.held.number == event.number:
+        case events.PermitGiven() if state.held is not None and state.held.number == event.number:
             return _replace(state, allowed=state.allowed | {event.plugin})
-        case ReservationDropped() if state.held is not None and state.held.number == event.number:
+        case events.ReservationDropped() if state.held is not None and state.held.number == event.number:
             return _replace(_released(state), dropped=event)
-        case PreBindSeen() if state.pre_bind is not None and state.pre_bind.number == event.number:
+        case events.PreBindSeen() if state.pre_bind is not None and state.pre_bind.number == event.number:
             return _next_call(state, event.index + 1, recorded)
-        case SchedulingFailed():
+        case events.SchedulingFailed():
             return _replace(state, told=event)
-        case SchedulingWriteFailed():
+        case events.SchedulingWriteFailed():
             return _refused(state, event)
-        case SchedulingWriteUnneeded():
+        case events.SchedulingWriteUnneeded():
             return closed(state, event.target)
-        case SchedulingWrite():
+        case events.SchedulingWrite():
             return _opened(state, event, recorded)
         case _:
             return state
 
 
-def _observed(state: PodState, pod: PendingPodObserved) -> PodState:
+def _observed(state: PodState, pod: events.PendingPodObserved) -> PodState:
     before = state.pod
     if before is not None and before.uid != pod.uid:
         state = _replace(_gone(state), told=None, dropped=None)
@@ -186,14 +151,14 @@ def _observed(state: PodState, pod: PendingPodObserved) -> PodState:
     return state
 
 
-def shows(pod: PendingPodObserved, decision: SchedulingWrite) -> bool:
+def shows(pod: events.PendingPodObserved, decision: events.SchedulingWrite) -> bool:
     """Whether a pod's status says already what was decided to say."""
-    if not isinstance(decision, PodStatusDecided):
+    if not isinstance(decision, events.PodStatusDecided):
         return False
     return pod.nominated == decision.nominated and said(pod) == (decision.said, decision.message)
 
 
-def said(pod: PendingPodObserved) -> tuple[str, str]:
+def said(pod: events.PendingPodObserved) -> tuple[str, str]:
     """Return reason and message of PodScheduled=False, two empty strings if the pod does not say so."""
     known = pod.scheduled
     return (known.reason, known.message) if known is not None and known.status == "False" else ("", "")
@@ -209,10 +174,10 @@ def _released(state: PodState) -> PodState:
     return _replace(state, held=None, allowed=frozenset(), pre_bind=None, pre_bound=0, binding=None, unsure=False)
 
 
-def _opened(state: PodState, decision: SchedulingWrite, recorded: Recorded) -> PodState:
-    if isinstance(decision, PreBindDecided):
+def _opened(state: PodState, decision: events.SchedulingWrite, recorded: Recorded) -> PodState:
+    if isinstance(decision, events.PreBindDecided):
         return _next_call(_replace(state, pre_bind=decision), 0, recorded)
-    if isinstance(decision, BindingDecided):
+    if isinstance(decision, events.BindingDecided):
         state = _replace(state, binding=decision, unsure=False)
     return opened(state, decision, recorded)
 
@@ -224,33 +189,32 @@ def _next_call(state: PodState, index: int, recorded: Recorded) -> PodState:
     return state if index >= len(decision.calls) else opened(state, decision, recorded)
 
 
-def _refused(state: PodState, event: SchedulingWriteFailed) -> PodState:
+def _refused(state: PodState, event: events.SchedulingWriteFailed) -> PodState:
     unsure = event.target == BINDING and state.binding is not None
     return _replace(refused(state, event), unsure=unsure or state.unsure)
 
 
 def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case VictimChosen():
+        case events.VictimChosen():
             return _replace(state, chosen=event, marked=False, effects={}, trouble={})
-        case VictimGone() if state.chosen is not None and state.chosen.uid == event.uid:
+        case events.VictimGone() if state.chosen is not None and state.chosen.uid == event.uid:
             return _replace(state, chosen=None, effects={}, trouble={})
-        case VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
+        case events.VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
             return _victim_seen(state, event)
-        case SchedulingWriteFailed():
+        case events.SchedulingWriteFailed():
             return refused(state, event)
-        case SchedulingWriteUnneeded():
+        case events.SchedulingWriteUnneeded():
             return _replace(dropped(state, event.target), marked=state.marked or event.target == MARK)
-        case SchedulingWrite():
+        case events.SchedulingWrite():
             return opened(state, event, recorded)
         case _:
             return state
 
 
-def _victim_seen(state: VictimState, event: VictimSeen) -> VictimState:
+def _victim_seen(state: VictimState, event: events.VictimSeen) -> VictimState:
     """A victim that is being deleted is its kubelet's business from then on."""
     if event.terminating:
         return _replace(state, chosen=None, effects={}, trouble={})

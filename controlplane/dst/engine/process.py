@@ -10,7 +10,7 @@ import asyncio
 import functools
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.dst.engine.database import DatabaseLog, SimulatedDatabase
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
@@ -29,26 +29,33 @@ Make = Callable[[str, Ports, random.Random], Process]
 Heard = Callable[[str, Any, int], None]
 
 
+class Place(NamedTuple):
+    """Where a replica runs: its time, its random numbers, its log, who writes down what it does, and who hears of each
+    batch that it folds (`heard(name, hosted, position)`).
+    """
+
+    loop: VirtualLoop
+    seed: str
+    database: SimulatedDatabase
+    trace: Trace
+    heard: Heard
+
+
 class SimulatedReplica(Observer):
     """One replica, started any number of times. `clock` is its machine's wall clock, which may be wrong.
 
-    `make(name, ports, random)` makes the process of one start; `heard(name, hosted, position)` hears of each batch that
-    it folds.
+    `make(name, ports, random)` makes the process of one start.
     """
 
     def __init__(
         self,
         name: str,
-        loop: VirtualLoop,
-        seed: str,
-        database: SimulatedDatabase,
-        trace: Trace,
+        place: Place,
         make: Make,
-        heard: Heard,
     ) -> None:
-        self.name, self._loop, self._seed, self._trace = name, loop, seed, trace
-        self._database, self._make, self._heard = database, make, heard
-        self.clock = VirtualClock(loop)
+        self.name, self._make = name, make
+        self._loop, self._seed, self._database, self._trace, self._heard = place
+        self.clock = VirtualClock(self._loop)
         self.process = SimulatedProcess(name)
         self._starts = self._pauses = 0
         self._stop = asyncio.Event()

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import orjson
 
 from controlplane.clusters.protocol import ApiError, Unreachable
-from controlplane.clusters.streams import Lines, ListPage
+from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.dst.engine.network import Network, NetworkRequest, Reply
 from controlplane.dst.engine.watch import Selection, Stream
-from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind
+from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request, meta
 from controlplane.simulation.apiserver.discovery import Discovery
 from controlplane.simulation.apiserver.errors import no_such_resource
 from controlplane.simulation.apiserver.history import Record
@@ -61,7 +61,7 @@ class ServedCluster(Protocol):
         """The kinds (`plural.group`) that are not served for the time being."""
 
 
-class SimulatedServer:
+class SimulatedServer(ApiServer):
     """A client's connection to one cluster.
 
     `written` hears of every write, `asked` of every request and how it ended, `listed` of every list and its
@@ -105,109 +105,39 @@ class SimulatedServer:
         found: Json = await self._send(NetworkRequest("get", "discovery"), carry_out)
         return found
 
-    async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
-        """Create an object; 409 `AlreadyExists` if the name is taken."""
-        name = str(body["metadata"]["name"])
+    async def write(self, request: Request) -> Json:
+        """Carry out a write; 409 `AlreadyExists` if a name is taken, `Conflict` if a precondition does not hold."""
+        ref, name = request.ref, request.ref.name or str(meta(request.body).get("name", ""))
 
         def carry_out() -> Json:
-            created = self._store(kind).create(kind, body, field_manager=field_manager or MANAGER)
-            self._tell("create", kind, name, None, body)
-            return created
-
-        found: Json = await self._send(NetworkRequest("create", kind.name, name), carry_out)
-        return found
-
-    async def post(
-        self, kind: Kind, namespace: str, name: str, subresource: str, body: Json, *, field_manager: str = ""
-    ) -> Json:
-        """Bind or evict a pod; 409 `Conflict` if a precondition in the body does not hold."""
-
-        def carry_out() -> Json:
-            store = self._store(kind)
-            if subresource == "binding":
-                done = bind(store, namespace, name, body, manager=field_manager or MANAGER, dry_run=False)
-            else:
-                done = evict(store, namespace, name, body, dry_run=False)
-            self._tell(subresource, kind, name, None, body)
+            store = self._store(ref.kind)
+            create = request.verb == "create"
+            before = None if create else store.record(ref.kind, ref.namespace, name)
+            done = _CARRY_OUT[request.subresource if create else request.verb](store, request)
+            self._tell(request, name, before)
             return done
 
-        found: Json = await self._send(NetworkRequest("create", kind.name, name), carry_out)
+        found: Json = await self._send(NetworkRequest(request.verb, ref.kind.name, name), carry_out)
         return found
 
-    async def patch(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        body: Json,
-        *,
-        subresource: str = "",
-        content_type: str = "",
-        field_manager: str = "",
-    ) -> Json:
-        """Patch an object or its subresource; 409 `Conflict` if a precondition in the body does not hold."""
-
-        def carry_out() -> Json:
-            store = self._store(kind)
-            before = store.record(kind, namespace, name)
-            patched = store.patch(
-                kind,
-                namespace,
-                name,
-                body,
-                content_type=content_type or MERGE_PATCH,
-                subresource=subresource,
-                field_manager=field_manager or MANAGER,
-                force=content_type == APPLY_PATCH,
-            )
-            metadata = body.get("metadata") or {}
-            uid, version = str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))
-            self._tell("patch", kind, name, before, body, uid, version, subresource)
-            return patched
-
-        found: Json = await self._send(NetworkRequest("patch", kind.name, name), carry_out)
-        return found
-
-    async def delete(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: str = "Background",
-    ) -> None:
-        """Delete an object; 409 `Conflict` if a precondition does not hold."""
-
-        def carry_out() -> None:
-            store = self._store(kind)
-            before = store.record(kind, namespace, name)
-            store.delete(kind, namespace, name, uid=uid, resource_version=resource_version, propagation=propagation)
-            self._tell("delete", kind, name, before, {}, uid, resource_version)
-
-        await self._send(NetworkRequest("delete", kind.name, name), carry_out)
-
-    async def list(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        consistent: bool = True,
-    ) -> ListPage:
+    async def list(self, query: ListQuery) -> ListPage:
         """Return one page of the objects of a namespace, or of all."""
-        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "continue": continue_token}
-        query["limit"] = str(limit or "")
+        kind = query.kind
+        asked = {
+            "labelSelector": query.label_selector,
+            "fieldSelector": query.field_selector,
+            "continue": query.continue_token,
+            "limit": str(query.limit or ""),
+        }
 
         def carry_out() -> Json:
             store = self._store(kind)
             served = store.served[kind]
-            route, shown = ResourceRoute(served, "list", namespace, "", ""), Representation(served, "object", store.now)
-            page: Json = orjson.loads(Rest(store).call(ApiCall(route, query, "", "", b"", shown)).body)
+            route, shown = (
+                ResourceRoute(served, "list", query.namespace, "", ""),
+                Representation(served, "object", store.now),
+            )
+            page: Json = orjson.loads(Rest(store).call(ApiCall(route, asked, "", "", b"", shown)).body)
             self._listed(self.name, kind, int(page["metadata"]["resourceVersion"]))
             return page
 
@@ -215,23 +145,14 @@ class SimulatedServer:
         metadata = page["metadata"]
         return ListPage(page["items"], metadata["resourceVersion"], metadata.get("continue", ""))
 
-    async def watch(
-        self,
-        kind: Kind,
-        *,
-        namespace: str = "",
-        resource_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int,
-        idle_timeout: float,
-    ) -> Lines:
+    async def watch(self, query: WatchQuery) -> Lines:
         """Yield lines until the server ends the stream."""
+        kind, idle_timeout = query.kind, query.idle_timeout
 
         def carry_out() -> Stream:
             store = self._store(kind)
-            wanted = Selection(namespace, label_selector, field_selector)
-            return Stream(self._network, store, kind, wanted, resource_version, float(timeout_seconds))
+            wanted = Selection(query.namespace, query.label_selector, query.field_selector)
+            return Stream(self._network, store, kind, wanted, query.resource_version, float(query.timeout_seconds))
 
         stream: Stream = await self._send(NetworkRequest("watch", kind.name), carry_out, idle_timeout)
         try:
@@ -277,17 +198,70 @@ class SimulatedServer:
             del self._open[answer]
             self._asked(self._process, self.name, asked, outcome)
 
-    def _tell(
-        self,
-        verb: str,
-        kind: Kind,
-        name: str,
-        before: Record | None,
-        body: Json,
-        uid: str = "",
-        resource_version: str = "",
-        subresource: str = "",
-    ) -> None:
+    def _tell(self, request: Request, name: str, before: Record | None) -> None:
+        """Show a write that was carried out, with the preconditions that it had: those of a patch are in its body."""
+        body, uid, version = request.body, request.uid, request.resource_version
+        verb, subresource = str(request.verb), request.subresource
+        if verb == "create":
+            verb, subresource = subresource or verb, ""
+        if verb == "patch":
+            metadata = meta(body)
+            uid, version = str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))
         self._written(
-            Written(self._process, self.name, verb, kind, name, subresource, before, body, uid, resource_version)
+            Written(
+                process=self._process,
+                cluster=self.name,
+                verb=verb,
+                kind=request.ref.kind,
+                name=name,
+                subresource=subresource,
+                before=before,
+                body=body,
+                uid=uid,
+                resource_version=version,
+            )
         )
+
+
+def _create(store: Store, request: Request) -> Json:
+    return store.create(request.ref.kind, request.body, field_manager=request.field_manager or MANAGER)
+
+
+def _bind(store: Store, request: Request) -> Json:
+    ref = request.ref
+    return bind(store, ref.namespace, ref.name, request.body, manager=request.field_manager or MANAGER, dry_run=False)
+
+
+def _evict(store: Store, request: Request) -> Json:
+    return evict(store, request.ref.namespace, request.ref.name, request.body, dry_run=False)
+
+
+def _patch(store: Store, request: Request) -> Json:
+    ref, how = request.ref, request.content_type
+    return store.patch(
+        ref.kind,
+        ref.namespace,
+        ref.name,
+        request.body,
+        content_type=how,
+        subresource=request.subresource,
+        field_manager=request.field_manager or MANAGER,
+        force=how == APPLY_PATCH,
+    )
+
+
+def _delete(store: Store, request: Request) -> Json:
+    ref, uid, version = request.ref, request.uid, request.resource_version
+    return store.delete(
+        ref.kind, ref.namespace, ref.name, uid=uid, resource_version=version, propagation=request.propagation
+    )
+
+
+_CARRY_OUT: dict[str, Callable[[Store, Request], Json]] = {
+    "": _create,
+    "binding": _bind,
+    "eviction": _evict,
+    "patch": _patch,
+    "delete": _delete,
+}
+"""By subresource of a create, and by verb of everything else."""

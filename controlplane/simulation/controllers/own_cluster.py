@@ -18,26 +18,19 @@ from controlplane.simulation.controllers.claims import Claims
 from controlplane.simulation.controllers.nodes import Nodes
 from controlplane.simulation.controllers.tekton import Tekton
 from controlplane.simulation.controllers.workload_owners import Owners
+from controlplane.simulation.kinds import own_cluster as kinds
 from controlplane.simulation.kinds.base import CONFIG_MAPS
-from controlplane.simulation.kinds.own_cluster import (
-    CLAIMS,
-    DEPLOYMENTS,
-    POD_GROUPS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    TASK_RUNS,
-)
 
 _KINDS = (
     NODES,
     CONFIG_MAPS,
-    CLAIMS,
-    POD_GROUPS,
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
+    kinds.CLAIMS,
+    kinds.POD_GROUPS,
+    kinds.DEPLOYMENTS,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
     PIPELINE_RUNS,
-    TASK_RUNS,
+    kinds.TASK_RUNS,
     PODS,
 )
 

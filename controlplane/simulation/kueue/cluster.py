@@ -12,16 +12,8 @@ from typing import Final
 
 from controlplane.clock import Clock
 from controlplane.job_kinds import INTEGRATIONS
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    RESOURCE_FLAVORS,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.simulation.apiserver.errors import not_found
 from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.apiserver.store import Operation
@@ -36,12 +28,12 @@ from controlplane.simulation.kueue.webhook import validate_workload
 from controlplane.simulation.kueue.workloads import WorkloadReconciler
 
 KUEUE_KINDS: Final = (
-    RESOURCE_FLAVORS,
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
+    kinds.RESOURCE_FLAVORS,
+    kinds.ADMISSION_CHECKS,
+    kinds.CLUSTER_QUEUES,
+    kinds.LOCAL_QUEUES,
     WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
+    kinds.WORKLOADS,
     *INTEGRATIONS,
 )
 """What Kueue watches, in the order in which it is told at the start: queues before those who stand in them."""
@@ -122,11 +114,11 @@ class Kueue(Behaviour):
     def _known(self, namespace: str, name: str) -> Json:
         workload = self.core.workload(namespace, name)
         if workload is None:
-            raise not_found(WORKLOADS, name)
+            raise not_found(kinds.WORKLOADS, name)
         return workload
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
-        if kind == WORKLOADS:
+        if kind == kinds.WORKLOADS:
             metadata = meta(new or old or {})
             self.queues.on_workload(old, new)
             self.mark(("workload", metadata["namespace"], metadata["name"]))
@@ -134,9 +126,9 @@ class Kueue(Behaviour):
                 self.mark(("job", *job))
         elif kind in INTEGRATIONS:
             self.mark(("job", *self.jobs.on_job(kind, old, new)))
-        elif kind == CLUSTER_QUEUES:
+        elif kind == kinds.CLUSTER_QUEUES:
             self.queues.on_cluster_queue(old, new)
-        elif kind == LOCAL_QUEUES:
+        elif kind == kinds.LOCAL_QUEUES:
             self.queues.on_local_queue(old, new)
-        elif kind in (RESOURCE_FLAVORS, ADMISSION_CHECKS):
+        elif kind in (kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS):
             self.queues.on_dependency(kind, old, new)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.candidates.e2e.double import TargetDouble
 from tests.multikueue.kep693.rig import until
 from tests.outages.stage import Replica, keep_tasks_apart
 from tests.outages.stage import settings as quick
+from tests.support.local import looked
 
 NS, HOME = "default", "home"
 SKEW = timedelta(milliseconds=300)
@@ -117,13 +119,7 @@ class Stage:
         await self.world.stop()
 
     async def until(self, wanted: Callable[[], Any], what: str) -> Any:
-        def look() -> Any:
-            for replica in self.replicas:
-                if replica.task.done() and not replica.database.dead and not replica.task.cancelled():
-                    replica.task.result()
-            return wanted()
-
-        return await until(look, what)
+        return await until(partial(looked, self.replicas, wanted), what)
 
     # --- clusters ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS
-from controlplane.controllers.candidates.source.events import SourcePodObserved
+from controlplane.controllers.candidates.source.observations import SourcePodObserved
 from controlplane.controllers.candidates.source.observe import source_pod
 from controlplane.kube.kinds import Json
 from controlplane.settings import load

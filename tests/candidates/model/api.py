@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from controlplane.kube.kinds import Json, Request, meta
+from controlplane.simulation.apiserver.patches import merge_patch
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}
@@ -86,7 +87,7 @@ class Api:
         parts = {"status": request.body["status"]} if request.subresource else dict(request.body)
         if not request.subresource:
             parts.pop("status", None)
-        merged = merge(found, parts)
+        merged = merge_patch(found, parts)
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
         merged.get("status", {}).pop("conditions", None) if request.ref.kind.plural == "candidates" else None
         metadata = meta(merged)
@@ -110,19 +111,6 @@ class Api:
             raise Refused(409)
         bound = {**found, "spec": {**found["spec"], "nodeName": request.body["target"]["name"]}}
         return _with(store, "pods", request.ref.name, bound)
-
-
-def merge(found: Any, patch: Any) -> Any:
-    """Return a JSON merge patch applied (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(found) if isinstance(found, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge(result.get(key), value)
-    return result
 
 
 def _with(store: Store, plural: str, name: str, obj: Json) -> Store:

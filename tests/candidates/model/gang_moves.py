@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.candidates.model.api import EMPTY, Api
+from tests.candidates.model.faults import spent
 from tests.candidates.model.gang_world import LEAST, NAMES, STREAMS, GangConfig, GangSource, Joint
 from tests.candidates.model.target_steps import TargetSteps
 from tests.candidates.model.world import KINDS, LEASE, PATIENCE, SKEW
@@ -65,13 +66,7 @@ class GangMoves:
         return g._replace(cells=(*g.cells[:i], cell, *g.cells[i + 1 :]))
 
     def spend(self, g: GangGlobal, kind: str) -> tuple[int, ...] | None:
-        index = KINDS.index(kind)
-        if not g.faults[index] or not g.faults[-1]:
-            return None
-        left = list(g.faults)
-        left[index] -= 1
-        left[-1] -= 1
-        return tuple(left) if left[-1] else (0,) * len(left)
+        return spent(g.faults, KINDS.index(kind))
 
     def of(self, g: GangGlobal) -> Iterator[GangMove]:
         """Return every step that changes something."""

@@ -17,8 +17,9 @@ from controlplane.controllers.candidates.objects import PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_state, observe, render
 from controlplane.controllers.candidates.source import state as folds
-from controlplane.controllers.candidates.source.events import CandidateGone, PermitGranted
+from controlplane.controllers.candidates.source.events import PermitGranted
 from controlplane.controllers.candidates.source.gang_events import GangPermitted, SourceGroupObserved
+from controlplane.controllers.candidates.source.observations import CandidateGone
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState
@@ -91,8 +92,8 @@ class GangSource:
         group = SourceGroupObserved(
             namespace=NAMESPACE, name="g", uid="g#1", resource_version="1", min_member=LEAST, created=at(0)
         )
-        empty = [self.states.put(folds.initial(stream)) for stream in STREAMS[1:]]
-        joint = Joint(self.groups.put(gang_state.initial_group(GROUP)), tuple(empty))
+        empty = [self.states.put(folds.SourceState.initial(stream)) for stream in STREAMS[1:]]
+        joint = Joint(self.groups.put(gang_state.SourceGangState.initial(GROUP)), tuple(empty))
         joint = self.folded(joint, NewEvent(stream=GROUP, event=group), 0)
         for number, name in enumerate(NAMES, 1):
             found: Json = source_pod(self.config.restart)

@@ -11,6 +11,7 @@ from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.kube.kinds import Json
 from tests.candidates.model.api import EMPTY, Api, Refused, Store
+from tests.candidates.model.faults import spent
 from tests.candidates.model.intern import Interner, freeze
 from tests.candidates.model.placing import PlacingSteps
 from tests.candidates.model.shapes import Cell, Global, Move, short
@@ -62,13 +63,7 @@ class Moves(TargetMoves):
 
     def spend(self, g: Global, kind: str) -> tuple[int, ...] | None:
         """Return the faults that are left after one of a kind, None if there are none."""
-        index = KINDS.index(kind)
-        if not g.faults[index] or not g.faults[-1]:
-            return None
-        left = list(g.faults)
-        left[index] -= 1
-        left[-1] -= 1
-        return tuple(left) if left[-1] else (0,) * len(left)
+        return spent(g.faults, KINDS.index(kind))
 
     def source_of(self, i: int) -> SourceSteps:
         """Return the source that a cell is of."""

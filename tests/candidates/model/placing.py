@@ -21,13 +21,12 @@ import msgspec
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
-    CandidateSeen,
-    CandidateWaiting,
     DelegateHinted,
     PermitGranted,
     PermitRevoked,
     StatusShown,
 )
+from controlplane.controllers.candidates.source.observations import CandidateSeen, CandidateWaiting
 from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
 from controlplane.kube.kinds import Request
 from controlplane.runtime.writes import Effect

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from controlplane.controllers.candidates.source.delegate_status import rank
-from controlplane.controllers.candidates.source.events import CandidateReserved, CandidateUnschedulable
+from controlplane.controllers.candidates.source.observations import CandidateReserved, CandidateUnschedulable
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube.kinds import Json, meta

@@ -12,13 +12,8 @@ import msgspec
 from controlplane.controllers.candidates.source import decide as decisions
 from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
-from controlplane.controllers.candidates.source.events import (
-    EVENTS,
-    CandidateGone,
-    PermitGranted,
-    SourceDeleted,
-    StatusShown,
-)
+from controlplane.controllers.candidates.source.events import EVENTS, PermitGranted, StatusShown
+from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.kinds import Json, Request, meta
@@ -47,7 +42,7 @@ class SourceSteps:
         self._contexts: dict[int, Any] = {}
 
     def first(self) -> int:
-        return self._put(folds.initial(STREAM))
+        return self._put(folds.SourceState.initial(STREAM))
 
     # --- folding -----------------------------------------------------------------------------------------------------
 

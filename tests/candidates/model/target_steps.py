@@ -12,19 +12,10 @@ from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.render import Obsolete
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target import decide as decisions
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target import observe as observe
 from controlplane.controllers.candidates.target import render as render
 from controlplane.controllers.candidates.target import state as folds
-from controlplane.controllers.candidates.target.events import (
-    HERE,
-    TARGET_EVENTS,
-    BindStarted,
-    CandidatePodGone,
-    CandidateVanished,
-    InvitationObserved,
-    PodMade,
-    TargetWriteFailed,
-)
 from controlplane.controllers.candidates.target.state import TargetState
 from controlplane.kube.kinds import Request, meta
 from controlplane.log.codec import Codec
@@ -45,11 +36,11 @@ class TargetSteps:
         self.sides: Interner[Side] = Interner()
         self.stores: Interner[Store] = Interner()
         self.requests: Interner[Request] = Interner()
-        self.codec = Codec(TARGET_EVENTS)
+        self.codec = Codec(events.TARGET_EVENTS)
         self._memo: dict[Any, Any] = {}
         self.policy = config.target_policy
         head = {"name": "i", "uid": "i", "resource_version": "1", "namespace": NAMESPACE}
-        invitation = InvitationObserved(**head, cluster=config.cluster(s), pod_security="baseline")
+        invitation = events.InvitationObserved(**head, cluster=config.cluster(s), pod_security="baseline")
         self.context = decisions.TargetContext(
             policy=self.policy, invitations=() if t in config.uninvited else (invitation,)
         )
@@ -67,7 +58,7 @@ class TargetSteps:
     def fold(self, state: TargetState, event: Event, now: datetime) -> TargetState:
         stored = self.codec.decode(*self.codec.encode(event))
         stream = folds.candidate_stream(state.namespace, state.name)
-        recorded = Recorded(position=0, stream=stream, version=0, event=stored, cluster=HERE, recorded_at=now)
+        recorded = Recorded(position=0, stream=stream, version=0, event=stored, cluster=events.HERE, recorded_at=now)
         return folds.target_fold(state, recorded)
 
     def decided(self, state: TargetState, now: int) -> TargetState:
@@ -103,24 +94,24 @@ class TargetSteps:
     def _look(self, side: int, store: int, now: int, forbids: bool) -> tuple[int, int]:
         states, objects = dict(self.sides[side]), self.stores[store]
         for name in sorted({*states, *objects["candidates"], *objects["pods"]}):
-            before = states.get(name) or folds.target_initial(folds.candidate_stream(NAMESPACE, name))
+            before = states.get(name) or folds.TargetState.initial(folds.candidate_stream(NAMESPACE, name))
             states[name] = self._observed(before, objects["candidates"].get(name), now)
             if states[name].binding is None:
                 states[name] = self._observed_pod(states[name], objects["pods"].get(name), now)
             for effect in list(states[name].effects.values()):
-                if isinstance(effect.decision, PodMade) and forbids:
+                if isinstance(effect.decision, events.PodMade) and forbids:
                     states[name] = self._forbidden(states[name], effect.decision, now)
-                elif isinstance(effect.decision, PodMade):
+                elif isinstance(effect.decision, events.PodMade):
                     objects = self._carried_out(states[name], effect.decision, objects, now)
                     states[name] = self._observed_pod(states[name], objects["pods"].get(name), now)
         states = {name: state for name, state in states.items() if not state.settled}
         return self.sides.put(states), self.put_store(objects)
 
-    def _forbidden(self, state: TargetState, decision: PodMade, now: int) -> TargetState:
+    def _forbidden(self, state: TargetState, decision: events.PodMade, now: int) -> TargetState:
         if decision.target in state.trouble:
             return state
         no = {"code": 403, "error": "Forbidden", "message": "exceeded quota", "failures": 1, "retry_at": at(now)}
-        failed = TargetWriteFailed(target=decision.target, action=PodMade.__name__, **no)
+        failed = events.TargetWriteFailed(target=decision.target, action=events.PodMade.__name__, **no)
         return self.decided(self.fold(state, failed, at(now)), now)
 
     def _observed(self, state: TargetState, obj: Any, now: int) -> TargetState:
@@ -129,7 +120,7 @@ class TargetSteps:
         if obj is None:
             if known is not None:
                 after = self.fold(
-                    state, CandidateVanished(namespace=NAMESPACE, name=known.name, uid=known.uid), at(now)
+                    state, events.CandidateVanished(namespace=NAMESPACE, name=known.name, uid=known.uid), at(now)
                 )
         else:
             shown = self.api.shown(obj)
@@ -147,7 +138,7 @@ class TargetSteps:
             for name in sorted({*states, *objects["pods"]}):
                 if name in states and states[name].binding is None:
                     continue  # looked at together with the Candidate: there is nothing to race with
-                before = states.get(name) or folds.target_initial(folds.candidate_stream(NAMESPACE, name))
+                before = states.get(name) or folds.TargetState.initial(folds.candidate_stream(NAMESPACE, name))
                 states[name] = self._observed_pod(before, objects["pods"].get(name), now)
             return self.sides.put({name: state for name, state in states.items() if not state.settled})
 
@@ -158,7 +149,7 @@ class TargetSteps:
         if obj is None:
             if known is None:
                 return state
-            event: Event = CandidatePodGone(namespace=NAMESPACE, name=known.name, uid=known.uid)
+            event: Event = events.CandidatePodGone(namespace=NAMESPACE, name=known.name, uid=known.uid)
         else:
             shown = self.api.shown(obj)
             if known is not None and known.resource_version == meta(shown)["resourceVersion"]:
@@ -247,7 +238,8 @@ class TargetSteps:
             for name, state in self.sides[side].items():
                 ordered = calls.bind_order(state, self.policy, at(now)) is not None
                 opened = any(
-                    isinstance(e.decision, BindStarted) and at(now) < e.decision.before for e in state.effects.values()
+                    isinstance(e.decision, events.BindStarted) and at(now) < e.decision.before
+                    for e in state.effects.values()
                 )
                 if ordered or opened:
                     found.add(name)

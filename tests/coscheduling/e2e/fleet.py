@@ -12,17 +12,8 @@ from typing import Any
 
 from controlplane.clock import SystemClock
 from controlplane.clusters.protocol import ApiError
-from controlplane.kube.kinds import (
-    EVENTS,
-    NAMESPACES,
-    NODES,
-    PIPELINE_RUNS,
-    STORAGE_CLASSES,
-    WORKLOADS,
-    Json,
-    Kind,
-    meta,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.local.witness import Witness
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.controllers.own_cluster import Machinery
@@ -36,7 +27,7 @@ from tests.outages.stage import Stage, settings
 NS, RUN = "default", "build"
 OURS = "kueue.x-k8s.io/multikueue"
 TEKTON = "tekton-pipelines"
-KINDS = (*LOCAL_KINDS, *(served for served in SCHEDULING_KINDS if served.kind == STORAGE_CLASSES))
+KINDS = (*LOCAL_KINDS, *(served for served in SCHEDULING_KINDS if served.kind == kinds.STORAGE_CLASSES))
 DISPATCHED = ("batch/job", "jobset.x-k8s.io/jobset", "tekton.dev/pipelinerun")
 
 
@@ -55,7 +46,7 @@ class Fleet(Stage):
         for name, cluster in self.world.workers.items():
             machinery = Machinery(name, cluster.store, SystemClock())
             await self._stack.enter_async_context(machinery.running())
-            ensure(cluster.store, NAMESPACES, TEKTON)
+            ensure(cluster.store, kinds.NAMESPACES, TEKTON)
             self.flag(name, "disabled")  # nobody makes placeholders here
             self.node(name)
         await super().start()
@@ -72,12 +63,12 @@ class Fleet(Stage):
         return made
 
     def node(self, cluster: str, name: str = "n1", cpu: str = "8") -> None:
-        self.make(cluster, NODES, name, metadata={"labels": {"kubernetes.io/hostname": name}}, spec={})
+        self.make(cluster, kinds.NODES, name, metadata={"labels": {"kubernetes.io/hostname": name}}, spec={})
         status = {
             "conditions": [{"type": "Ready", "status": "True"}],
             "allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"},
         }
-        self.worker(cluster).store.patch(NODES, "", name, {"status": status}, subresource="status")
+        self.worker(cluster).store.patch(kinds.NODES, "", name, {"status": status}, subresource="status")
 
     def claim(self, cluster: str, name: str = "data") -> None:
         self.make(cluster, CLAIMS, name, spec={"accessModes": ["ReadWriteOnce"]})
@@ -98,11 +89,13 @@ class Fleet(Stage):
         notes = {DURATION: duration, **annotations}
         labels = {"kueue.x-k8s.io/queue-name": "user-queue"}
         spec = {"managedBy": OURS, "pipelineSpec": {"tasks": tasks, "workspaces": uses}, "workspaces": list(workspaces)}
-        return self.make("management", PIPELINE_RUNS, RUN, metadata={"labels": labels, "annotations": notes}, spec=spec)
+        return self.make(
+            "management", kinds.PIPELINE_RUNS, RUN, metadata={"labels": labels, "annotations": notes}, spec=spec
+        )
 
     def run(self, cluster: str = "management") -> Json | None:
         with contextlib.suppress(ApiError):
-            found: Json = self.world.clusters[cluster].store.get(PIPELINE_RUNS, NS, RUN)
+            found: Json = self.world.clusters[cluster].store.get(kinds.PIPELINE_RUNS, NS, RUN)
             return found
         return None
 
@@ -110,7 +103,9 @@ class Fleet(Stage):
         return {name for name in self.world.workers if self.run(name)}
 
     def workload_of_run(self) -> Json | None:
-        found = [one for one in self.manager.store.list(WORKLOADS)[0] if meta(one)["name"].startswith("pipelinerun-")]
+        found = [
+            one for one in self.manager.store.list(kinds.WORKLOADS)[0] if meta(one)["name"].startswith("pipelinerun-")
+        ]
         return found[0] if found else None
 
     def check_message(self) -> str:
@@ -134,7 +129,7 @@ class Fleet(Stage):
 
     def notes(self) -> list[str]:
         """The notes of the Kubernetes Events that we wrote."""
-        return [str(one.get("note")) for one in self.manager.store.list(EVENTS)[0]]
+        return [str(one.get("note")) for one in self.manager.store.list(kinds.EVENTS)[0]]
 
 
 def existing(name: str, claim: str) -> Json:

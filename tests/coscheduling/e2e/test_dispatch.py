@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.kube.kinds import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.fleet import NS, RUN, Fleet, existing
-from tests.deploy.manifests import render, rights
+from tests.deploy.manifests import render, spelled
 from tests.podgroups.e2e.test_audit import ask
 
 Make = Callable[..., Awaitable[Fleet]]
@@ -156,15 +156,7 @@ async def test_quota_counts_the_placeholders_of_a_run(fleet: Make) -> None:
 
 def allowed(*folders: str) -> set[tuple[str, str]]:
     """What the roles of some folders allow, as verb and `resource.group/subresource`."""
-    found: set[tuple[str, str]] = set()
-    roles = [item for folder in folders for item in render(folder) if item["kind"] in ("ClusterRole", "Role")]
-    for role in roles:
-        for resource, verbs in rights(role).items():
-            group, _, plural = resource.partition("[")[0].partition("/")
-            plural, _, subresource = plural.partition("/")
-            full = plural if group == "core" else f"{plural}.{group}"
-            found |= {(verb, f"{full}/{subresource}" if subresource else full) for verb in verbs}
-    return found
+    return spelled(item for folder in folders for item in render(folder) if item["kind"] in ("ClusterRole", "Role"))
 
 
 async def test_nothing_is_asked_that_the_roles_do_not_allow(fleet: Make) -> None:

@@ -6,24 +6,17 @@ from __future__ import annotations
 
 from controlplane.kube.kinds import PIPELINE_RUNS
 from tests.coscheduling.e2e.test_runs import left, placeholder, run, succeeded
-from tests.deploy.manifests import Object, one, render, rights
+from tests.deploy.manifests import Object, one, render, spelled
 from tests.podgroups.e2e.test_groups import BY_DEPLOYMENT, deployment, rules, running
 from tests.support.local import NS, Make
 
 
 def allowed() -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
     roles: list[Object] = []
     for name in ("podgroups", "coscheduling"):
         objects = render(f"deploy/{name}")
         roles += [one(objects, kind, f"controlplane-{name}") for kind in ("ClusterRole", "Role")]
-    for role in roles:
-        for resource, verbs in rights(role).items():
-            group, _, plural = resource.partition("[")[0].partition("/")
-            plural, _, subresource = plural.partition("/")
-            full = plural if group == "core" else f"{plural}.{group}"
-            found |= {(verb, f"{full}/{subresource}" if subresource else full) for verb in verbs}
-    return found
+    return spelled(roles)
 
 
 async def test_nothing_is_asked_that_is_not_allowed(stage: Make) -> None:

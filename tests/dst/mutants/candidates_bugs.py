@@ -18,7 +18,8 @@ from controlplane.controllers.candidates.references import controller as copies
 from controlplane.controllers.candidates.source import decide, permits, pod_status, pods, render
 from controlplane.controllers.candidates.source import decision_pass as source_turn
 from controlplane.controllers.candidates.source import state as source_state
-from controlplane.controllers.candidates.source.events import CandidateBound, CandidateDropped, PermitGranted
+from controlplane.controllers.candidates.source.events import CandidateDropped, PermitGranted
+from controlplane.controllers.candidates.source.observations import CandidateBound
 from controlplane.controllers.candidates.target import calls
 from controlplane.controllers.candidates.target import controller as target
 from controlplane.controllers.candidates.target import decide as target_decide

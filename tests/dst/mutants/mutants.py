@@ -6,9 +6,10 @@ keeps without it."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -37,36 +38,17 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
 from controlplane.kube.kinds import Json, Request
 from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
 from controlplane.runtime import effects, recorder
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug, and the first seed that finds it, by which rule; of which edition of plans."""
-
-    what: str
-    patch: Patch
-    seed: int
-    rule: str
-    edition: int = 2
+from tests.dst.mutants.hunt import Mutant, first_of, the_epoch_is_not_checked
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     """Return the first seed that the mutant breaks and that holds without it."""
-    for seed in seeds:
-        with pytest.MonkeyPatch.context() as patch:
-            mutant.patch(patch)
-            outcome = play(plan_of(seed, edition=mutant.edition))
-        if outcome.violation is not None and play(plan_of(seed, edition=mutant.edition)).violation is None:
-            return seed, outcome
-    return None
+    return first_of(mutant.patch, seeds, partial(plan_of, edition=mutant.edition))
 
 
 # --- whether anybody looked ------------------------------------------------------------------------------------------
@@ -275,21 +257,6 @@ def a_410_goes_on_from_now(patch: pytest.MonkeyPatch) -> None:
 def a_cut_watch_is_resumed(patch: pytest.MonkeyPatch) -> None:
     never = property(lambda self: False, lambda self, value: None)
     patch.setattr(reflector.Reflector, "_doubtful", never, raising=False)
-
-
-def the_epoch_is_not_checked(patch: pytest.MonkeyPatch) -> None:
-    append, renew = MemoryLog.append, MemoryLog.renew
-
-    async def any_append(self: MemoryLog, request: Append) -> int:
-        self._epoch, self._holder = self._store.epoch, self._store.holder
-        return await append(self, request)
-
-    async def any_renew(self: MemoryLog, *, resign: bool = False) -> None:
-        self._epoch, self._holder = self._store.epoch, self._store.holder
-        await renew(self, resign=resign)
-
-    patch.setattr(MemoryLog, "append", any_append)
-    patch.setattr(MemoryLog, "renew", any_renew)
 
 
 def what_was_told_is_told_again(patch: pytest.MonkeyPatch) -> None:

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.multikueue.kep693.live import Live
 from tests.multikueue.kep693.mocked import Mocked
+from tests.support.made import started
 
 
 @pytest.fixture
 async def mocked() -> AsyncIterator[Callable[..., Awaitable[Mocked]]]:
     """Make the real loop over mocked clients: `await mocked("a", "b")`."""
-    made: list[Mocked] = []
-
-    async def make(*workers: str, **policy: Any) -> Mocked:
-        made.append(Mocked(*workers, **policy))
-        await made[-1].start()
-        return made[-1]
-
-    yield make
-    for stage in made:
-        await stage.stop()
+    async with started(Mocked) as make:
+        yield make
 
 
 @pytest.fixture
 async def live(database_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Live]]]:
     """Make a service between simulated API servers: `await live("a", "b", roomy=("a",))`."""
-    made: list[Live] = []
-
-    async def make(*workers: str, **more: Any) -> Live:
-        made.append(Live(database_url, tmp_path, *workers, **more))
-        await made[-1].start()
-        return made[-1]
-
-    yield make
-    for stage in made:
-        await stage.stop()
+    async with started(partial(Live, database_url, tmp_path)) as make:
+        yield make

@@ -8,23 +8,23 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from controlplane.kube.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    JOBS,
-    JOBSETS,
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    WORKLOADS,
-    Json,
-)
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
 
 NS, JOB, WL = "default", "train", "job-train-12345"
 CHECK = "multikueue"
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS, JOBS, JOBSETS)
-WORKER_KINDS = (WORKLOADS, JOBS, JOBSETS)
+HOME_KINDS = (
+    kinds.ADMISSION_CHECKS,
+    kinds.MULTIKUEUE_CONFIGS,
+    kinds.MULTIKUEUE_CLUSTERS,
+    kinds.CLUSTER_QUEUES,
+    kinds.WORKLOADS,
+    kinds.JOBS,
+    kinds.JOBSETS,
+)
+WORKER_KINDS = (kinds.WORKLOADS, kinds.JOBS, kinds.JOBSETS)
 STATUS_INTERVAL = timedelta(milliseconds=300)
 DEADLINE = 15.0  # seconds; only turns a hang into a failure
 

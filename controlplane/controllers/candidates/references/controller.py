@@ -49,7 +49,7 @@ LIVE = "live:"  # begins the refs of bodies that are in no log
 _replace = msgspec.structs.replace
 
 
-class _There(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only=True):
+class _There(OpenWrites[CandidateWrite, WriteFailure]):
     """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a
     backup.
     """

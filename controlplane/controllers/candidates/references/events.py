@@ -6,18 +6,19 @@ what they hold.
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.source.events import CandidateWrite, SourceObjectGone, SourceObservation
+from controlplane.controllers.candidates.source.events import CandidateWrite
+from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
 from controlplane.log.event import Event
 
 
-class NamedObserved(SourceObservation, frozen=True, kw_only=True):
+class NamedObserved(SourceObservation):
     """A ConfigMap or Secret (`kind`) of the source that a placed pod names; only its version is kept."""
 
     kind: str
     type: str = ""
 
 
-class NamedMissing(Event, frozen=True, kw_only=True):
+class NamedMissing(Event):
     """An object that a placed pod names is not there, or cannot be read: `message` says why."""
 
     kind: str
@@ -26,7 +27,7 @@ class NamedMissing(Event, frozen=True, kw_only=True):
     message: str = ""
 
 
-class CopyObserved(SourceObservation, frozen=True, kw_only=True):
+class CopyObserved(SourceObservation):
     """A copy of ours in a target; `followed` is the version of the source that it was made of."""
 
     kind: str
@@ -34,37 +35,35 @@ class CopyObserved(SourceObservation, frozen=True, kw_only=True):
     followed: str = ""
 
 
-class CopyGone(SourceObjectGone, frozen=True, kw_only=True):
+class CopyGone(SourceObjectGone):
     """A copy is not in its target any more."""
 
     kind: str
 
 
-class CopyDecided(CandidateWrite, frozen=True, kw_only=True):
-    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+class OnCopy(CandidateWrite):
+    """A write to a copy, which is named by its kind and name."""
 
     kind: str
     name: str
+
+    @property
+    def target(self) -> str:
+        """The key of the copy in its stream."""
+        return f"{self.kind}/{self.name}"
+
+
+class CopyDecided(OnCopy):
+    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+
     version: str
     uid: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
 
-
-class CopyDropped(CandidateWrite, frozen=True, kw_only=True):
+class CopyDropped(OnCopy):
     """Remove a copy, by UID and version: no pod that is placed there names it."""
 
-    kind: str
-    name: str
     uid: str
-
-    @property
-    def target(self) -> str:
-        """The key of the copy in its stream."""
-        return f"{self.kind}/{self.name}"
 
 
 COPY_EVENTS: tuple[type[Event], ...] = (

@@ -9,32 +9,8 @@ from collections.abc import Mapping
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references.events import CopyDecided, CopyDropped
+from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.decision_pass import PodPass
-from controlplane.controllers.candidates.source.events import (
-    CandidateDecision,
-    CandidateDropped,
-    CandidateRequested,
-    CleanupDone,
-    DelegateHinted,
-    DelegateLost,
-    Elected,
-    ElectionRefused,
-    EpochClosed,
-    PermitGranted,
-    PermitRevoked,
-    RevokeAcked,
-    StatusShown,
-)
-from controlplane.controllers.candidates.source.gang_events import (
-    GangDissolved,
-    GangFormed,
-    GangKept,
-    GangPermitted,
-    GangReleased,
-    GangRested,
-    GangWaits,
-    GangWithdrawn,
-)
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.runtime.marks import ANY, Table, Words
@@ -97,20 +73,20 @@ _NOWHERE = ("members/{every}.answer", "members.there", "members.refusal", "{ever
 _COPY = ("{object}.version", "{copy}.copy", "{copy}.wanted")
 
 CAUSES: Table = {
-    Elected: _ELECTED,
-    ElectionRefused: _REFUSED,
-    CandidateRequested: {R.TARGET_OF_EPOCH: ("pod.epoch", "{x}.there", "{c}.view", "targets", "gang.formed")},
-    PermitGranted: {
+    events.Elected: _ELECTED,
+    events.ElectionRefused: _REFUSED,
+    events.CandidateRequested: {R.TARGET_OF_EPOCH: ("pod.epoch", "{x}.there", "{c}.view", "targets", "gang.formed")},
+    events.PermitGranted: {
         **dict.fromkeys(_CHOICES, _CHOSEN),
         R.ROOM_BY_PREEMPTION: (*_ANSWERS, "gang.placed"),
         R.GANG_FOLLOWS: ("{x}.ready", "{c}.view", "gang.placed", "gang.withdrawing", "members.permit", *_FREE),
         R.PERMIT_OPEN: ("pod.permit", "{x}.permit", "{c}.view"),
     },
-    PermitRevoked: {
+    events.PermitRevoked: {
         R.LEASE_ENDED: ("pod.permit", "{c}.view"),
         R.GANG_INCOMPLETE: ("pod.permit", "gang.withdrawing", "{c}.view"),
     },
-    RevokeAcked: {
+    events.RevokeAcked: {
         R.CANDIDATE_GONE: ("{x}.there", "pod.permit"),
         R.ANSWERED: ("{x}.tried", "{x}.ready", "pod.permit"),
         R.ACKNOWLEDGED: ("{x}.acknowledged", "pod.permit"),
@@ -118,7 +94,7 @@ CAUSES: Table = {
         R.ANOTHER_READY: ("{mine}.ready", "{every}.view", "pod.permit"),
         R.LEASE_ENDED: ("pod.permit", "{c}.view"),
     },
-    CandidateDropped: {
+    events.CandidateDropped: {
         R.SOURCE_DELETED: ("pod.present", "pod.deleting", *_THERE),
         R.SOURCE_TERMINAL: ("pod.over", "pod.failed", *_THERE),
         R.OLD_EPOCH: ("pod.epoch", *_THERE),
@@ -126,19 +102,19 @@ CAUSES: Table = {
         R.NOT_A_TARGET: ("pod.epoch", "targets", "pod.permit", *_THERE),
         R.BOUND_WITHOUT_PERMIT: ("{x}.bound", "pod.permit", *_THERE),
     },
-    DelegateLost: {
+    events.DelegateLost: {
         R.POD_MISSING: ("{x}.missing", "{x}.there", "{x}.answer", "pod.delegate"),
         R.TARGET_LOST: ("{c}.lost", "{c}.view", "outage", "pod.delegate"),
         R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.delegate"),
     },
-    EpochClosed: {
+    events.EpochClosed: {
         R.TARGETS_CHANGED: ("targets", "pod.options", "members.options", "pod.permit", "gang.placed", "pod.epoch"),
         R.GANG_INCOMPLETE: (*_WHOLE, "gang.rests", "gang.placed", "pod.permit", "pod.epoch"),
         R.GANG_DISSOLVED: ("gang.dissolved", "pod.delegate"),
         R.PERMIT_WAS_OUTLIVED: ("pod.permit", "{c}.view", "outage"),
         R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.permit"),
     },
-    StatusShown: {
+    events.StatusShown: {
         R.STATUS_CHANGED: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
         R.STATUS_FINAL: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
         **dict.fromkeys(_REFUSED, ("pod.refused",)),
@@ -151,20 +127,20 @@ CAUSES: Table = {
         R.AWAITS_ANSWER: ("pod.permit", "{c}.view"),
         R.DELEGATE_WAS_LOST: ("pod.epoch",),
     },
-    DelegateHinted: {R.DELEGATE_FOUND: ("{x}.pod", "pod.delegate", "pod.hints")},
-    CleanupDone: {R.NOTHING_LEFT: ("pod.present", "left", "pod.writes")},
-    GangPermitted: {
+    events.DelegateHinted: {R.DELEGATE_FOUND: ("{x}.pod", "pod.delegate", "pod.hints")},
+    events.CleanupDone: {R.NOTHING_LEFT: ("pod.present", "left", "pod.writes")},
+    gang_events.GangPermitted: {
         **dict.fromkeys(_CHOICES, _TOGETHER),
         R.ROOM_BY_PREEMPTION: (*_NOWHERE, "members.permit", "gang.rests"),
         R.GANG_FOUND: (*_FOUND, "gang.placed"),
     },
-    GangFormed: {R.GANG_FORMED: ("members.delegate", "gang.placed")},
-    GangWithdrawn: {R.GANG_INCOMPLETE: (*_FOUND, "members.revoking", "gang.placed", "gang.withdrawing")},
-    GangKept: {R.GANG_BOUND_MEANWHILE: ("members.delegate", "members.permit", "gang.withdrawing")},
-    GangDissolved: {R.GANG_DISSOLVED: ("gang.placed", "members.delegate", "{c}.view")},
-    GangReleased: {ANY: (*_FOUND, "members.stopped", "gang.placed")},
-    GangRested: {ANY: (*_NOWHERE, "members.permit")},
-    GangWaits: {ANY: (*_NOWHERE, "members.permit")},
+    gang_events.GangFormed: {R.GANG_FORMED: ("members.delegate", "gang.placed")},
+    gang_events.GangWithdrawn: {R.GANG_INCOMPLETE: (*_FOUND, "members.revoking", "gang.placed", "gang.withdrawing")},
+    gang_events.GangKept: {R.GANG_BOUND_MEANWHILE: ("members.delegate", "members.permit", "gang.withdrawing")},
+    gang_events.GangDissolved: {R.GANG_DISSOLVED: ("gang.placed", "members.delegate", "{c}.view")},
+    gang_events.GangReleased: {ANY: (*_FOUND, "members.stopped", "gang.placed")},
+    gang_events.GangRested: {ANY: (*_NOWHERE, "members.permit")},
+    gang_events.GangWaits: {ANY: (*_NOWHERE, "members.permit")},
     CopyDecided: {R.NAMED_BY_DELEGATE: _COPY},
     CopyDropped: {R.NOT_NAMED: _COPY},
 }
@@ -187,24 +163,24 @@ def may_cause(cause: str, stream: str) -> bool:
     return stream_kind in MAY_CAUSE.get(decided_kind, frozenset())
 
 
-def said(decision: CandidateDecision) -> str:
+def said(decision: events.CandidateDecision) -> str:
     """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
     match decision:
-        case DelegateLost() | EpochClosed():
+        case events.DelegateLost() | events.EpochClosed():
             return "pod.epoch"
-        case RevokeAcked():
+        case events.RevokeAcked():
             return "pod.permit"
-        case ElectionRefused():
+        case events.ElectionRefused():
             return "pod.refused"
         case _:
             return ""
 
 
-def words_of(decision: CandidateDecision, pass_: PodPass) -> Words:
+def words_of(decision: events.CandidateDecision, pass_: PodPass) -> Words:
     """Return what the placeholders in the table stand for, in a decision about a pod."""
     gang, current = pass_.context.gang, pass_.current()
     home = gang.home if gang is not None else ""
-    rivals = _rivals(decision, pass_) if isinstance(decision, PermitGranted) else []
+    rivals = _rivals(decision, pass_) if isinstance(decision, events.PermitGranted) else []
     return {
         "x": (_about(decision, pass_.state),),
         "c": (_target_of(decision, pass_.state),),
@@ -218,13 +194,13 @@ def words_of(decision: CandidateDecision, pass_: PodPass) -> Words:
     }
 
 
-def _about(decision: CandidateDecision, state: SourceState) -> str:
+def _about(decision: events.CandidateDecision, state: SourceState) -> str:
     """Return the candidate that a decision is about: its own, else the delegate, else who has the permit."""
     permitted = state.permit.candidate if state.permit else ""
     return getattr(decision, "candidate", "") or state.delegate or permitted
 
 
-def _target_of(decision: CandidateDecision, state: SourceState) -> str:
+def _target_of(decision: events.CandidateDecision, state: SourceState) -> str:
     """Return the target that a decision is about: its own, else the delegate's, else that of the permit."""
     cluster: str = getattr(decision, "cluster", "")
     if cluster not in ("", MANAGEMENT):
@@ -233,13 +209,13 @@ def _target_of(decision: CandidateDecision, state: SourceState) -> str:
     return known.cluster if known else ""
 
 
-def _shown_because_of(decision: CandidateDecision) -> tuple[str, ...]:
-    if not isinstance(decision, StatusShown):
+def _shown_because_of(decision: events.CandidateDecision) -> tuple[str, ...]:
+    if not isinstance(decision, events.StatusShown):
         return ()
     return ("obstacles", "pod.told") if decision.obstacles else ("obstacles",)
 
 
-def _rivals(decision: PermitGranted, pass_: PodPass) -> list[str]:
+def _rivals(decision: events.PermitGranted, pass_: PodPass) -> list[str]:
     """Return the targets for whose answer the choice waited: all where the best of several is chosen, else those that
     come before.
     """

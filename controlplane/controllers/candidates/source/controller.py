@@ -18,22 +18,22 @@ from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDI
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import targets as surroundings
 from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import (
-    CandidateGone,
-    CandidateSeen,
-    SourceDeleted,
-    SourceObjectGone,
-    SourceObservation,
-    SourcePodObserved,
-    StatusShown,
-)
+from controlplane.controllers.candidates.source.events import StatusShown
 from controlplane.controllers.candidates.source.gang_events import (
     GROUP,
     GangWaits,
     SourceGroupGone,
     SourceGroupObserved,
 )
-from controlplane.controllers.candidates.source.observations import event_of
+from controlplane.controllers.candidates.source.observations import (
+    CandidateGone,
+    CandidateSeen,
+    SourceDeleted,
+    SourceObjectGone,
+    SourceObservation,
+    SourcePodObserved,
+    event_of,
+)
 from controlplane.controllers.candidates.source.observe import refused
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target

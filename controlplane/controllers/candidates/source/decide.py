@@ -14,16 +14,18 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import permits, pod_status
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
     CandidateDecision,
-    CandidateRefused,
     CandidateRequested,
     CleanupDone,
     DelegateLost,
-    DelegateMissing,
     Elected,
     ElectionRefused,
     EpochClosed,
+)
+from controlplane.controllers.candidates.source.observations import (
+    CandidateBound,
+    CandidateRefused,
+    DelegateMissing,
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.state import Candidate, SourceState

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import msgspec
-
 from controlplane.controllers.candidates.objects import CANDIDATES, candidate_name
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
     CandidateDropped,
-    CandidateRefused,
     CandidateRequested,
-    CandidateReserved,
-    CandidateUnschedulable,
     CandidateWrite,
     PermitRevoked,
 )
 from controlplane.controllers.candidates.source.gang_state import GangView
+from controlplane.controllers.candidates.source.observations import (
+    CandidateRefused,
+    CandidateReserved,
+    CandidateUnschedulable,
+)
 from controlplane.controllers.candidates.source.policy import (
     AT_LEAST_ONCE,
     Offer,
@@ -35,11 +35,12 @@ from controlplane.controllers.candidates.source.state import Candidate, SourceSt
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.runtime.decision_pass import DecisionPass
 from controlplane.runtime.writes import says_no
+from controlplane.values import Value
 
 TERMINAL = ("Succeeded", "Failed")
 
 
-class PodContext(msgspec.Struct, frozen=True, kw_only=True):
+class PodContext(Value):
     """The rest of the world, as one source pod sees it.
 
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to.

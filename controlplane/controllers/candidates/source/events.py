@@ -1,7 +1,8 @@
 """What the source side records: what it decided about one source pod, and what could not be done.
 
 Stream `sourcepod/NS/NAME`: the pods of that name, one after the other, and all their candidates. Each attempt to place
-a pod is an epoch; at most one permit is open in it, and whoever is bound ends the choice. Observations are in `seen`.
+a pod is an epoch; at most one permit is open in it, and whoever is bound ends the choice. What was seen is in
+`observations`.
 """
 
 from __future__ import annotations
@@ -10,89 +11,28 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.observations import (
-    OBSERVATIONS,
-    CandidateBound,
-    CandidateGone,
-    CandidateObservationRefused,
-    CandidateRefused,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateUnreserved,
-    CandidateUnschedulable,
-    CandidateWaiting,
-    DelegateMissing,
-    DelegateStatus,
-    PlacementOptions,
-    SourceDeleted,
-    SourceObjectGone,
-    SourceObservation,
-    SourcePodObserved,
-)
+from controlplane.controllers.candidates.source.observations import OBSERVATIONS
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
-
-__all__ = [
-    "EVENTS",
-    "CandidateBound",
-    "CandidateDecision",
-    "CandidateDropped",
-    "CandidateGone",
-    "CandidateObservationRefused",
-    "CandidateRefused",
-    "CandidateRequested",
-    "CandidateReserved",
-    "CandidateSeen",
-    "CandidateUnreserved",
-    "CandidateUnschedulable",
-    "CandidateWaiting",
-    "CandidateWrite",
-    "CandidateWriteFailed",
-    "CandidateWriteUnneeded",
-    "CleanupDone",
-    "DelegateHinted",
-    "DelegateLost",
-    "DelegateMissing",
-    "DelegateStatus",
-    "Elected",
-    "ElectionRefused",
-    "EpochClosed",
-    "PermitGranted",
-    "PermitKind",
-    "PermitRevoked",
-    "PlacementOptions",
-    "RevokeAcked",
-    "SourceDeleted",
-    "SourceObjectGone",
-    "SourceObservation",
-    "SourcePodObserved",
-    "StatusShown",
-]
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 PermitKind = Literal["Bind", "Preempt"]
 
 
-class CandidateDecision(Event, frozen=True, kw_only=True):
+class CandidateDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: CandidateReason
 
 
-class CandidateWrite(CandidateDecision, frozen=True, kw_only=True):
+class CandidateWrite(CandidateDecision, ObjectWrite):
     """A decision that means a write to one object on `cluster`, based on its `resource_version` ("" for a create)."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = MANAGEMENT
     resource_version: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
 
-
-class OnCandidate(CandidateWrite, frozen=True, kw_only=True):
+class OnCandidate(CandidateWrite):
     """A write to the candidate of this name."""
 
     candidate: str
@@ -103,7 +43,7 @@ class OnCandidate(CandidateWrite, frozen=True, kw_only=True):
         return f"{self.cluster}/{self.candidate}"
 
 
-class Elected(CandidateDecision, frozen=True, kw_only=True):
+class Elected(CandidateDecision):
     """An epoch begins: the pod is offered to these targets."""
 
     uid: str
@@ -111,7 +51,7 @@ class Elected(CandidateDecision, frozen=True, kw_only=True):
     targets: list[str]
 
 
-class ElectionRefused(CandidateDecision, frozen=True, kw_only=True):
+class ElectionRefused(CandidateDecision):
     """The pod cannot be placed as it is; `message` says what to do."""
 
     uid: str
@@ -119,7 +59,7 @@ class ElectionRefused(CandidateDecision, frozen=True, kw_only=True):
     resource_version: str = ""
 
 
-class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
+class CandidateRequested(OnCandidate):
     """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
 
     uid: str
@@ -128,7 +68,7 @@ class CandidateRequested(OnCandidate, frozen=True, kw_only=True):
     least: int = 0
 
 
-class PermitGranted(OnCandidate, frozen=True, kw_only=True):
+class PermitGranted(OnCandidate):
     """The one candidate that may bind now (or make room), under this reservation, until the lease ends.
 
     `among`: the scores of all that were ready.
@@ -142,13 +82,13 @@ class PermitGranted(OnCandidate, frozen=True, kw_only=True):
     among: dict[str, int] = {}
 
 
-class PermitRevoked(OnCandidate, frozen=True, kw_only=True):
+class PermitRevoked(OnCandidate):
     """Take the permit back. Nobody else gets one before the target has acknowledged, or cannot use it any more."""
 
     number: int
 
 
-class RevokeAcked(CandidateDecision, frozen=True, kw_only=True):
+class RevokeAcked(CandidateDecision):
     """A permit is dead: `reason` says by what it is known."""
 
     cluster: str
@@ -156,13 +96,13 @@ class RevokeAcked(CandidateDecision, frozen=True, kw_only=True):
     number: int
 
 
-class CandidateDropped(OnCandidate, frozen=True, kw_only=True):
+class CandidateDropped(OnCandidate):
     """Delete a candidate, by UID."""
 
     uid: str
 
 
-class DelegateLost(CandidateDecision, frozen=True, kw_only=True):
+class DelegateLost(CandidateDecision):
     """The delegate is no more, or counts as such; the epoch ends with it."""
 
     cluster: str
@@ -170,13 +110,13 @@ class DelegateLost(CandidateDecision, frozen=True, kw_only=True):
     message: str = ""
 
 
-class EpochClosed(CandidateDecision, frozen=True, kw_only=True):
+class EpochClosed(CandidateDecision):
     """Nobody is permitted in this epoch any more. What shows up of it later is only deleted."""
 
     epoch: int
 
 
-class StatusShown(CandidateWrite, frozen=True, kw_only=True):
+class StatusShown(CandidateWrite):
     """Write the source pod's status: the delegate's, or why there is none.
 
     `source` is the candidate that it is of and `sequence` that status' number; `status` its body. `mark` is what our
@@ -200,7 +140,7 @@ class StatusShown(CandidateWrite, frozen=True, kw_only=True):
     obstacles: str = ""
 
 
-class DelegateHinted(CandidateWrite, frozen=True, kw_only=True):
+class DelegateHinted(CandidateWrite):
     """Say on the source pod where its delegate is: for `kubectl logs` and `exec` there."""
 
     WHAT: ClassVar[str] = "Hint"
@@ -208,17 +148,17 @@ class DelegateHinted(CandidateWrite, frozen=True, kw_only=True):
     hints: dict[str, str]
 
 
-class CleanupDone(CandidateDecision, frozen=True, kw_only=True):
+class CleanupDone(CandidateDecision):
     """Nothing is left of a source pod, on any target."""
 
     uid: str
 
 
-class CandidateWriteFailed(WriteRefused, frozen=True, kw_only=True):
+class CandidateWriteFailed(WriteRefused):
     """An API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class CandidateWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class CandidateWriteUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.events import (
-    CandidateRefused,
-    CandidateReserved,
-    CandidateUnschedulable,
-    RevokeAcked,
-)
+from controlplane.controllers.candidates.source.events import RevokeAcked
 from controlplane.controllers.candidates.source.gang_events import GangRested, GangWaits
 from controlplane.controllers.candidates.source.gang_pass import GangPass, TargetPlaces, pause, permit_in
 from controlplane.controllers.candidates.source.gang_state import SourceGangState
+from controlplane.controllers.candidates.source.observations import (
+    CandidateRefused,
+    CandidateReserved,
+    CandidateUnschedulable,
+)
 from controlplane.controllers.candidates.source.pod_status import silence
 from controlplane.controllers.candidates.source.policy import Target
 from controlplane.controllers.candidates.source.state import SourceState

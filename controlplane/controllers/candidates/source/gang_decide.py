@@ -13,16 +13,9 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import gang_events
 from controlplane.controllers.candidates.source.decision_pass import PodContext
 from controlplane.controllers.candidates.source.gang_capacity import making_room, nowhere, rest
-from controlplane.controllers.candidates.source.gang_events import (
-    GangDissolved,
-    GangFormed,
-    GangKept,
-    GangPermitted,
-    GangReleased,
-    GangWithdrawn,
-)
 from controlplane.controllers.candidates.source.gang_pass import (
     GangPass,
     GangPlan,
@@ -80,11 +73,13 @@ def _placed(pass_: GangPass, placed: Placed) -> None:
     elif placed.formed:
         return
     elif len(bound) >= placed.least:
-        pass_.say(GangFormed(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_FORMED))
+        pass_.say(
+            gang_events.GangFormed(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_FORMED)
+        )
     elif not running and len(bound) + len(_firm(pass_, open_)) < placed.least:
         message = f"fewer than {placed.least} of its members still hold a place in {placed.cluster}"
         pass_.say(
-            GangWithdrawn(
+            gang_events.GangWithdrawn(
                 cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_INCOMPLETE
             )
         )
@@ -95,7 +90,11 @@ def _placed(pass_: GangPass, placed: Placed) -> None:
 def _withdrawing(pass_: GangPass, placed: Placed, running: list[str], open_: list[str]) -> None:
     """Keep a gang where some of it was bound before its permits were back, unless it is dissolved."""
     if running and not open_ and not placed.dissolved:
-        pass_.say(GangKept(cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE))
+        pass_.say(
+            gang_events.GangKept(
+                cluster=placed.cluster, number=placed.number, reason=CandidateReason.GANG_BOUND_MEANWHILE
+            )
+        )
 
 
 def _firm(pass_: GangPass, open_: list[str]) -> list[str]:
@@ -117,7 +116,7 @@ def _together_in_time(pass_: GangPass, placed: Placed) -> None:
         return
     message = f"fewer than {placed.least} of its members found a place in {placed.cluster} in time"
     pass_.say(
-        GangDissolved(
+        gang_events.GangDissolved(
             cluster=placed.cluster, number=placed.number, message=message, reason=CandidateReason.GANG_DISSOLVED
         )
     )
@@ -134,7 +133,7 @@ def _release(pass_: GangPass, placed: Placed, done: list[str]) -> None:
     nobody_left = failures > 1 or all(group.failures.get(name, 0) >= failures for name in others)
     until = pass_.now + pause(pass_, failures) if failed and nobody_left and not placed.formed else None
     pass_.say(
-        GangReleased(
+        gang_events.GangReleased(
             cluster=cluster,
             number=placed.number,
             failed=failed,
@@ -188,7 +187,7 @@ def _adopt(pass_: GangPass) -> bool:
     cluster = max(sorted(set(there)), key=there.count)
     members = [pass_.members[name].name for name in pass_.bound(cluster)]
     pass_.say(
-        GangPermitted(
+        gang_events.GangPermitted(
             cluster=cluster,
             number=pass_.number,
             kind="Bind",

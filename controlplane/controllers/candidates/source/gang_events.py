@@ -15,7 +15,7 @@ from controlplane.log.event import Event
 GROUP = "sourcegroup"
 
 
-class SourceGroupObserved(SourceObservation, frozen=True, kw_only=True):
+class SourceGroupObserved(SourceObservation):
     """A PodGroup of the source cluster. `problem`: why it cannot be used, by field; its pods wait as if it were not
     there.
     """
@@ -25,11 +25,11 @@ class SourceGroupObserved(SourceObservation, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class SourceGroupGone(SourceObjectGone, frozen=True, kw_only=True):
+class SourceGroupGone(SourceObjectGone):
     """A PodGroup is not there any more. What was permitted stays permitted."""
 
 
-class GangPermitted(CandidateDecision, frozen=True, kw_only=True):
+class GangPermitted(CandidateDecision):
     """The one target of a gang: these members may bind there (or make room there, `Preempt`), and nobody anywhere else.
 
     `least` is the quorum that it is about; `among`: the score of each target that had room for all of it, which is that
@@ -45,14 +45,14 @@ class GangPermitted(CandidateDecision, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class GangFormed(CandidateDecision, frozen=True, kw_only=True):
+class GangFormed(CandidateDecision):
     """A quorum is bound. From now on members follow one by one, and one that is replaced needs no new quorum."""
 
     cluster: str
     number: int
 
 
-class GangWithdrawn(CandidateDecision, frozen=True, kw_only=True):
+class GangWithdrawn(CandidateDecision):
     """Take the permits of all members back: too few are left before any was bound. Nobody gets another before each has
     ended.
     """
@@ -62,14 +62,14 @@ class GangWithdrawn(CandidateDecision, frozen=True, kw_only=True):
     message: str = ""
 
 
-class GangKept(CandidateDecision, frozen=True, kw_only=True):
+class GangKept(CandidateDecision):
     """A member was bound before its withdrawal was read: the others follow it after all."""
 
     cluster: str
     number: int
 
 
-class GangDissolved(CandidateDecision, frozen=True, kw_only=True):
+class GangDissolved(CandidateDecision):
     """Some are bound, and for too long the others found no place beside them: they are taken back too."""
 
     cluster: str
@@ -77,7 +77,7 @@ class GangDissolved(CandidateDecision, frozen=True, kw_only=True):
     message: str = ""
 
 
-class GangReleased(CandidateDecision, frozen=True, kw_only=True):
+class GangReleased(CandidateDecision):
     """Nobody of the gang is permitted or runs there any more. `failed`: the target comes after others; `until`: the
     gang rests.
     """
@@ -88,14 +88,14 @@ class GangReleased(CandidateDecision, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class GangRested(CandidateDecision, frozen=True, kw_only=True):
+class GangRested(CandidateDecision):
     """Some members hold places and no cluster has room for all: they give them back and try again later."""
 
     until: datetime
     message: str = ""
 
 
-class GangWaits(CandidateDecision, frozen=True, kw_only=True):
+class GangWaits(CandidateDecision):
     """Why no target has the gang yet, as its pods show it."""
 
     message: str

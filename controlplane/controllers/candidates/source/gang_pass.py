@@ -14,14 +14,10 @@ import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
-from controlplane.controllers.candidates.source.events import (
-    CandidateDecision,
-    CandidateUnschedulable,
-    PermitGranted,
-    PermitKind,
-)
+from controlplane.controllers.candidates.source.events import CandidateDecision, PermitGranted, PermitKind
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
 from controlplane.controllers.candidates.source.gang_state import SourceGangState, stage_of, targets_of
+from controlplane.controllers.candidates.source.observations import CandidateUnschedulable
 from controlplane.controllers.candidates.source.permits import predecessor_runs
 from controlplane.controllers.candidates.source.policy import Target
 from controlplane.controllers.candidates.source.state import SourceState

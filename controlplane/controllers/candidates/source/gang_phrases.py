@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_events as gangs
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence, listed
+from controlplane.runtime.phrases import Phrase, Sentence, listed, told
 
 
 def _group(event: gangs.SourceGroupObserved) -> str:
@@ -34,18 +34,20 @@ def _released(event: gangs.GangReleased) -> str:
     return f"gang is not in {event.cluster} any more{' and failed there' if event.failed else ''}{rests}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    gangs.SourceGroupObserved: _group,
-    gangs.SourceGroupGone: lambda e: "PodGroup is gone",
-    gangs.GangPermitted: _permitted,
-    gangs.GangFormed: lambda e: f"a quorum of the gang is bound in {e.cluster}",
-    gangs.GangWithdrawn: lambda e: f"permits of the whole gang are to be taken back from {e.cluster}: {e.message}",
-    gangs.GangKept: lambda e: f"gang stays in {e.cluster}: one of it is bound there",
-    gangs.GangDissolved: lambda e: f"gang is to be taken back from {e.cluster} as a whole: {e.message}",
-    gangs.GangReleased: _released,
-    gangs.GangRested: lambda e: f"gang rests until {e.until:%H:%M:%S}: {e.message}",
-    gangs.GangWaits: lambda e: f"gang waits: {e.message}",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        gangs.SourceGroupObserved: _group,
+        gangs.SourceGroupGone: "PodGroup is gone",
+        gangs.GangPermitted: _permitted,
+        gangs.GangFormed: "a quorum of the gang is bound in {e.cluster}",
+        gangs.GangWithdrawn: "permits of the whole gang are to be taken back from {e.cluster}: {e.message}",
+        gangs.GangKept: "gang stays in {e.cluster}: one of it is bound there",
+        gangs.GangDissolved: "gang is to be taken back from {e.cluster} as a whole: {e.message}",
+        gangs.GangReleased: _released,
+        gangs.GangRested: "gang rests until {e.until:%H:%M:%S}: {e.message}",
+        gangs.GangWaits: "gang waits: {e.message}",
+    }
+)
 
 R = CandidateReason
 REASONS: Mapping[CandidateReason, Sentence] = {

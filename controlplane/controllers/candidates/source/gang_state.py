@@ -12,29 +12,19 @@ from datetime import UTC, datetime
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.gang_events import (
-    GROUP,
-    GangDissolved,
-    GangFormed,
-    GangKept,
-    GangPermitted,
-    GangReleased,
-    GangRested,
-    GangWaits,
-    GangWithdrawn,
-    SourceGroupGone,
-    SourceGroupObserved,
-)
+from controlplane.controllers.candidates.source import gang_events
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube import pod_groups as rules
 from controlplane.kube.pod_groups import Gang, GroupSpec, Member, Stage
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold
+from controlplane.values import Value
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _replace = msgspec.structs.replace
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class Placed(Value):
     """Where a gang is permitted, since when, by a quorum of how many.
 
     `withdrawing`: its permits are being taken back; `dissolved`: whoever is bound is taken back too. `formed`: a quorum
@@ -54,7 +44,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
         return not self.withdrawing and not self.dissolved
 
 
-class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
+class SourceGangState(Value, StreamFold):
     """A group and how far it has come.
 
     `placed` is there from the permission of a quorum until nobody runs any more. `numbers` counts permissions. By
@@ -65,7 +55,7 @@ class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: int = 0
     position: int = 0
-    seen: SourceGroupObserved | None = None
+    seen: gang_events.SourceGroupObserved | None = None
     placed: Placed | None = None
     numbers: int = 0
     failures: dict[str, int] = {}
@@ -73,7 +63,7 @@ class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
     asked_until: datetime | None = None
     tries: int = 0
     rests_until: datetime | None = None
-    waits: GangWaits | None = None
+    waits: gang_events.GangWaits | None = None
 
     @property
     def least(self) -> int:
@@ -81,7 +71,7 @@ class SourceGangState(msgspec.Struct, frozen=True, kw_only=True):
         return self.seen.min_member if self.seen is not None else 1
 
 
-class GangView(msgspec.Struct, frozen=True, kw_only=True):
+class GangView(Value):
     """What a pod's own decision looks at of its gang.
 
     `stream` and `version` are the group's. `held` is why nobody may be elected now, `rests_until` until when besides.
@@ -107,13 +97,7 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
 
 def group_stream(namespace: str, name: str) -> str:
     """Return the stream of a PodGroup of the source cluster."""
-    return f"{GROUP}/{namespace}/{name}"
-
-
-def initial_group(stream: str) -> SourceGangState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return SourceGangState(namespace=namespace, name=name)
+    return f"{gang_events.GROUP}/{namespace}/{name}"
 
 
 # --- the fold --------------------------------------------------------------------------------------------------------
@@ -121,37 +105,41 @@ def initial_group(stream: str) -> SourceGangState:
 
 def fold_group(state: SourceGangState, recorded: Recorded) -> SourceGangState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case SourceGroupObserved():
+        case gang_events.SourceGroupObserved():
             known = state.seen
             if known is not None and known.uid != event.uid:
                 state = _replace(state, failures={}, asked={}, asked_until=None, tries=0, rests_until=None, waits=None)
             return _replace(state, seen=event)
-        case SourceGroupGone():
+        case gang_events.SourceGroupGone():
             gone = state.seen is not None and state.seen.uid == event.uid
             return _replace(state, seen=None, waits=None) if gone else state
-        case GangPermitted():
+        case gang_events.GangPermitted():
             return _fold_permitted(state, event, recorded.recorded_at)
-        case GangRested():
+        case gang_events.GangRested():
             return _replace(
                 state, rests_until=event.until, tries=state.tries + 1, asked={}, asked_until=None, waits=None
             )
-        case GangWaits():
+        case gang_events.GangWaits():
             return _replace(state, waits=event)
-        case GangReleased() if state.placed is not None and state.placed.number == event.number:
+        case gang_events.GangReleased() if state.placed is not None and state.placed.number == event.number:
             more = state.failures.get(event.cluster, 0) + event.failed
             tries = state.tries + (event.until is not None)
             failures = {**state.failures, event.cluster: more}
             return _replace(state, placed=None, failures=failures, tries=tries, rests_until=event.until)
-        case GangWithdrawn() | GangKept() | GangDissolved() | GangFormed() if state.placed is not None:
+        case (
+            gang_events.GangWithdrawn()
+            | gang_events.GangKept()
+            | gang_events.GangDissolved()
+            | gang_events.GangFormed()
+        ) if state.placed is not None:
             return _fold_placed(state, state.placed, event) if state.placed.number == event.number else state
         case _:
             return state
 
 
-def _fold_permitted(state: SourceGangState, event: GangPermitted, at: datetime) -> SourceGangState:
+def _fold_permitted(state: SourceGangState, event: gang_events.GangPermitted, at: datetime) -> SourceGangState:
     state = _replace(state, numbers=max(state.numbers, event.number), waits=None)
     if event.kind == "Preempt":
         asked = {**state.asked, event.cluster: state.asked.get(event.cluster, 0) + 1}
@@ -161,16 +149,18 @@ def _fold_permitted(state: SourceGangState, event: GangPermitted, at: datetime) 
 
 
 def _fold_placed(
-    state: SourceGangState, placed: Placed, event: GangWithdrawn | GangKept | GangDissolved | GangFormed
+    state: SourceGangState,
+    placed: Placed,
+    event: gang_events.GangWithdrawn | gang_events.GangKept | gang_events.GangDissolved | gang_events.GangFormed,
 ) -> SourceGangState:
     match event:
-        case GangWithdrawn():
+        case gang_events.GangWithdrawn():
             return _replace(state, placed=_replace(placed, withdrawing=True))
-        case GangKept():
+        case gang_events.GangKept():
             return _replace(state, placed=_replace(placed, withdrawing=False))
-        case GangDissolved():
+        case gang_events.GangDissolved():
             return _replace(state, placed=_replace(placed, withdrawing=True, dissolved=True))
-        case GangFormed():
+        case gang_events.GangFormed():
             return _replace(
                 state, placed=_replace(placed, formed=True), failures={}, asked={}, asked_until=None, tries=0
             )
@@ -324,7 +314,7 @@ class SourceGangs:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a group."""
         stream = recorded.stream
-        after = fold_group(self.groups.get(stream) or initial_group(stream), recorded)
+        after = fold_group(self.groups.get(stream) or SourceGangState.initial(stream), recorded)
         self.groups[stream] = after
         self._tidy(stream)
         self._changed(stream)
@@ -384,7 +374,7 @@ class SourceGangs:
 
     def state(self, stream: str) -> SourceGangState:
         """Return a group as it is folded."""
-        return self.groups.get(stream) or initial_group(stream)
+        return self.groups.get(stream) or SourceGangState.initial(stream)
 
     def members(self, stream: str) -> Mapping[str, SourceState]:
         """Return the pods of a group, by stream."""

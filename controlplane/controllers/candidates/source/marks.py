@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL
-from controlplane.controllers.candidates.source.events import (
+from controlplane.controllers.candidates.source.events import CandidateWriteFailed
+from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
+from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateReserved,
-    CandidateWriteFailed,
     DelegateMissing,
     DelegateStatus,
 )
-from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
 from controlplane.controllers.candidates.source.state import Candidate, SourceState
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.connectivity.marks import ConnectionMarks

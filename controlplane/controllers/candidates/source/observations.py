@@ -1,15 +1,12 @@
 """What the source side sees: its pods, and what each candidate's target says of it.
 
 Observations, narrowed to the fields that something decides on. What a target says becomes an event of the type that
-names it, so that a source pod's stream reads as a conversation. `events` has these and the decisions; import from
-there."""
+names it, so that a source pod's stream reads as a conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-
-import msgspec
 
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.references.decide import NamedObject
@@ -17,12 +14,13 @@ from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT
 from controlplane.log.event import Body, Event, Kept, NewEvent, Part
 from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
 
 Built = tuple[str, Event, tuple[Body, ...]]
 """A stream, the event that is appended to it, and the bodies that are stored beside it."""
 
 
-class PlacementOptions(Part, frozen=True, kw_only=True):
+class PlacementOptions(Part):
     """What the annotations of a source pod ask for; None or empty: the policy's own."""
 
     targets: list[str] = []
@@ -32,31 +30,20 @@ class PlacementOptions(Part, frozen=True, kw_only=True):
     max_skew: int | None = None
 
 
-class SourceObservation(Event, frozen=True, kw_only=True):
+class SourceObservation(ObjectObserved):
     """What every observed object has."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str
     deleting: bool = False
 
 
-class SourceObjectGone(Event, frozen=True, kw_only=True):
+class SourceObjectGone(ObjectVanished):
     """An observed object is no longer there."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: str = ""
 
 
 def event_of(
     change: ObjectChange, now: datetime, build: Callable[[], Built | None], refuse: Callable[[Exception], Built]
 ) -> NewEvent | None:
-    """Return the event of one change, None if `build` makes none; an object that does not fit its API is refused.
-
-    An object that is gone is recorded with the version of its end."""
+    """Return the event of one change, None if `build` makes none; an object that does not fit its API is refused."""
     try:
         built = build()
     except UNFIT as error:
@@ -64,12 +51,10 @@ def event_of(
     if built is None:
         return None
     stream, event, bodies = built
-    if isinstance(event, SourceObjectGone):
-        event = msgspec.structs.replace(event, resource_version=change.resource_version)
     return change.observed(stream, event, now, bodies)
 
 
-class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
+class SourcePodObserved(SourceObservation):
     """A pod of a source cluster that asks for candidates.
 
     `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the
@@ -95,11 +80,11 @@ class SourcePodObserved(SourceObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class SourceDeleted(SourceObjectGone, frozen=True, kw_only=True):
+class SourceDeleted(SourceObjectGone):
     """A source pod is gone."""
 
 
-class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
+class CandidateSeen(SourceObservation):
     """A candidate, as its target's API server showed it; the subclass says what its phase is.
 
     `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, which we write. All
@@ -117,21 +102,21 @@ class CandidateSeen(SourceObservation, frozen=True, kw_only=True):
     message: str = ""
 
 
-class CandidateWaiting(CandidateSeen, frozen=True, kw_only=True):
+class CandidateWaiting(CandidateSeen):
     """The target has taken the candidate, or has not looked at it yet."""
 
 
-class CandidateRefused(CandidateSeen, frozen=True, kw_only=True):
+class CandidateRefused(CandidateSeen):
     """The target will not have it: not invited, an invalid pod, a forged mark."""
 
 
-class CandidateUnschedulable(CandidateSeen, frozen=True, kw_only=True):
+class CandidateUnschedulable(CandidateSeen):
     """No node there now. `preemptable`: there would be one if pods of lower priority went."""
 
     preemptable: bool = False
 
 
-class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
+class CandidateReserved(CandidateSeen):
     """A node is held for it until `expires` (the target's clock), or it is being bound there under our permit."""
 
     node: str
@@ -139,11 +124,11 @@ class CandidateReserved(CandidateSeen, frozen=True, kw_only=True):
     expires: datetime | None = None
 
 
-class CandidateUnreserved(CandidateSeen, frozen=True, kw_only=True):
+class CandidateUnreserved(CandidateSeen):
     """The reservation of this number is given up; `why` says how it came."""
 
 
-class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
+class CandidateBound(CandidateSeen):
     """It is bound, by permit `bound_by`, and its pod has not been heard of yet."""
 
     node: str = ""
@@ -151,7 +136,7 @@ class CandidateBound(CandidateSeen, frozen=True, kw_only=True):
     bound_by: int = 0
 
 
-class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
+class DelegateStatus(CandidateBound):
     """The bound candidate's pod says something: the `sequence`-th time."""
 
     sequence: int
@@ -161,26 +146,16 @@ class DelegateStatus(CandidateBound, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class DelegateMissing(CandidateBound, frozen=True, kw_only=True):
+class DelegateMissing(CandidateBound):
     """It was bound and its pod is not there any more: evicted, preempted, its node gone, deleted by somebody."""
 
 
-class CandidateGone(SourceObjectGone, frozen=True, kw_only=True):
+class CandidateGone(SourceObjectGone):
     """A candidate is not there any more, and with it its pod: the finalizer holds it until then."""
 
 
-class CandidateObservationRefused(Event, frozen=True, kw_only=True):
+class CandidateObservationRefused(ObjectUnfit):
     """An object does not fit its API; `object` is its body."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
 
 
 OBSERVATIONS: tuple[type[Event], ...] = (

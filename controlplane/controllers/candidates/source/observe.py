@@ -14,24 +14,8 @@ from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide
+from controlplane.controllers.candidates.source import observations
 from controlplane.controllers.candidates.source.delegate_status import restarts_of
-from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
-    CandidateGone,
-    CandidateObservationRefused,
-    CandidateRefused,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateUnreserved,
-    CandidateUnschedulable,
-    CandidateWaiting,
-    DelegateMissing,
-    DelegateStatus,
-    PlacementOptions,
-    SourceDeleted,
-    SourcePodObserved,
-)
-from controlplane.controllers.candidates.source.observations import Built, event_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -57,44 +41,48 @@ class SourceObserver:
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
         place, kind, obj = change.cluster, change.kind, change.object
-        new = event_of(
+        new = observations.event_of(
             change,
             now,
             lambda: self._gone(place, kind, obj) if change.gone else self._seen(place, kind, change.whole()),
             lambda error: refused(place, kind, obj, error),
         )
-        if new is not None and isinstance(new.event, CandidateSeen):
+        if new is not None and isinstance(new.event, observations.CandidateSeen):
             self._coming[place, change.uid] = new.stream
         return new
 
-    def _seen(self, place: str, kind: Kind, obj: Json) -> Built | None:
+    def _seen(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
         if place != MANAGEMENT and kind == CANDIDATES:
             return candidate(obj) if objects.origin(obj).cluster == self._cluster else None
         return None
 
-    def _gone(self, place: str, kind: Kind, obj: Json) -> Built | None:
+    def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         metadata = meta(obj)
         uid = str(metadata.get("uid", ""))
         namespace, name = str(metadata.get("namespace", "")), str(metadata["name"])
         if place == MANAGEMENT and kind == PODS:
-            return source_stream(namespace, name), SourceDeleted(namespace=namespace, name=name, uid=uid), ()
+            return (
+                source_stream(namespace, name),
+                observations.SourceDeleted(namespace=namespace, name=name, uid=uid),
+                (),
+            )
         if place == MANAGEMENT or kind != CANDIDATES:
             return None
         coming = self._coming.pop((place, uid), "")
         stream = self._stream_of(place, uid) or coming
-        return (stream, CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
+        return (stream, observations.CandidateGone(namespace=namespace, name=name, uid=uid), ()) if stream else None
 
 
-def source_pod(obj: Json) -> Built:
+def source_pod(obj: Json) -> observations.Built:
     """Return the event of a source pod; `Misfit` if it does not fit."""
     metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
     annotations = section(metadata, "annotations", "metadata")
     template = objects.template(obj)
     owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
-    event = SourcePodObserved(
+    event = observations.SourcePodObserved(
         **fields.identity(obj),
         template=template.ref,
         phase=text(status, "phase", "status") or "Pending",
@@ -126,14 +114,14 @@ def source_pod(obj: Json) -> Built:
     return source_stream(event.namespace, event.name), event, (template,)
 
 
-def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
+def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.PlacementOptions]:
     """Return what the pod's annotations ask for, and what is wrong with it or with its constraints."""
     spec = section(obj, "spec")
     if text(spec, "nodeName", "spec"):
         message = (
             "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
         )
-        return CandidateReason.BOUND_ELSEWHERE, message, PlacementOptions()
+        return CandidateReason.BOUND_ELSEWHERE, message, observations.PlacementOptions()
     marks = {**section(meta(obj), "labels", "metadata"), **annotations}
     forged = sorted(k for k in marks if objects.ours(k) and k not in (*objects.OPTIONS, *objects.HINTS))
     if forged:
@@ -141,21 +129,21 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, PlacementOptions]:
         return (
             CandidateReason.FORGED_ANNOTATION,
             f"{forged[0]} is not for users to set: remove it (allowed: {allowed})",
-            PlacementOptions(),
+            observations.PlacementOptions(),
         )
     wrong = constraints.problem(spec)
     if wrong:
-        return CandidateReason.INVALID_CONSTRAINT, wrong, PlacementOptions()
+        return CandidateReason.INVALID_CONSTRAINT, wrong, observations.PlacementOptions()
     try:
         asked = options(annotations)
     except ValueError as error:
-        return CandidateReason.INVALID_OPTION, str(error), PlacementOptions()
+        return CandidateReason.INVALID_OPTION, str(error), observations.PlacementOptions()
     if asked.max_skew and group_of(annotations):
         message = (
             f"annotation {objects.OPT_MAX_SKEW}: a pod of PodGroup {group_of(annotations)} cannot be spread over"
             f" clusters: its group goes to one as a whole; remove this annotation, or {GROUP_NAME}"
         )
-        return CandidateReason.GANG_NEVER_SPREADS, message, PlacementOptions()
+        return CandidateReason.GANG_NEVER_SPREADS, message, observations.PlacementOptions()
     return "", "", asked
 
 
@@ -166,7 +154,7 @@ def group_of(annotations: Json) -> str:
     return str(annotations.get(GROUP_NAME) or "")
 
 
-def options(annotations: Json) -> PlacementOptions:
+def options(annotations: Json) -> observations.PlacementOptions:
     """Return what a source pod's annotations ask for; `ValueError` names the annotation, what it says and what it may
     say.
     """
@@ -177,7 +165,7 @@ def options(annotations: Json) -> PlacementOptions:
     skew = _bounded(annotations, objects.OPT_MAX_SKEW, 0, LARGEST_SKEW)
     wait = _bounded(annotations, objects.OPT_MAX_WAIT, 0, LONGEST_WAIT.total_seconds())
     named = [name.strip() for name in str(annotations.get(objects.OPT_TARGETS, "")).split(",") if name.strip()]
-    return PlacementOptions(
+    return observations.PlacementOptions(
         targets=named,
         placement=placement,
         min_candidates=None if least is None else int(least),
@@ -201,7 +189,7 @@ def _bounded(annotations: Json, key: str, low: float, high: float) -> float | No
     return value
 
 
-def candidate(obj: Json) -> Built:
+def candidate(obj: Json) -> observations.Built:
     """Return the event of one of our candidates, by what its target says; `Misfit` if it does not fit."""
     spec, status = section(obj, "spec"), section(obj, "status")
     origin, permit = objects.origin(obj), objects.permission(obj)
@@ -221,29 +209,31 @@ def candidate(obj: Json) -> Built:
     return source_stream(origin.namespace, origin.name), event, bodies
 
 
-def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:
+def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[observations.CandidateSeen, tuple[Body, ...]]:
     node = text(reservation, "node", "status.reservation")
     phase = text(status, "phase", "status")
     match phase:
         case "Refused":
-            return CandidateRefused(**common), ()
+            return observations.CandidateRefused(**common), ()
         case "Unschedulable":
-            return CandidateUnschedulable(**common, preemptable=fields.flag(status, "preemptable", "status")), ()
+            return observations.CandidateUnschedulable(
+                **common, preemptable=fields.flag(status, "preemptable", "status")
+            ), ()
         case "Reserved":
             expires = objects.instant(reservation, "expires", "status.reservation")
             score = fields.number(reservation, "score", "status.reservation")
-            return CandidateReserved(**common, node=node, score=score, expires=expires), ()
+            return observations.CandidateReserved(**common, node=node, score=score, expires=expires), ()
         case "Unreserved":
-            return CandidateUnreserved(**common), ()
+            return observations.CandidateUnreserved(**common), ()
         case "Bound" | "Missing":
             return _bound(phase, status, node, common)
         case "" | "Pending":
-            return CandidateWaiting(**common), ()
+            return observations.CandidateWaiting(**common), ()
         case _:
             raise Misfit("status.phase", phase, "a phase that this version knows")
 
 
-def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[CandidateSeen, tuple[Body, ...]]:
+def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[observations.CandidateSeen, tuple[Body, ...]]:
     bound = {
         **common,
         "node": node,
@@ -251,13 +241,13 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
         "bound_by": fields.number(status, "boundBy", "status"),
     }
     if phase == "Missing":
-        return DelegateMissing(**bound), ()
+        return observations.DelegateMissing(**bound), ()
     sequence = fields.number(status, "sequence", "status")
     if not sequence:
-        return CandidateBound(**bound), ()
+        return observations.CandidateBound(**bound), ()
     said = section(status, "podStatus", "status")
     body = body_of(said)
-    event = DelegateStatus(
+    event = observations.DelegateStatus(
         **bound,
         sequence=sequence,
         pod_status=body.ref,
@@ -267,8 +257,8 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[Candidate
     return event, (body,)
 
 
-def refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:
+def refused(place: str, kind: Kind, obj: Json, error: Exception) -> observations.Built:
     """Return the event of an object that does not fit its API."""
     body = body_of(obj)
-    event = CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    event = observations.CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
     return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

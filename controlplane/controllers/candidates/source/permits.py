@@ -11,15 +11,17 @@ from datetime import datetime
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateUnschedulable,
     EpochClosed,
     PermitGranted,
     PermitKind,
     PermitRevoked,
     RevokeAcked,
+)
+from controlplane.controllers.candidates.source.observations import (
+    CandidateBound,
+    CandidateReserved,
+    CandidateSeen,
+    CandidateUnschedulable,
 )
 from controlplane.controllers.candidates.source.policy import PermitChoice, choose, preemptor
 from controlplane.controllers.candidates.source.state import Permit

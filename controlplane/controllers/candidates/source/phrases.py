@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import events as copies
 from controlplane.controllers.candidates.references.events import COPY_EVENTS
-from controlplane.controllers.candidates.source import events
+from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
 from controlplane.controllers.candidates.source.gang_phrases import PHRASES as GANG_PHRASES
@@ -24,12 +24,12 @@ from controlplane.controllers.candidates.source.targets import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence, listed
+from controlplane.runtime.phrases import Phrase, Sentence, listed, told
 
 POD_EVENTS: tuple[type[Event], ...] = (*SourceController.types, *COPY_EVENTS)
 
 
-def _pod(event: events.SourcePodObserved) -> str:
+def _pod(event: observations.SourcePodObserved) -> str:
     if event.deleting:
         return "pod is being deleted"
     return f"pod is {event.phase}" + (f" ({event.problem})" if event.problem else "")
@@ -39,7 +39,7 @@ def _said(what: str) -> Callable[[Any], str]:
     return lambda event: f"candidate {what}" + (f": {event.message}" if event.message else "")
 
 
-def _reserved(event: events.CandidateReserved) -> str:
+def _reserved(event: observations.CandidateReserved) -> str:
     return f"node {event.node} is held for the candidate, score {event.score}"
 
 
@@ -52,45 +52,49 @@ def _shown(event: events.StatusShown) -> str:
     return f"pod's status is to be {event.phase or 'Pending'}" + (f": {event.message}" if event.message else "")
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.SourcePodObserved: _pod,
-    events.SourceDeleted: lambda e: "pod is gone",
-    events.CandidateWaiting: lambda e: "candidate waits for a node",
-    events.CandidateRefused: _said("is refused"),
-    events.CandidateUnschedulable: _said("finds no node"),
-    events.CandidateReserved: _reserved,
-    events.CandidateUnreserved: _said("lost its reservation"),
-    events.CandidateBound: lambda e: f"candidate is bound on node {e.node}",
-    events.DelegateStatus: lambda e: f"delegate is {e.pod_phase or 'Pending'} on node {e.node}",
-    events.DelegateMissing: _said("is bound, and its pod is missing"),
-    events.CandidateGone: lambda e: "candidate is gone",
-    events.CandidateObservationRefused: lambda e: f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
-    events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
-    events.ElectionRefused: lambda e: f"not placed: {e.message}",
-    events.CandidateRequested: lambda e: f"candidate is to be created (epoch {e.epoch})",
-    events.PermitGranted: _permit,
-    events.PermitRevoked: lambda e: f"permit {e.number} is to be taken back",
-    events.RevokeAcked: lambda e: f"permit {e.number} is void",
-    events.CandidateDropped: lambda e: "candidate is to be removed",
-    events.DelegateLost: lambda e: f"delegate is lost: {e.message}",
-    events.EpochClosed: lambda e: f"epoch {e.epoch} is over",
-    events.StatusShown: _shown,
-    events.DelegateHinted: lambda e: "pod is to say where its delegate is",
-    events.CleanupDone: lambda e: "nothing is left of the pod",
-    events.CandidateWriteFailed: lambda e: f"write refused ({' '.join(filter(None, [str(e.code), e.error]))})",
-    events.CandidateWriteUnneeded: lambda e: "write changed nothing",
-    CandidateTargetObserved: lambda e: f"namespace {e.namespace} may use cluster {e.cluster}, tier {e.tier}",
-    CandidateTargetGone: lambda e: f"CandidateTarget {e.namespace}/{e.name} is gone",
-    SourceNamespaceObserved: lambda e: "namespace may send pods, by its label",
-    copies.NamedObserved: lambda e: f"{e.kind} {e.name} is at version {e.resource_version}",
-    copies.NamedMissing: lambda e: f"{e.kind} {e.name} cannot be followed: {e.message}",
-    copies.CopyObserved: lambda e: f"copy of {e.kind} {e.name} is of version {e.followed or '?'}",
-    copies.CopyGone: lambda e: f"copy of {e.kind} {e.name} is gone",
-    copies.CopyDecided: lambda e: f"{e.kind} {e.name} is to be copied, version {e.version}",
-    copies.CopyDropped: lambda e: f"copy of {e.kind} {e.name} is to be removed",
-    SourceNamespaceGone: lambda e: "namespace has lost its label, or is gone",
-    **GANG_PHRASES,
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        observations.SourcePodObserved: _pod,
+        observations.SourceDeleted: "pod is gone",
+        observations.CandidateWaiting: "candidate waits for a node",
+        observations.CandidateRefused: _said("is refused"),
+        observations.CandidateUnschedulable: _said("finds no node"),
+        observations.CandidateReserved: _reserved,
+        observations.CandidateUnreserved: _said("lost its reservation"),
+        observations.CandidateBound: "candidate is bound on node {e.node}",
+        observations.DelegateStatus: lambda e: f"delegate is {e.pod_phase or 'Pending'} on node {e.node}",
+        observations.DelegateMissing: _said("is bound, and its pod is missing"),
+        observations.CandidateGone: "candidate is gone",
+        observations.CandidateObservationRefused: lambda e: (
+            f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}"
+        ),
+        events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
+        events.ElectionRefused: "not placed: {e.message}",
+        events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
+        events.PermitGranted: _permit,
+        events.PermitRevoked: "permit {e.number} is to be taken back",
+        events.RevokeAcked: "permit {e.number} is void",
+        events.CandidateDropped: "candidate is to be removed",
+        events.DelegateLost: "delegate is lost: {e.message}",
+        events.EpochClosed: "epoch {e.epoch} is over",
+        events.StatusShown: _shown,
+        events.DelegateHinted: "pod is to say where its delegate is",
+        events.CleanupDone: "nothing is left of the pod",
+        events.CandidateWriteFailed: lambda e: f"write refused ({' '.join(filter(None, [str(e.code), e.error]))})",
+        events.CandidateWriteUnneeded: "write changed nothing",
+        CandidateTargetObserved: "namespace {e.namespace} may use cluster {e.cluster}, tier {e.tier}",
+        CandidateTargetGone: "CandidateTarget {e.namespace}/{e.name} is gone",
+        SourceNamespaceObserved: "namespace may send pods, by its label",
+        copies.NamedObserved: "{e.kind} {e.name} is at version {e.resource_version}",
+        copies.NamedMissing: "{e.kind} {e.name} cannot be followed: {e.message}",
+        copies.CopyObserved: lambda e: f"copy of {e.kind} {e.name} is of version {e.followed or '?'}",
+        copies.CopyGone: "copy of {e.kind} {e.name} is gone",
+        copies.CopyDecided: "{e.kind} {e.name} is to be copied, version {e.version}",
+        copies.CopyDropped: "copy of {e.kind} {e.name} is to be removed",
+        SourceNamespaceGone: "namespace has lost its label, or is gone",
+        **GANG_PHRASES,
+    }
+)
 
 R = CandidateReason
 REASONS: Mapping[CandidateReason, Sentence] = {

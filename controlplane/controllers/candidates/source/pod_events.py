@@ -6,7 +6,8 @@ is refused by its name."""
 from __future__ import annotations
 
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
-from controlplane.controllers.candidates.source.events import SourcePodObserved, StatusShown
+from controlplane.controllers.candidates.source.events import StatusShown
+from controlplane.controllers.candidates.source.observations import SourcePodObserved
 
 
 def news(pod: SourcePodObserved, decision: StatusShown) -> tuple[str, str, str] | None:

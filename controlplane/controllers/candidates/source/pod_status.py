@@ -6,6 +6,7 @@ off the pod itself, by `mark` in the message of our own condition."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,19 +14,19 @@ from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
-from controlplane.controllers.candidates.source.events import (
+from controlplane.controllers.candidates.source.events import DelegateHinted, StatusShown
+from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
     CandidateSeen,
     CandidateUnschedulable,
     CandidateWaiting,
-    DelegateHinted,
     DelegateStatus,
     SourcePodObserved,
-    StatusShown,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
 from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say
 _ALL_ANSWERED = (
@@ -51,6 +52,11 @@ def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None =
         _waiting(pass_, pod, waits, shown)
 
 
+def _say(pass_: PodPass, pod: SourcePodObserved, **said: Any) -> None:
+    """Show a status of this pod in the epoch under way."""
+    _write(pass_, pod, StatusShown(uid=pod.uid, epoch=pass_.state.epoch, **said))
+
+
 def _shown(pass_: PodPass, pod: SourcePodObserved) -> StatusShown | None:
     """Return what this pod was last to show, None if nothing, or if that was one that had its name before."""
     shown = pass_.state.shown
@@ -67,28 +73,24 @@ def _delegate(
     message = f"bound on node {seen.node} of cluster {cluster}"
     announced = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     final = rank(reported.phase) == 2
-    _write(
+    _say(
         pass_,
         pod,
-        StatusShown(
-            uid=pod.uid,
-            epoch=pass_.state.epoch,
-            source=seen.name,
-            sequence=reported.sequence,
-            status=reported.status,
-            phase=later(_phase_before(pod, shown), reported.phase),
-            mark=f"{cluster}/{seen.name} status {reported.sequence}",
-            message=message,
-            restarts=base,
-            totals={name: base.get(name, 0) + reported.restarts.get(name, 0) for name in {*base, *reported.restarts}},
-            # Once it is said that it is bound, so that each of the two is an Event of its own.
-            obstacles=pass_.context.obstacles[:_SAID] if announced else "",
-            reason=CandidateReason.STATUS_FINAL if final else CandidateReason.STATUS_CHANGED,
-        ),
+        source=seen.name,
+        sequence=reported.sequence,
+        status=reported.status,
+        phase=later(_phase_before(pod, shown), reported.phase),
+        mark=f"{cluster}/{seen.name} status {reported.sequence}",
+        message=message,
+        restarts=base,
+        totals={name: base.get(name, 0) + reported.restarts.get(name, 0) for name in {*base, *reported.restarts}},
+        # Once it is said that it is bound, so that each of the two is an Event of its own.
+        obstacles=pass_.context.obstacles[:_SAID] if announced else "",
+        reason=CandidateReason.STATUS_FINAL if final else CandidateReason.STATUS_CHANGED,
     )
 
 
-class _Reported(msgspec.Struct, frozen=True, kw_only=True):
+class _Reported(Value):
     """What a delegate's target reports of its status; the defaults are of one that reports none yet."""
 
     sequence: int = 0
@@ -132,23 +134,19 @@ def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
 
 def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
     lost = pass_.state.closed_by
-    _write(
+    _say(
         pass_,
         pod,
-        StatusShown(
-            uid=pod.uid,
-            epoch=pass_.state.epoch,
-            source=shown.source,
-            sequence=shown.sequence,
-            status=shown.status,
-            phase="Failed",
-            mark=f"{shown.source} lost",
-            message=f"its delegate was lost ({lost}) after it had started, and restartPolicy is Never",
-            failed=True,
-            restarts=shown.restarts,
-            totals=shown.totals,
-            reason=CandidateReason(lost),
-        ),
+        source=shown.source,
+        sequence=shown.sequence,
+        status=shown.status,
+        phase="Failed",
+        mark=f"{shown.source} lost",
+        message=f"its delegate was lost ({lost}) after it had started, and restartPolicy is Never",
+        failed=True,
+        restarts=shown.restarts,
+        totals=shown.totals,
+        reason=CandidateReason(lost),
     )
 
 
@@ -159,21 +157,17 @@ def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | No
         return
     if reason == CandidateReason.UNSCHEDULABLE_EVERYWHERE and pass_.unreadable():
         reason = CandidateReason.CANDIDATES_UNREADABLE
-    _write(
+    _say(
         pass_,
         pod,
-        StatusShown(
-            uid=pod.uid,
-            epoch=pass_.state.epoch,
-            source=shown.source if shown is not None else "",
-            sequence=shown.sequence if shown is not None else 0,
-            phase=_phase_before(pod, shown),
-            mark=f"{reason}: {message}"[:_SAID],
-            message=message,
-            restarts=shown.restarts if shown is not None else pod.restarts,
-            totals=shown.totals if shown is not None else pod.restarts,
-            reason=reason,
-        ),
+        source=shown.source if shown is not None else "",
+        sequence=shown.sequence if shown is not None else 0,
+        phase=_phase_before(pod, shown),
+        mark=f"{reason}: {message}"[:_SAID],
+        message=message,
+        restarts=shown.restarts if shown is not None else pod.restarts,
+        totals=shown.totals if shown is not None else pod.restarts,
+        reason=reason,
     )
 
 

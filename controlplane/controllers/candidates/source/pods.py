@@ -17,8 +17,6 @@ from controlplane.controllers.candidates.source.decision_pass import PodContext,
 from controlplane.controllers.candidates.source.events import (
     EVENTS,
     CandidateDecision,
-    CandidateGone,
-    CandidateSeen,
     CandidateWrite,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
@@ -32,10 +30,11 @@ from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, 
 from controlplane.controllers.candidates.source.gang_pass import GangPlan
 from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
 from controlplane.controllers.candidates.source.marks import SourceMarks
+from controlplane.controllers.candidates.source.observations import CandidateGone, CandidateSeen
 from controlplane.controllers.candidates.source.observe import SourceObserver
 from controlplane.controllers.candidates.source.pod_events import news
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
-from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold, initial
+from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
 from controlplane.controllers.connectivity.outage import Outage, fold_outage, outage_resumed
@@ -125,7 +124,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
     def _fold_source(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
         before = self.sources.get(stream)
-        after = fold(before or initial(stream), recorded)
+        after = fold(before or SourceState.initial(stream), recorded)
         if isinstance(event, CandidateSeen):
             self._streams[recorded.cluster, event.uid] = stream
         elif isinstance(event, CandidateGone):

@@ -14,7 +14,9 @@ import msgspec
 
 from controlplane.controllers.candidates.objects import SCHEDULER_NAME
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.events import PermitKind, PlacementOptions
+from controlplane.controllers.candidates.source.events import PermitKind
+from controlplane.controllers.candidates.source.observations import PlacementOptions
+from controlplane.values import Value
 
 Mode = Literal["FirstReady", "BestOf"]
 MODES = ("FirstReady", "BestOf")
@@ -22,7 +24,7 @@ AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
 MOST_CANDIDATES, LONGEST_WAIT, LARGEST_SKEW = 100, timedelta(seconds=20), 1000
 
 
-class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class PlacementPolicy(Value):
     """How the target is chosen.
 
     `BestOf` waits until `min_candidates` are ready, but no longer than `max_wait` after the first of them; both are
@@ -37,7 +39,7 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
     retry_wait: timedelta = timedelta(seconds=10)
 
 
-class SourcePolicy(msgspec.Struct, frozen=True, kw_only=True):
+class SourcePolicy(Value):
     """The settings of the source side.
 
     `cluster` is this cluster's name, as its invitations spell it. `lease`: how long a permit to bind holds,
@@ -74,14 +76,14 @@ class SourcePolicy(msgspec.Struct, frozen=True, kw_only=True):
         return namespace in self.namespaces or "*" in self.namespaces
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class Target(Value):
     """A cluster that candidates may be sent to. `tier`: 0 is preferred to 1, as one's own machines to a cloud's."""
 
     name: str
     tier: int = 0
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class Offer(Value):
     """A candidate that is ready to be bound."""
 
     cluster: str

@@ -20,9 +20,9 @@ from controlplane.controllers.candidates.source.events import (
     DelegateHinted,
     PermitGranted,
     PermitRevoked,
-    SourcePodObserved,
     StatusShown,
 )
+from controlplane.controllers.candidates.source.observations import SourcePodObserved
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube.kinds import Json, ObjectRef, Request

@@ -12,41 +12,23 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.events import (
-    CandidateBound,
-    CandidateDropped,
-    CandidateGone,
-    CandidateRefused,
-    CandidateRequested,
-    CandidateReserved,
-    CandidateSeen,
-    CandidateUnschedulable,
-    CandidateWrite,
-    CandidateWriteFailed,
-    CandidateWriteUnneeded,
-    CleanupDone,
-    DelegateHinted,
-    DelegateLost,
-    DelegateMissing,
-    Elected,
-    ElectionRefused,
-    EpochClosed,
-    PermitGranted,
-    PermitRevoked,
-    RevokeAcked,
-    SourceDeleted,
-    SourcePodObserved,
-    StatusShown,
-)
+from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
+from controlplane.values import Value
 
 STREAM = "sourcepod"
-ANSWERS = (CandidateReserved, CandidateUnschedulable, CandidateRefused, CandidateBound)
+ANSWERS = (
+    observations.CandidateReserved,
+    observations.CandidateUnschedulable,
+    observations.CandidateRefused,
+    observations.CandidateBound,
+)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(Value):
     """What is known of one candidate.
 
     `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
@@ -57,7 +39,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     uid: str
     epoch: int
-    seen: CandidateSeen | None = None
+    seen: observations.CandidateSeen | None = None
     may_run: bool = False
     excused: bool = False
     ready_since: datetime | None = None
@@ -65,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     bound: str = ""
 
 
-class Permit(msgspec.Struct, frozen=True, kw_only=True):
+class Permit(Value):
     """The open permit. `revoking`: it is being taken back."""
 
     cluster: str
@@ -77,7 +59,7 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     revoking: bool = False
 
 
-class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only=True):
+class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
@@ -89,7 +71,7 @@ class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only
     name: str
     version: int = 0
     position: int = 0
-    pod: SourcePodObserved | None = None
+    pod: observations.SourcePodObserved | None = None
     uid: str = ""
     epoch: int = 0
     electing: bool = False
@@ -100,8 +82,8 @@ class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only
     permits: int = 0
     failures: dict[str, int] = {}
     delegate: str = ""
-    shown: StatusShown | None = None
-    refused: ElectionRefused | None = None
+    shown: events.StatusShown | None = None
+    refused: events.ElectionRefused | None = None
     dirty: bool = False
 
     @property
@@ -116,38 +98,30 @@ class SourceState(OpenWrites[CandidateWrite, WriteFailure], frozen=True, kw_only
 
 
 _replace = msgspec.structs.replace
-_STATUS, _HINT = f"{MANAGEMENT}/{StatusShown.WHAT}", f"{MANAGEMENT}/{DelegateHinted.WHAT}"
+_STATUS, _HINT = f"{MANAGEMENT}/{events.StatusShown.WHAT}", f"{MANAGEMENT}/{events.DelegateHinted.WHAT}"
 
 
-def source_stream(namespace: str, name: str) -> str:
-    """Return the stream of the source pods of a name."""
-    return f"{STREAM}/{namespace}/{name}"
-
-
-def initial(stream: str) -> SourceState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return SourceState(namespace=namespace, name=name)
+source_stream = streams_of(STREAM)
+"""The stream of the source pods of a name."""
 
 
 def fold(state: SourceState, recorded: Recorded) -> SourceState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case SourcePodObserved():
+        case observations.SourcePodObserved():
             return _fold_pod(state, event)
-        case SourceDeleted():
+        case observations.SourceDeleted():
             return _fold_deleted(state, event)
-        case CandidateSeen():
+        case observations.CandidateSeen():
             return _fold_candidate(state, event, recorded)
-        case CandidateGone():
+        case observations.CandidateGone():
             return _fold_gone(state, event, recorded)
-        case CandidateWriteFailed():
+        case events.CandidateWriteFailed():
             return refused(state, event)
-        case CandidateWriteUnneeded():
+        case events.CandidateWriteUnneeded():
             return closed(state, event.target)
-        case CandidateWrite():
+        case events.CandidateWrite():
             return _fold_write(opened(state, event, recorded), event, recorded.recorded_at)
         case _:
             return _fold_decision(state, event)
@@ -155,7 +129,7 @@ def fold(state: SourceState, recorded: Recorded) -> SourceState:
 
 def _fold_decision(state: SourceState, event: object) -> SourceState:
     match event:
-        case Elected():
+        case events.Elected():
             same = state.uid == event.uid
             return _replace(
                 state,
@@ -170,21 +144,21 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
                 refused=None,
                 shown=state.shown if state.shown is not None and state.shown.uid == event.uid else None,
             )
-        case ElectionRefused():
+        case events.ElectionRefused():
             return _replace(state, refused=event)
-        case RevokeAcked():
+        case events.RevokeAcked():
             return _fold_acked(state, event)
-        case DelegateLost():
+        case events.DelegateLost():
             failures = {**state.failures, event.cluster: state.failures.get(event.cluster, 0) + 1}
             state = _excuse(state, event.candidate, event.reason)
             state = _replace(state, delegate="", electing=False, closed_by=event.reason, failures=failures)
             return _without_shadows(state)
-        case EpochClosed():
+        case events.EpochClosed():
             permit = state.permit
             if permit is not None:
                 state = _excuse(_without_permit_writes(state, permit.candidate), permit.candidate, event.reason)
             return _without_shadows(_replace(state, permit=None, delegate="", electing=False, closed_by=event.reason))
-        case CleanupDone():
+        case events.CleanupDone():
             return _replace(state, dirty=False)
         case _:
             return state
@@ -207,7 +181,7 @@ def _without_shadows(state: SourceState) -> SourceState:
     return _replace(state, candidates=kept) if len(kept) != len(state.candidates) else state
 
 
-def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
+def _fold_acked(state: SourceState, event: events.RevokeAcked) -> SourceState:
     permit = state.permit
     if permit is None or permit.number != event.number:
         return state
@@ -218,7 +192,11 @@ def _fold_acked(state: SourceState, event: RevokeAcked) -> SourceState:
     failures = state.failures
     # A preemption that was done is no failure, whatever then comes of it; one in vain is, so that another target is
     # asked next.
-    made = event.reason == CandidateReason.ANSWERED and known is not None and isinstance(known.seen, CandidateReserved)
+    made = (
+        event.reason == CandidateReason.ANSWERED
+        and known is not None
+        and isinstance(known.seen, observations.CandidateReserved)
+    )
     if not made and event.reason != CandidateReason.ANOTHER_READY:
         failures = {**failures, permit.cluster: failures.get(permit.cluster, 0) + 1}
     state = _replace(state, permit=None, candidates=candidates, failures=failures)
@@ -232,18 +210,21 @@ def _without_permit_writes(state: SourceState, name: str) -> SourceState:
     effects = {
         key: effect
         for key, effect in state.effects.items()
-        if not (isinstance(effect.decision, (PermitGranted, PermitRevoked)) and effect.decision.candidate == name)
+        if not (
+            isinstance(effect.decision, (events.PermitGranted, events.PermitRevoked))
+            and effect.decision.candidate == name
+        )
     }
     return _replace(state, effects=effects) if len(effects) != len(state.effects) else state
 
 
-def _fold_write(state: SourceState, decision: CandidateWrite, at: datetime) -> SourceState:
+def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetime) -> SourceState:
     match decision:
-        case CandidateRequested():
+        case events.CandidateRequested():
             known = Candidate(cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch, waits_since=at)
             candidates = {decision.candidate: known, **state.candidates}
             return _replace(state, candidates=candidates, dirty=True)
-        case PermitGranted():
+        case events.PermitGranted():
             permit = Permit(
                 cluster=decision.cluster,
                 candidate=decision.candidate,
@@ -261,15 +242,15 @@ def _fold_write(state: SourceState, decision: CandidateWrite, at: datetime) -> S
                 permits=max(state.permits, decision.number),
                 candidates={**state.candidates, decision.candidate: known},
             )
-        case PermitRevoked() if state.permit is not None and state.permit.number == decision.number:
+        case events.PermitRevoked() if state.permit is not None and state.permit.number == decision.number:
             return _replace(state, permit=_replace(state.permit, revoking=True))
-        case StatusShown():
+        case events.StatusShown():
             return _replace(state, shown=decision)
         case _:
             return state
 
 
-def _fold_pod(state: SourceState, seen: SourcePodObserved) -> SourceState:
+def _fold_pod(state: SourceState, seen: observations.SourcePodObserved) -> SourceState:
     before = state.pod
     state = closed(closed(state, _STATUS), _HINT)
     state = _replace(state, pod=seen, dirty=True)
@@ -278,7 +259,7 @@ def _fold_pod(state: SourceState, seen: SourcePodObserved) -> SourceState:
     return state
 
 
-def _fold_deleted(state: SourceState, event: SourceDeleted) -> SourceState:
+def _fold_deleted(state: SourceState, event: observations.SourceDeleted) -> SourceState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
     state = closed(closed(state, _STATUS), _HINT)
@@ -289,7 +270,7 @@ def _end(state: SourceState) -> SourceState:
     """Nothing is wanted any more that was wanted for the pod before: creations that were not carried out are not to
     be.
     """
-    effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, CandidateRequested)}
+    effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, events.CandidateRequested)}
     return _without_shadows(
         _replace(
             state,
@@ -303,7 +284,7 @@ def _end(state: SourceState) -> SourceState:
     )
 
 
-def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded) -> SourceState:
+def _fold_candidate(state: SourceState, seen: observations.CandidateSeen, recorded: Recorded) -> SourceState:
     name, cluster = seen.name, recorded.cluster
     state = closed(state, f"{cluster}/{name}")
     known = state.candidates.get(name)
@@ -311,15 +292,15 @@ def _fold_candidate(state: SourceState, seen: CandidateSeen, recorded: Recorded)
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
     known = _as_seen(known, seen, recorded.recorded_at)
     state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)
-    if isinstance(seen, CandidateBound) and _is_winner(state, name, known) and state.permit is not None:
+    if isinstance(seen, observations.CandidateBound) and _is_winner(state, name, known) and state.permit is not None:
         return _replace(state, delegate=name, permit=None)
     return state
 
 
-def _as_seen(known: Candidate, seen: CandidateSeen, at: datetime) -> Candidate:
+def _as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) -> Candidate:
     """Return a candidate with what its target shows of it."""
-    bound = isinstance(seen, CandidateBound)
-    ready_since = at if isinstance(seen, CandidateReserved) else None
+    bound = isinstance(seen, observations.CandidateBound)
+    ready_since = at if isinstance(seen, observations.CandidateReserved) else None
     if ready_since and known.seen is not None and known.seen.reservation == seen.reservation:
         ready_since = known.ready_since or at
     return _replace(
@@ -328,7 +309,7 @@ def _as_seen(known: Candidate, seen: CandidateSeen, at: datetime) -> Candidate:
         ready_since=ready_since,
         waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or at,
         # A missing pod does not run; whether it did when we last decided stays as it is until we decide again.
-        may_run=known.may_run or (bound and not isinstance(seen, DelegateMissing)),
+        may_run=known.may_run or (bound and not isinstance(seen, observations.DelegateMissing)),
         bound=seen.uid if bound else known.bound,
     )
 
@@ -345,7 +326,7 @@ def _is_winner(state: SourceState, name: str, known: Candidate) -> bool:
     )
 
 
-def _fold_gone(state: SourceState, event: CandidateGone, recorded: Recorded) -> SourceState:
+def _fold_gone(state: SourceState, event: observations.CandidateGone, recorded: Recorded) -> SourceState:
     known = state.candidates.get(event.name)
     if known is None or known.cluster != recorded.cluster:
         return state
@@ -374,4 +355,4 @@ def dropping(state: SourceState, name: str) -> bool:
         return False
     effect = state.effects.get(f"{known.cluster}/{name}")
     deleting = known.seen is not None and known.seen.deleting
-    return deleting or (effect is not None and isinstance(effect.decision, CandidateDropped))
+    return deleting or (effect is not None and isinstance(effect.decision, events.CandidateDropped))

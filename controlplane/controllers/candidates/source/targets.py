@@ -22,22 +22,22 @@ TARGET, NAMESPACE = "candidatetarget", "sourcenamespace"
 HIGHEST_TIER = 100
 
 
-class CandidateTargetObserved(SourceObservation, frozen=True, kw_only=True):
+class CandidateTargetObserved(SourceObservation):
     """A CandidateTarget: pods of its namespace may go to `cluster`. `tier` 0 is preferred to 1."""
 
     cluster: str
     tier: int = 0
 
 
-class CandidateTargetGone(SourceObjectGone, frozen=True, kw_only=True):
+class CandidateTargetGone(SourceObjectGone):
     """A CandidateTarget is not there any more."""
 
 
-class SourceNamespaceObserved(SourceObservation, frozen=True, kw_only=True):
+class SourceNamespaceObserved(SourceObservation):
     """A namespace that carries the label by which namespaces are allowed to send."""
 
 
-class SourceNamespaceGone(SourceObjectGone, frozen=True, kw_only=True):
+class SourceNamespaceGone(SourceObjectGone):
     """A namespace is gone, or does not carry the label any more."""
 
 

@@ -8,25 +8,8 @@ from __future__ import annotations
 
 from controlplane.controllers.candidates.objects import FINALIZER
 from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.decide import report_of
-from controlplane.controllers.candidates.target.events import (
-    Admitted,
-    BindStarted,
-    Bound,
-    CandidateObserved,
-    FinalizerReleased,
-    NotSchedulable,
-    PermitSeen,
-    PodFenced,
-    PodMade,
-    PodRemoved,
-    Refused,
-    Reported,
-    Reserved,
-    StatusReported,
-    Unreserved,
-    Withdrawn,
-)
 from controlplane.controllers.candidates.target.state import POD, TargetState
 from controlplane.log.event import Event
 from controlplane.runtime.marks import ANY, Facets, Table
@@ -34,13 +17,13 @@ from controlplane.runtime.marks import ANY, Facets, Table
 R = TargetReason
 
 
-def _asks(seen: CandidateObserved) -> tuple[object, ...]:
+def _asks(seen: events.CandidateObserved) -> tuple[object, ...]:
     """Return what a candidate is judged by."""
     beyond = (seen.beyond_baseline, seen.beyond_restricted)
     return seen.problem, seen.problem_message, seen.priority_class, seen.template, seen.account, seen.token, beyond
 
 
-def _unsaid(state: TargetState) -> Reported | None:
+def _unsaid(state: TargetState) -> events.Reported | None:
     """Return what the source is to be told and does not know yet."""
     wanted = report_of(state)
     return wanted if state.seen is not None and wanted != state.seen.reported else None
@@ -85,29 +68,29 @@ _REFUSALS = {
     R.TOO_MANY_CANDIDATES: (*_INVITED, "others"),
 }
 CAUSES: Table = {
-    Admitted: {R.INVITED: (*_INVITED, "it.trouble", "others")},
-    Refused: {str(reason): keys for reason, keys in _REFUSALS.items()},
-    PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
-    PodRemoved: {
+    events.Admitted: {R.INVITED: (*_INVITED, "it.trouble", "others")},
+    events.Refused: {str(reason): keys for reason, keys in _REFUSALS.items()},
+    events.PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
+    events.PodRemoved: {
         R.DELETED: ("it.present", "it.deleting", "it.pod"),
         ANY: ("it.refused", "it.pod"),
     },
-    Reserved: {R.NODE_FOUND: _WAITS},
-    NotSchedulable: {R.NO_NODE: (*_WAITS, "it.permit")},
-    PermitSeen: {R.PERMITTED: ("it.permit", "it.held")},
-    BindStarted: {R.PERMITTED: ("it.permit", "it.held", "it.pod")},
-    PodFenced: {R.FENCED: ("it.revoked", "it.unsure", "it.binding")},
-    Bound: {R.PERMITTED: ("it.node",)},
-    Withdrawn: {R.WITHDRAWN: ("it.revoked", "it.binding")},
-    Unreserved: {
+    events.Reserved: {R.NODE_FOUND: _WAITS},
+    events.NotSchedulable: {R.NO_NODE: (*_WAITS, "it.permit")},
+    events.PermitSeen: {R.PERMITTED: ("it.permit", "it.held")},
+    events.BindStarted: {R.PERMITTED: ("it.permit", "it.held", "it.pod")},
+    events.PodFenced: {R.FENCED: ("it.revoked", "it.unsure", "it.binding")},
+    events.Bound: {R.PERMITTED: ("it.node",)},
+    events.Withdrawn: {R.WITHDRAWN: ("it.revoked", "it.binding")},
+    events.Unreserved: {
         R.TIMEOUT: ("it.held", "it.permit"),
         R.REVOKED: ("it.revoked", "it.binding"),
         R.POD_GONE: ("it.pod", "it.held"),
         R.DELETED: ("it.deleting", "it.refused", "it.held", "it.binding"),
         ANY: ("it.held",),
     },
-    StatusReported: {R.REPORT: ("it.report",)},
-    FinalizerReleased: {R.POD_STOPPED: ("it.deleting", "it.finalizer", "it.pod")},
+    events.StatusReported: {R.REPORT: ("it.report",)},
+    events.FinalizerReleased: {R.POD_STOPPED: ("it.deleting", "it.finalizer", "it.pod")},
 }
 """What each kind of decision may rest on, by its reason."""
 
@@ -124,4 +107,4 @@ def may_cause(cause: str, stream: str) -> bool:
 
 def said(event: Event) -> str:
     """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
-    return "it.refused" if isinstance(event, Refused) else ""
+    return "it.refused" if isinstance(event, events.Refused) else ""

@@ -16,22 +16,12 @@ import msgspec
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import calls as calls
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.causes import CANDIDATE, CAUSES, said
 from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy, target_decide
-from controlplane.controllers.candidates.target.events import (
-    TARGET_EVENTS,
-    BindStarted,
-    CandidatePodGone,
-    CandidatePodObserved,
-    InvitationGone,
-    InvitationObserved,
-    TargetWrite,
-    TargetWriteFailed,
-    TargetWriteUnneeded,
-)
 from controlplane.controllers.candidates.target.observe import observe
 from controlplane.controllers.candidates.target.render import target_bodies, target_render
-from controlplane.controllers.candidates.target.state import STREAM, TargetState, target_fold, target_initial
+from controlplane.controllers.candidates.target.state import STREAM, TargetState, target_fold
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
@@ -43,18 +33,18 @@ from controlplane.runtime.writes import WritingController
 _LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})
 
 
-class TargetController(WritingController[TargetWrite]):
+class TargetController(WritingController[events.TargetWrite]):
     """The target side's states. `ready` is set by the process once Candidates, Pods and invitations are listed."""
 
-    types: Sequence[type[Event]] = TARGET_EVENTS
-    FAILED, UNNEEDED = TargetWriteFailed, TargetWriteUnneeded
+    types: Sequence[type[Event]] = events.TARGET_EVENTS
+    FAILED, UNNEEDED = events.TargetWriteFailed, events.TargetWriteUnneeded
 
     def __init__(self, policy: TargetPolicy) -> None:
         self.policy = policy
         self.ready = False
         self.priority_classes: frozenset[str] | None = None
         self.candidates: dict[str, TargetState] = {}
-        self.invitations: dict[str, InvitationObserved] = {}
+        self.invitations: dict[str, events.InvitationObserved] = {}
         self._marks: Ledger[TargetState] = Ledger("it", CANDIDATE)
         self._around: dict[str, int] = {}  # since when a namespace has its invitations, and as many candidates
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
@@ -68,9 +58,9 @@ class TargetController(WritingController[TargetWrite]):
         new = observe(change, now)
         if new is None:
             return None
-        if isinstance(new.event, CandidatePodObserved):
+        if isinstance(new.event, events.CandidatePodObserved):
             self._pods.add(new.event.uid)
-        if isinstance(new.event, CandidatePodGone):
+        if isinstance(new.event, events.CandidatePodGone):
             # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not
             # be folded yet.
             ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(change.object).get("labels") or {})
@@ -84,19 +74,19 @@ class TargetController(WritingController[TargetWrite]):
         if kind == "cluster":
             self._fold_lists(event)
         elif kind == "invitation":
-            if isinstance(event, InvitationObserved):
+            if isinstance(event, events.InvitationObserved):
                 self.invitations[stream] = event
-            elif isinstance(event, InvitationGone):
+            elif isinstance(event, events.InvitationGone):
                 self.invitations.pop(stream, None)
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif kind == STREAM:
-            if isinstance(event, CandidatePodObserved):
+            if isinstance(event, events.CandidatePodObserved):
                 self._pods.add(event.uid)
-            elif isinstance(event, CandidatePodGone):
+            elif isinstance(event, events.CandidatePodGone):
                 self._pods.discard(event.uid)
             before = self.candidates.get(stream)
-            after = target_fold(before or target_initial(stream), recorded)
+            after = target_fold(before or TargetState.initial(stream), recorded)
             self._marks.note(stream, before, after, recorded.position)
             if (before is not None and before.admitted) != after.admitted:
                 self._around[f"others/{after.namespace}"] = recorded.position
@@ -194,7 +184,7 @@ class TargetController(WritingController[TargetWrite]):
     def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
         """Return the event that records the API server's no. Of a binding, that alone says nothing: it is found out."""
         state = self.candidates.get(write.stream)
-        if write.action == BindStarted.__name__ and state is not None:
+        if write.action == events.BindStarted.__name__ and state is not None:
             unsure = calls.bind_failed(state, f"{failure.code} {failure.error}: {failure.message}")
             if unsure is not None:
                 return NewEvent(stream=write.stream, event=unsure, cluster=write.cluster, caused_by=write.position)

@@ -14,32 +14,15 @@ import msgspec
 
 from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
-from controlplane.controllers.candidates.target.events import (
-    Admitted,
-    BindStarted,
-    Bound,
-    CandidateObserved,
-    FinalizerReleased,
-    InvitationObserved,
-    PermitSeen,
-    PodFenced,
-    PodMade,
-    PodRemoved,
-    Refused,
-    Reported,
-    StatusReported,
-    TargetDecision,
-    TargetWrite,
-    Unreserved,
-    Withdrawn,
-)
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
 from controlplane.controllers.candidates.target.state import POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
+from controlplane.values import Value
 
 
-class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class TargetPolicy(Value):
     """The settings of the target side.
 
     `scheduler_name` goes into the Pods; `reservation_ttl` is how long a node is held without a permit; `skew` keeps off
@@ -50,7 +33,7 @@ class TargetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     skew: timedelta = timedelta(seconds=5)
 
 
-class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
+class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
@@ -59,7 +42,7 @@ class TargetContext(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: TargetPolicy
     ready: bool = True
-    invitations: Sequence[InvitationObserved] = ()
+    invitations: Sequence[events.InvitationObserved] = ()
     others: Mapping[str, int] = {}
     priority_classes: frozenset[str] | None = None
 
@@ -89,7 +72,7 @@ def may_preempt(state: TargetState, policy: TargetPolicy, now: datetime) -> int:
     return permit.number
 
 
-def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> BindStarted | None:
+def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> events.BindStarted | None:
     """Return the binding that may begin now, None if none may: permitted, durable, unexpired, for the reservation that
     is held.
     """
@@ -106,7 +89,7 @@ def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> BindS
         return None
     if pod.deleting or pod.node:
         return None
-    return BindStarted(
+    return events.BindStarted(
         number=permit.number,
         node=held.node,
         uid=pod.uid,
@@ -116,19 +99,21 @@ def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> BindS
     )
 
 
-class _Pass(DecisionPass[TargetState, TargetDecision | Unreserved, TargetWrite]):
+class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved, events.TargetWrite]):
     """The decisions of one pass, under construction."""
 
-    def _overrides(self, decision: TargetWrite, opened: TargetWrite) -> bool:
+    def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
         """Whether a decision takes the place of an open one: a removal of all, a fence of a binding."""
-        if isinstance(decision, PodRemoved):
-            return not isinstance(opened, PodRemoved)
-        if isinstance(decision, FinalizerReleased):
-            return not isinstance(opened, FinalizerReleased)
-        return isinstance(decision, PodFenced) and isinstance(opened, BindStarted)
+        if isinstance(decision, events.PodRemoved):
+            return not isinstance(opened, events.PodRemoved)
+        if isinstance(decision, events.FinalizerReleased):
+            return not isinstance(opened, events.FinalizerReleased)
+        return isinstance(decision, events.PodFenced) and isinstance(opened, events.BindStarted)
 
 
-def target_decide(state: TargetState, context: TargetContext, now: datetime) -> PassResult[TargetDecision | Unreserved]:
+def target_decide(
+    state: TargetState, context: TargetContext, now: datetime
+) -> PassResult[events.TargetDecision | events.Unreserved]:
     """Return what follows from the state; nothing while this cluster's objects are not in view."""
     pass_ = _Pass(state, now)
     if not context.ready:
@@ -146,19 +131,19 @@ def target_decide(state: TargetState, context: TargetContext, now: datetime) -> 
 def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
     pod = pass_.state.pod
     if pod is not None and not pod.deleting:
-        pass_.write(PodRemoved(uid=pod.uid, reason=reason))
+        pass_.write(events.PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(pass_: _Pass, seen: CandidateObserved) -> None:
+def _let_go(pass_: _Pass, seen: events.CandidateObserved) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
     state = pass_.state
     if state.held is not None and state.binding is None:
-        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+        pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
         _remove_pod(pass_, TargetReason.DELETED)
     elif FINALIZER in seen.finalizers:
         pass_.write(
-            FinalizerReleased(
+            events.FinalizerReleased(
                 uid=seen.uid,
                 finalizers=[name for name in seen.finalizers if name != FINALIZER],
                 resource_version=seen.resource_version,
@@ -167,7 +152,7 @@ def _let_go(pass_: _Pass, seen: CandidateObserved) -> None:
         )
 
 
-def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> bool:
+def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> bool:
     """Take the candidate or refuse it; return whether it was taken before. What is bound is not refused any more."""
     state = pass_.state
     if state.bound is not None:
@@ -176,14 +161,14 @@ def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> boo
     if not reason:
         if state.admitted:
             return True
-        pass_.say(Admitted(reason=TargetReason.INVITED))
+        pass_.say(events.Admitted(reason=TargetReason.INVITED))
         return False
     if state.binding is not None:
         return True  # too late to say no before it is known whether it was bound
     if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
-        pass_.say(Refused(reason=TargetReason(reason), message=message))
+        pass_.say(events.Refused(reason=TargetReason(reason), message=message))
         if state.held is not None:
-            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.DELETED))
+            pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.DELETED))
         return False
     _remove_pod(pass_, state.refused.reason)
     _withdraw(pass_, seen)
@@ -195,7 +180,7 @@ def _admit(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> boo
 
 
 def judge(
-    seen: CandidateObserved, context: TargetContext, failure: WriteFailure | None, refused: Refused | None
+    seen: events.CandidateObserved, context: TargetContext, failure: WriteFailure | None, refused: events.Refused | None
 ) -> tuple[str, str]:
     """Return why a candidate is refused and what to do about it; two empty strings if it is not."""
     cluster = seen.origin.cluster
@@ -217,12 +202,12 @@ def judge(
         return unfit
     if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
         return refused.reason, refused.message
-    if failure is not None and failure.action == PodMade.__name__:
+    if failure is not None and failure.action == events.PodMade.__name__:
         return _pod_not_made(seen, failure)
     return "", ""
 
 
-def _pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
+def _pod_not_made(seen: events.CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
     if failure.error == "Foreign":
         return (
             TargetReason.POD_NAME_TAKEN,
@@ -235,7 +220,7 @@ def _pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, 
     return "", ""
 
 
-def _keep(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
     state = pass_.state
     if state.pod is not None and state.pod.owner != seen.uid:
         # The Pod of a Candidate of this name before: it has to go before ours can be made.
@@ -246,22 +231,22 @@ def _keep(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None
     _report(pass_, seen)
 
 
-def _make(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+def _make(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
     pass_.write(
-        PodMade(
+        events.PodMade(
             template=seen.template, token=lends_token(seen, context.invitations), reason=TargetReason.TO_BE_SCHEDULED
         )
     )
 
 
-def _unbound(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> None:
+def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
     state, pod, policy = pass_.state, pass_.state.pod, context.policy
     if pod is not None and pod.node:
         _found_bound(pass_, pod.uid, pod.node)
         return
     if pod is None:
         if state.held is not None:
-            pass_.say(Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
+            pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.POD_GONE))
         _withdraw(pass_, seen)
         _make(pass_, seen, context)
         return
@@ -273,7 +258,7 @@ def _unbound(pass_: _Pass, seen: CandidateObserved, context: TargetContext) -> N
     until = usable_until(state, policy)
     ends = state.held.expires if until is None else until
     if pass_.now >= ends:
-        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
+        pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
     pass_.wake_at(ends)
     if until is not None and seen.permit is not None:
@@ -285,7 +270,7 @@ def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
     known = pass_.state.permit
     if permit.number > (known.number if known is not None else 0):
         pass_.say(
-            PermitSeen(
+            events.PermitSeen(
                 number=permit.number, reservation=permit.reservation, until=permit.until, reason=TargetReason.PERMITTED
             )
         )
@@ -297,17 +282,17 @@ def _found_bound(pass_: _Pass, uid: str, node: str) -> None:
     """
     binding = pass_.state.binding
     number = binding.number if binding is not None and binding.uid == uid else 0
-    pass_.say(Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
+    pass_.say(events.Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
 
 
-def _settle_binding(pass_: _Pass, binding: BindStarted, seen: CandidateObserved) -> None:
+def _settle_binding(pass_: _Pass, binding: events.BindStarted, seen: events.CandidateObserved) -> None:
     """A binding may be on its way. Wait for it; when it is not to be any more, fence it, and know for sure."""
     revoked = seen.withdrawn >= binding.number
     if revoked or pass_.state.bind_failed or pass_.now >= binding.before:
         pod = pass_.state.pod
         assert pod is not None
         pass_.write(
-            PodFenced(
+            events.PodFenced(
                 uid=pod.uid,
                 number=binding.number,
                 resource_version=binding.resource_version,
@@ -318,7 +303,7 @@ def _settle_binding(pass_: _Pass, binding: BindStarted, seen: CandidateObserved)
         pass_.wake_at(binding.before)
 
 
-def _withdraw(pass_: _Pass, seen: CandidateObserved) -> bool:
+def _withdraw(pass_: _Pass, seen: events.CandidateObserved) -> bool:
     """Keep to a withdrawal: what is held under it is given up, and only then is it acknowledged. Return whether there
     was one.
     """
@@ -326,16 +311,16 @@ def _withdraw(pass_: _Pass, seen: CandidateObserved) -> bool:
     if seen.withdrawn <= state.withdrawn:
         return False
     if state.held is not None and state.pod is not None:
-        pass_.say(Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
-    pass_.say(Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
+        pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
+    pass_.say(events.Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
     return True
 
 
-def report_of(state: TargetState) -> Reported:
+def report_of(state: TargetState) -> events.Reported:
     """Return what the Candidate's status is to say to the source."""
     held, bound, answer = state.held, state.bound, state.told
     phase, reason, message = _phase(state)
-    report = Reported(
+    report = events.Reported(
         phase=phase,
         reservation=state.reservations,
         node=state.node,
@@ -374,14 +359,14 @@ def _phase(state: TargetState) -> tuple[str, str, str]:
     return "Pending", "", ""
 
 
-def _report(pass_: _Pass, seen: CandidateObserved) -> None:
+def _report(pass_: _Pass, seen: events.CandidateObserved) -> None:
     wanted = report_of(pass_.state)
     if wanted == seen.reported or pass_.plan.decisions:
         return  # what was decided just now is reported when it is in the log
-    if wanted == Reported(phase="Pending") and not seen.reported.phase:
+    if wanted == events.Reported(phase="Pending") and not seen.reported.phase:
         return  # that it was taken is no news: the source hears of it when there is a node, or none
     pass_.write(
-        StatusReported(
+        events.StatusReported(
             reported=wanted,
             status=pass_.state.pod_status if wanted.sequence else "",
             resource_version=seen.resource_version,

@@ -16,12 +16,13 @@ from controlplane.controllers.candidates.source.observations import SourceObject
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
-from controlplane.runtime.writes import WriteRefused, WriteUnneeded
+from controlplane.runtime.observations import ObjectUnfit
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
 HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
 
-class Reported(Part, frozen=True, kw_only=True):
+class Reported(Part):
     """`status` of a Candidate: what the source is told. Compared with what is stored, so that nothing is written
     twice.
     """
@@ -41,7 +42,7 @@ class Reported(Part, frozen=True, kw_only=True):
     sequence: int = 0
 
 
-class CandidateObserved(SourceObservation, frozen=True, kw_only=True):
+class CandidateObserved(SourceObservation):
     """A Candidate of this cluster. `problem`: why its template cannot become a Pod; `reported` is what its status says,
     `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
     `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
@@ -67,11 +68,11 @@ class CandidateObserved(SourceObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class CandidateVanished(SourceObjectGone, frozen=True, kw_only=True):
+class CandidateVanished(SourceObjectGone):
     """A Candidate is not there any more."""
 
 
-class CandidatePodObserved(SourceObservation, frozen=True, kw_only=True):
+class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status."""
 
     owner: str
@@ -81,11 +82,11 @@ class CandidatePodObserved(SourceObservation, frozen=True, kw_only=True):
     kept: Kept = {}
 
 
-class CandidatePodGone(SourceObjectGone, frozen=True, kw_only=True):
+class CandidatePodGone(SourceObjectGone):
     """The Pod of a candidate is not there any more."""
 
 
-class InvitationObserved(SourceObservation, frozen=True, kw_only=True):
+class InvitationObserved(SourceObservation):
     """A CandidateSource: pods of `cluster` may come into its namespace. `user` is who speaks for that cluster.
 
     `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty:
@@ -100,28 +101,18 @@ class InvitationObserved(SourceObservation, frozen=True, kw_only=True):
     pod_security: str = ""
 
 
-class InvitationGone(SourceObjectGone, frozen=True, kw_only=True):
+class InvitationGone(SourceObjectGone):
     """A CandidateSource is not there any more."""
 
 
-class TargetObservationRefused(Event, frozen=True, kw_only=True):
+class TargetObservationRefused(ObjectUnfit):
     """An object does not fit its API."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    field: str
-    error: str
-    object: str
-    kept: Kept = {}
 
 
 # --- what the scheduler says ------------------------------------------------------------------------------------------
 
 
-class Reserved(Event, frozen=True, kw_only=True):
+class Reserved(Event):
     """A node is held for the candidate: its `number`-th reservation. It lapses at `expires` unless it is permitted.
 
     `score` is the sum of `scores`, by plugin and with their weights, among `feasible` nodes.
@@ -136,7 +127,7 @@ class Reserved(Event, frozen=True, kw_only=True):
     reason: TargetReason = TargetReason.NODE_FOUND
 
 
-class NotSchedulable(Event, frozen=True, kw_only=True):
+class NotSchedulable(Event):
     """No node fits. `preemptable`: one would, without pods of lower priority; `tried`: the permit to preempt that did
     not help.
     """
@@ -147,7 +138,7 @@ class NotSchedulable(Event, frozen=True, kw_only=True):
     reason: TargetReason = TargetReason.NO_NODE
 
 
-class Unreserved(Event, frozen=True, kw_only=True):
+class Unreserved(Event):
     """The reservation of this number is given up, and with it every permit for it is void."""
 
     number: int
@@ -155,7 +146,7 @@ class Unreserved(Event, frozen=True, kw_only=True):
     message: str = ""
 
 
-class BindFailed(Event, frozen=True, kw_only=True):
+class BindFailed(Event):
     """An API server did not confirm a binding. It may have been made all the same, until the Pod says otherwise."""
 
     number: int
@@ -166,44 +157,49 @@ class BindFailed(Event, frozen=True, kw_only=True):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-class TargetDecision(Event, frozen=True, kw_only=True):
+class TargetDecision(Event):
     """A decision; `reason` is one of the closed set."""
 
     reason: TargetReason
 
 
-class TargetWrite(TargetDecision, frozen=True, kw_only=True):
+class TargetWrite(TargetDecision, ObjectWrite):
     """A decision that means a write to the Candidate or its Pod."""
 
-    WHAT: ClassVar[str] = ""
     cluster: str = HERE
     resource_version: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.WHAT}"
+
+class OnPod(TargetWrite):
+    """A write to the Pod."""
+
+    WHAT: ClassVar[str] = "Pod"
 
 
-class Admitted(TargetDecision, frozen=True, kw_only=True):
+class OnOwnCandidate(TargetWrite):
+    """A write to the Candidate."""
+
+    WHAT: ClassVar[str] = "Candidate"
+
+
+class Admitted(TargetDecision):
     """The candidate is taken: it is invited and its pod can be made."""
 
 
-class Refused(TargetDecision, frozen=True, kw_only=True):
+class Refused(TargetDecision):
     """The candidate is not taken; `message` says why, and what to do."""
 
     message: str
 
 
-class PodMade(TargetWrite, frozen=True, kw_only=True):
+class PodMade(OnPod):
     """Make the Pod of a candidate. `token`: that of its ServiceAccount may be mounted."""
 
-    WHAT: ClassVar[str] = "Pod"
     template: str
     token: bool = True
 
 
-class PermitSeen(TargetDecision, frozen=True, kw_only=True):
+class PermitSeen(TargetDecision):
     """The permit for the reservation that is held has been read: until `until` by the source's clock."""
 
     number: int
@@ -211,25 +207,23 @@ class PermitSeen(TargetDecision, frozen=True, kw_only=True):
     until: datetime
 
 
-class BindStarted(TargetWrite, frozen=True, kw_only=True):
+class BindStarted(OnPod):
     """Bind the Pod, as it was seen (UID, resourceVersion), to the node that is held; not to be begun after `before`."""
 
-    WHAT: ClassVar[str] = "Pod"
     number: int
     node: str
     uid: str
     before: datetime
 
 
-class PodFenced(TargetWrite, frozen=True, kw_only=True):
+class PodFenced(OnPod):
     """Touch the Pod: its resourceVersion moves on, and a binding that is still on its way cannot be made any more."""
 
-    WHAT: ClassVar[str] = "Pod"
     uid: str
     number: int
 
 
-class Bound(TargetDecision, frozen=True, kw_only=True):
+class Bound(TargetDecision):
     """The Pod is on its node, by this permit."""
 
     number: int
@@ -237,40 +231,37 @@ class Bound(TargetDecision, frozen=True, kw_only=True):
     uid: str
 
 
-class Withdrawn(TargetDecision, frozen=True, kw_only=True):
+class Withdrawn(TargetDecision):
     """Every permit up to this number is void here, for good: the acknowledgement that the source waits for."""
 
     number: int
 
 
-class StatusReported(TargetWrite, frozen=True, kw_only=True):
+class StatusReported(OnOwnCandidate):
     """Write the Candidate's status; `status` is the body of its pod's, if it is bound."""
 
-    WHAT: ClassVar[str] = "Candidate"
     reported: Reported
     status: str = ""
 
 
-class PodRemoved(TargetWrite, frozen=True, kw_only=True):
+class PodRemoved(OnPod):
     """Delete the Pod."""
 
-    WHAT: ClassVar[str] = "Pod"
     uid: str
 
 
-class FinalizerReleased(TargetWrite, frozen=True, kw_only=True):
+class FinalizerReleased(OnOwnCandidate):
     """The Pod is gone: let the Candidate go."""
 
-    WHAT: ClassVar[str] = "Candidate"
     uid: str
     finalizers: list[str] = []
 
 
-class TargetWriteFailed(WriteRefused, frozen=True, kw_only=True):
+class TargetWriteFailed(WriteRefused):
     """The API server said no to a write. It is decided anew, not before `retry_at`."""
 
 
-class TargetWriteUnneeded(WriteUnneeded, frozen=True, kw_only=True):
+class TargetWriteUnneeded(WriteUnneeded):
     """A write changed nothing, by the API server's own answer."""
 
 

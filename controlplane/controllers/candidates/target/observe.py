@@ -18,16 +18,7 @@ from controlplane.controllers.candidates.objects import (
 )
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.observations import Built, event_of
-from controlplane.controllers.candidates.target.events import (
-    CandidateObserved,
-    CandidatePodGone,
-    CandidatePodObserved,
-    CandidateVanished,
-    InvitationGone,
-    InvitationObserved,
-    Reported,
-    TargetObservationRefused,
-)
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
@@ -62,7 +53,7 @@ def _seen(kind: Kind, obj: Json) -> Built | None:
         return pod(obj) if CANDIDATE_LABEL in section(meta(obj), "labels", "metadata") else None
     if kind == CANDIDATE_SOURCES:
         spec = section(obj, "spec")
-        event = InvitationObserved(
+        event = events.InvitationObserved(
             **fields.identity(obj),
             cluster=text(spec, "cluster", "spec"),
             user=text(spec, "user", "spec"),
@@ -90,11 +81,11 @@ def _gone(kind: Kind, obj: Json) -> Built | None:
         "uid": str(metadata.get("uid", "")),
     }
     if kind == CANDIDATES:
-        return candidate_stream(last["namespace"], last["name"]), CandidateVanished(**last), ()
+        return candidate_stream(last["namespace"], last["name"]), events.CandidateVanished(**last), ()
     if kind == PODS:
-        return candidate_stream(last["namespace"], last["name"]), CandidatePodGone(**last), ()
+        return candidate_stream(last["namespace"], last["name"]), events.CandidatePodGone(**last), ()
     if kind == CANDIDATE_SOURCES:
-        return invitation_stream(last["namespace"], last["name"]), InvitationGone(**last), ()
+        return invitation_stream(last["namespace"], last["name"]), events.InvitationGone(**last), ()
     return None
 
 
@@ -113,7 +104,7 @@ def candidate(obj: Json) -> Built:
     status = section(obj, "status")
     said = section(status, "podStatus", "status")
     stored = body_of(said) if said else None
-    event = CandidateObserved(
+    event = events.CandidateObserved(
         **fields.identity(obj),
         origin=objects.origin(obj),
         template=template.ref,
@@ -182,10 +173,10 @@ def _reserved(key: str) -> bool:
     return objects.ours(key) and key not in objects.OPTIONS
 
 
-def reported(status: Json) -> Reported:
+def reported(status: Json) -> events.Reported:
     """Return what a Candidate's status says."""
     reservation = section(status, "reservation", "status")
-    return Reported(
+    return events.Reported(
         phase=text(status, "phase", "status"),
         reservation=number(reservation, "number", "status.reservation"),
         node=text(reservation, "node", "status.reservation"),
@@ -207,7 +198,7 @@ def pod(obj: Json) -> Built:
     status = body_of(section(obj, "status"))
     owners = fields.items(meta(obj), "ownerReferences", "metadata")
     owner = next((o for o in owners if o.get("controller") and o.get("kind") == CANDIDATES.kind), {})
-    event = CandidatePodObserved(
+    event = events.CandidatePodObserved(
         **fields.identity(obj),
         owner=text(owner, "uid", "metadata.ownerReferences[]"),
         node=text(section(obj, "spec"), "nodeName", "spec"),
@@ -219,5 +210,5 @@ def pod(obj: Json) -> Built:
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:
     body = body_of(obj)
-    event = TargetObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    event = events.TargetObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
     return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events as events
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase, Sentence, choice, refused_write
+from controlplane.runtime.phrases import Phrase, Sentence, choice, refused_write, told
 
 TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS
 WRITES: Mapping[str, str] = {
@@ -63,36 +63,38 @@ def _no_node(event: events.NotSchedulable) -> str:
     return f"no node: {event.message.rstrip('.') or 'none fits'}{preemption}{tried}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.CandidateObserved: _candidate,
-    events.CandidateVanished: lambda e: "candidate is gone",
-    events.CandidatePodObserved: _pod,
-    events.CandidatePodGone: lambda e: "pod is gone",
-    events.InvitationObserved: _invited,
-    events.InvitationGone: lambda e: "invitation is gone",
-    events.TargetObservationRefused: lambda e: (
-        f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.field}: {e.error}"
-    ),
-    events.Reserved: lambda e: (
-        f"node {e.node} is held (reservation {e.number}), score {e.score}, until {e.expires:%H:%M:%S} without a permit"
-    ),
-    events.NotSchedulable: _no_node,
-    events.Unreserved: lambda e: f"reservation {e.number} is given up",
-    events.BindFailed: lambda e: f"binding {e.number} was not confirmed: {e.message}",
-    events.Admitted: lambda e: "candidate is taken",
-    events.Refused: lambda e: f"candidate is refused: {e.message}",
-    events.PodMade: lambda e: "pod is to be made",
-    events.PermitSeen: lambda e: f"permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
-    events.BindStarted: lambda e: f"pod is to be bound to node {e.node}, by permit {e.number}",
-    events.PodFenced: lambda e: f"pod is to be touched, so that binding {e.number} cannot come late",
-    events.Bound: lambda e: f"pod is bound to node {e.node}" + (f", by permit {e.number}" if e.number else ""),
-    events.Withdrawn: lambda e: f"permits up to {e.number} are void here",
-    events.StatusReported: _reported,
-    events.PodRemoved: lambda e: "pod is to be deleted",
-    events.FinalizerReleased: lambda e: "candidate is to be let go",
-    events.TargetWriteFailed: lambda e: refused_write(e, WRITES),
-    events.TargetWriteUnneeded: lambda e: "write changed nothing",
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.CandidateObserved: _candidate,
+        events.CandidateVanished: "candidate is gone",
+        events.CandidatePodObserved: _pod,
+        events.CandidatePodGone: "pod is gone",
+        events.InvitationObserved: _invited,
+        events.InvitationGone: "invitation is gone",
+        events.TargetObservationRefused: lambda e: (
+            f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.field}: {e.error}"
+        ),
+        events.Reserved: lambda e: (
+            f"node {e.node} is held (reservation {e.number}), score {e.score}, until {e.expires:%H:%M:%S} without a permit"
+        ),
+        events.NotSchedulable: _no_node,
+        events.Unreserved: "reservation {e.number} is given up",
+        events.BindFailed: "binding {e.number} was not confirmed: {e.message}",
+        events.Admitted: "candidate is taken",
+        events.Refused: "candidate is refused: {e.message}",
+        events.PodMade: "pod is to be made",
+        events.PermitSeen: "permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
+        events.BindStarted: "pod is to be bound to node {e.node}, by permit {e.number}",
+        events.PodFenced: "pod is to be touched, so that binding {e.number} cannot come late",
+        events.Bound: lambda e: f"pod is bound to node {e.node}" + (f", by permit {e.number}" if e.number else ""),
+        events.Withdrawn: "permits up to {e.number} are void here",
+        events.StatusReported: _reported,
+        events.PodRemoved: "pod is to be deleted",
+        events.FinalizerReleased: "candidate is to be let go",
+        events.TargetWriteFailed: lambda e: refused_write(e, WRITES),
+        events.TargetWriteUnneeded: "write changed nothing",
+    }
+)
 
 R = TargetReason
 REASONS: Mapping[TargetReason, Sentence] = {

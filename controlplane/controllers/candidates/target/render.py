@@ -10,18 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, stamp
+from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.decide import TargetPolicy
-from controlplane.controllers.candidates.target.events import (
-    BindStarted,
-    CandidateObserved,
-    FinalizerReleased,
-    PodFenced,
-    PodMade,
-    PodRemoved,
-    Reported,
-    StatusReported,
-    TargetWrite,
-)
 from controlplane.controllers.candidates.target.state import TargetState
 from controlplane.kube.kinds import Json, ObjectRef, Request
 from controlplane.kube.pod_groups import QUORUM
@@ -31,12 +21,12 @@ from controlplane.kube.requests import Obsolete, body_in, merge_diff
 FENCE = f"{GROUP}/fence"
 
 
-def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
+def target_bodies(state: TargetState, decision: events.TargetWrite) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case PodMade():
+        case events.PodMade():
             return [decision.template]
-        case StatusReported():
+        case events.StatusReported():
             stored = state.seen.pod_status if state.seen is not None else ""
             return [ref for ref in (decision.status, stored) if ref]
         case _:
@@ -45,7 +35,7 @@ def target_bodies(state: TargetState, decision: TargetWrite) -> list[str]:
 
 def target_render(
     state: TargetState,
-    decision: TargetWrite,
+    decision: events.TargetWrite,
     bodies: Mapping[str, bytes],
     policy: TargetPolicy,
     now: datetime,
@@ -54,24 +44,24 @@ def target_render(
     pod = ObjectRef(PODS, state.namespace, state.name)
     ours = ObjectRef(CANDIDATES, state.namespace, state.name)
     match decision:
-        case PodMade():
+        case events.PodMade():
             return _pod(state, body_in(bodies, decision.template), policy, lends=decision.token)
-        case BindStarted():
+        case events.BindStarted():
             if now >= decision.before:
                 raise Obsolete("the lease is too near its end to begin a binding")
             return _binding(pod, decision)
-        case PodFenced():
+        case events.PodFenced():
             # Another binding under the same permit needs another value: a patch that changes nothing leaves the version
             # as it is.
             fence = f"{decision.number}/{decision.resource_version}"
             body: Json = {"metadata": {"annotations": {FENCE: fence}}}
             return Request("patch", pod, body, uid=decision.uid, resource_version=decision.resource_version)
-        case PodRemoved():
+        case events.PodRemoved():
             return Request("delete", pod, uid=decision.uid, owner_label=(CANDIDATE_LABEL, state.name))
-        case FinalizerReleased():
+        case events.FinalizerReleased():
             body = {"metadata": {"finalizers": decision.finalizers or None}}
             return Request("patch", ours, body, uid=decision.uid, resource_version=decision.resource_version)
-        case StatusReported():
+        case events.StatusReported():
             if state.seen is None:
                 raise Obsolete("the Candidate is gone")
             said = body_in(bodies, decision.status) if decision.status else {}
@@ -112,7 +102,7 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: boo
     return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
 
 
-def _binding(pod: ObjectRef, decision: BindStarted) -> Request:
+def _binding(pod: ObjectRef, decision: events.BindStarted) -> Request:
     body: Json = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -127,7 +117,9 @@ def _binding(pod: ObjectRef, decision: BindStarted) -> Request:
     return Request("create", pod, body, subresource="binding")
 
 
-def _status(seen: CandidateObserved, reported: Reported, pod_status: Json, stored: Json, now: datetime) -> Json:
+def _status(
+    seen: events.CandidateObserved, reported: events.Reported, pod_status: Json, stored: Json, now: datetime
+) -> Json:
     """Return the status as a merge patch over what is stored: nulls take away what does not hold any more."""
     expires = stamp(reported.expires) if reported.expires is not None else None
     return {
@@ -151,7 +143,7 @@ def _status(seen: CandidateObserved, reported: Reported, pod_status: Json, store
     }
 
 
-def _conditions(seen: CandidateObserved, reported: Reported, now: datetime) -> list[Json]:
+def _conditions(seen: events.CandidateObserved, reported: events.Reported, now: datetime) -> list[Json]:
     """Return what the phase means, for `kubectl wait`; a transition time stays while its status does."""
     phase = reported.phase
     holds = {

@@ -7,29 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from controlplane.controllers.candidates.target.events import (
-    HERE,
-    Admitted,
-    BindFailed,
-    BindStarted,
-    Bound,
-    CandidateObserved,
-    CandidatePodGone,
-    CandidatePodObserved,
-    CandidateVanished,
-    NotSchedulable,
-    PermitSeen,
-    PodMade,
-    Refused,
-    Reserved,
-    StatusReported,
-    TargetWrite,
-    TargetWriteFailed,
-    TargetWriteUnneeded,
-    Unreserved,
-    Withdrawn,
-)
+from controlplane.controllers.candidates.target import events
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 STREAM = "candidate"
@@ -37,7 +17,7 @@ _OVER = ("Succeeded", "Failed")
 _replace = msgspec.structs.replace
 
 
-class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=True):
+class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
     `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.
@@ -50,20 +30,20 @@ class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=Tr
     name: str
     version: int = 0
     position: int = 0
-    seen: CandidateObserved | None = None
+    seen: events.CandidateObserved | None = None
     admitted: bool = False
-    refused: Refused | None = None
-    pod: CandidatePodObserved | None = None
+    refused: events.Refused | None = None
+    pod: events.CandidatePodObserved | None = None
     reservations: int = 0
-    held: Reserved | None = None
-    unreserved: Unreserved | None = None
-    told: NotSchedulable | None = None
-    permit: PermitSeen | None = None
+    held: events.Reserved | None = None
+    unreserved: events.Unreserved | None = None
+    told: events.NotSchedulable | None = None
+    permit: events.PermitSeen | None = None
     withdrawn: int = 0
     tried: int = 0
-    binding: BindStarted | None = None
+    binding: events.BindStarted | None = None
     bind_failed: bool = False
-    bound: Bound | None = None
+    bound: events.Bound | None = None
     missing: bool = False
     sequence: int = 0
     pod_status: str = ""
@@ -87,64 +67,56 @@ class TargetState(OpenWrites[TargetWrite, WriteFailure], frozen=True, kw_only=Tr
         return self.held.node if self.held is not None else ""
 
 
-def candidate_stream(namespace: str, name: str) -> str:
-    """Return the stream of a candidate in its target."""
-    return f"{STREAM}/{namespace}/{name}"
-
-
-def target_initial(stream: str) -> TargetState:
-    """Return the state before the first event of a stream."""
-    _, namespace, name = stream.split("/", 2)
-    return TargetState(namespace=namespace, name=name)
+candidate_stream = streams_of(STREAM)
+"""The stream of a candidate in its target."""
 
 
 def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
-        case CandidateObserved():
+        case events.CandidateObserved():
             return _fold_candidate(state, event)
-        case CandidateVanished():
+        case events.CandidateVanished():
             if state.seen is None or state.seen.uid != event.uid:
                 return state
             return _replace(closed(state, CANDIDATE), seen=None, held=None, admitted=False)
-        case CandidatePodObserved() | CandidatePodGone():
+        case events.CandidatePodObserved() | events.CandidatePodGone():
             return _fold_pod(state, event)
-        case TargetWriteFailed():
+        case events.TargetWriteFailed():
             return refused(state, event)
-        case TargetWriteUnneeded():
+        case events.TargetWriteUnneeded():
             return closed(state, event.target)
-        case TargetWrite():
+        case events.TargetWrite():
             state = opened(state, event, recorded)
-            return _replace(state, binding=event, bind_failed=False) if isinstance(event, BindStarted) else state
+            return _replace(state, binding=event, bind_failed=False) if isinstance(event, events.BindStarted) else state
         case _:
             return _fold_answer(state, event)
 
 
-CANDIDATE, POD = f"{HERE}/{StatusReported.WHAT}", f"{HERE}/{PodMade.WHAT}"
+CANDIDATE, POD = f"{events.HERE}/{events.StatusReported.WHAT}", f"{events.HERE}/{events.PodMade.WHAT}"
 
 
 def _fold_answer(state: TargetState, event: object) -> TargetState:
     match event:
-        case Admitted():
+        case events.Admitted():
             return _replace(state, admitted=True, refused=None)
-        case Refused():
+        case events.Refused():
             return _replace(state, admitted=False, refused=event)
-        case Reserved():
+        case events.Reserved():
             state = _replace(state, tried=max(state.tried, _preempt_permit(state)))
             return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
-        case NotSchedulable():
+        case events.NotSchedulable():
             return _replace(state, told=event, tried=max(state.tried, event.tried))
-        case Unreserved() if state.held is not None and state.held.number == event.number:
+        case events.Unreserved() if state.held is not None and state.held.number == event.number:
             return _replace(state, held=None, permit=None, unreserved=event)
-        case PermitSeen():
+        case events.PermitSeen():
             return _replace(state, permit=event)
-        case BindFailed() if state.binding is not None and state.binding.number == event.number:
+        case events.BindFailed() if state.binding is not None and state.binding.number == event.number:
             return _replace(dropped(state, POD), bind_failed=True)
-        case Bound():
+        case events.Bound():
             return _replace(dropped(state, POD), bound=event, binding=None, held=None, permit=None, bind_failed=False)
-        case Withdrawn():
+        case events.Withdrawn():
             return _replace(state, withdrawn=max(state.withdrawn, event.number))
         case _:
             return state
@@ -156,7 +128,7 @@ def _preempt_permit(state: TargetState) -> int:
     return permit.number if permit is not None and permit.kind == "Preempt" else 0
 
 
-def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
+def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> TargetState:
     before = state.seen
     if before is None and not state.reservations:
         # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what
@@ -176,8 +148,8 @@ def _fold_candidate(state: TargetState, seen: CandidateObserved) -> TargetState:
     return _replace(state, seen=seen)
 
 
-def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone) -> TargetState:
-    if isinstance(event, CandidatePodGone):
+def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.CandidatePodGone) -> TargetState:
+    if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
     state = closed(state, POD)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
@@ -192,7 +164,7 @@ def _fold_pod(state: TargetState, event: CandidatePodObserved | CandidatePodGone
     return _replace(state, pod=event)
 
 
-def _fold_pod_gone(state: TargetState, event: CandidatePodGone) -> TargetState:
+def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> TargetState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
     state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
@@ -200,5 +172,5 @@ def _fold_pod_gone(state: TargetState, event: CandidatePodGone) -> TargetState:
     return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
 
 
-def _moved_on(binding: BindStarted, pod: CandidatePodObserved) -> bool:
+def _moved_on(binding: events.BindStarted, pod: events.CandidatePodObserved) -> bool:
     return binding.uid != pod.uid or binding.resource_version != pod.resource_version

@@ -31,6 +31,7 @@ from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, ReadAnswer
 from controlplane.runtime.marks import Facets, Marks, cause_of, changes
 from controlplane.runtime.writes import WritesNothing
+from controlplane.values import Value
 
 OWNS = frozenset({FIT, WORKER})
 HEARS = frozenset({"cluster", "service"})
@@ -52,7 +53,7 @@ _GONE: dict[type[Event], str] = {
 }
 
 
-class FeasibilityPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class FeasibilityPolicy(Value):
     """The settings. `controller_name`: the `managedBy` that makes a run ours; `config_namespace`: where
     workers' Tekton has its ConfigMaps; `grows`: clusters whose nodes come and go; `patience`: how long a judgement
     waits for what is on its way."""

@@ -27,12 +27,13 @@ from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import spell, to_milli
+from controlplane.values import Value
 
 _REMOTE = ("resolver", "bundle")
 _NO_TASKS = Pipeline(())
 
 
-class RunToJudge(msgspec.Struct, frozen=True, kw_only=True):
+class RunToJudge(Value):
     """A run that waits for a cluster. `run` is None if it cannot be read, for the `problem`; `since`: when it began to
     wait. `charged`: what its Workload asks for, None if it has none."""
 

@@ -19,7 +19,7 @@ from controlplane.log.event import Event
 Outcome = Literal["Found", "Missing", "Unknown"]
 
 
-class WorkerNodeObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class WorkerNodeObserved(CoschedulingObservation):
     """A node of a worker: what a pod has to match or tolerate there, and what all pods together can be given."""
 
     labels: dict[str, str] = {}
@@ -28,11 +28,11 @@ class WorkerNodeObserved(CoschedulingObservation, frozen=True, kw_only=True):
     allocatable: dict[str, str] = {}
 
 
-class WorkerNodeGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class WorkerNodeGone(CoschedulingObjectGone):
     """A node of a worker is gone."""
 
 
-class WorkerClassObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class WorkerClassObserved(CoschedulingObservation):
     """A storage class of a worker. `late`: volumes are bound when a pod is placed; `default`: it is the one of claims
     that name none.
     """
@@ -41,32 +41,32 @@ class WorkerClassObserved(CoschedulingObservation, frozen=True, kw_only=True):
     default: bool = False
 
 
-class WorkerClassGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class WorkerClassGone(CoschedulingObjectGone):
     """A storage class of a worker is gone."""
 
 
-class WorkerFlagsObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class WorkerFlagsObserved(CoschedulingObservation):
     """The ConfigMap `feature-flags` of a worker's Tekton, as far as placeholders care."""
 
     data: dict[str, Any] = {}
 
 
-class WorkerFlagsGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class WorkerFlagsGone(CoschedulingObjectGone):
     """The ConfigMap `feature-flags` of a worker was deleted: its defaults hold."""
 
 
-class WorkerPlaceholderObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class WorkerPlaceholderObserved(CoschedulingObservation):
     """A placeholder's pod on a worker, the run that it is of, and its node, "" while it waits for one."""
 
     run: str = ""
     node: str = ""
 
 
-class WorkerPlaceholderGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class WorkerPlaceholderGone(CoschedulingObjectGone):
     """A placeholder's pod on a worker is gone."""
 
 
-class DispatchedRunObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class DispatchedRunObserved(CoschedulingObservation):
     """A PipelineRun that is to run on a worker. `run` is what decides where it fits: workspaces, selectors, and what
     tasks ask for; `asked` the mode that it asks for, if any; `waits`: it has not started anywhere. `problem`: why it
     cannot be read."""
@@ -77,22 +77,22 @@ class DispatchedRunObserved(CoschedulingObservation, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class DispatchedRunGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class DispatchedRunGone(CoschedulingObjectGone):
     """A PipelineRun that was to run on a worker was deleted."""
 
 
-class RunChargeObserved(CoschedulingObservation, frozen=True, kw_only=True):
+class RunChargeObserved(CoschedulingObservation):
     """The Workload of a PipelineRun: what quota it asks for, all pod sets together. `owner` is the UID of the run."""
 
     owner: str
     asked: dict[str, str] = {}
 
 
-class RunChargeGone(CoschedulingObjectGone, frozen=True, kw_only=True):
+class RunChargeGone(CoschedulingObjectGone):
     """The Workload of a PipelineRun is gone."""
 
 
-class WorkerObjectRead(Event, frozen=True, kw_only=True):
+class WorkerObjectRead(Event):
     """An object that a run names was looked for on a worker. `Unknown`: the worker did not let us look; `object` is
     what decides of it.
     """

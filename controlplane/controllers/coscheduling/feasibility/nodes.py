@@ -26,11 +26,12 @@ from controlplane.kube.quantities import nanos, spell, to_milli
 from controlplane.kube.selectors import node_terms, of_set
 from controlplane.kube.tolerations import UNSCHEDULABLE, Taint, tolerations, untolerated
 from controlplane.log.event import canonical
+from controlplane.values import Value
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
+class NodeCapacity(Value):
     """A node and what is free on it: amounts in billionths, and pods. `placeholder`: whether one of any run is
     there.
     """
@@ -44,7 +45,7 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: bool = False
 
 
-class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterFacts(Value):
     """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is
     bound late (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it
     refuses nothing.
@@ -62,7 +63,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     memo: dict[Hashable, tuple[CoschedulingReason, str] | None] | None = None
 
 
-class ClusterFeasibility(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterFeasibility(Value):
     """Whether a cluster is a candidate; if not, why. `early`: how many claims would be bound before a pod is placed:
     fewer is better.
     """

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
 from controlplane.controllers.connectivity.eligibility import fit_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.coscheduling.feasibility import events
@@ -29,7 +27,7 @@ from controlplane.controllers.coscheduling.objects import (
     labels_of,
     read_run,
 )
-from controlplane.controllers.coscheduling.observations import CoschedulingObjectGone, SightingRefused, TaintSeen
+from controlplane.controllers.coscheduling.observations import SightingRefused, TaintSeen
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
@@ -76,8 +74,6 @@ def _on_worker(change: ObjectChange, config_namespace: str) -> _Seen | None:
     if built is None:
         return None
     place, event = built
-    if isinstance(event, CoschedulingObjectGone):
-        event = msgspec.structs.replace(event, resource_version=change.resource_version)
     return f"{WORKER}/{change.cluster}/{place}", event, ()
 
 

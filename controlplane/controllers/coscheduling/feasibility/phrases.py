@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.coscheduling.feasibility import events
 from controlplane.log.event import Event
-from controlplane.runtime.phrases import Phrase
+from controlplane.runtime.phrases import Phrase, told
 
 
 def _node(event: events.WorkerNodeObserved) -> str:
@@ -32,23 +32,26 @@ def _read(event: events.WorkerObjectRead) -> str:
     return f"{event.kind} {event.namespace}/{event.name} {outcome[event.outcome]}"
 
 
-PHRASES: Mapping[type[Event], Phrase] = {
-    events.WorkerNodeObserved: _node,
-    events.WorkerNodeGone: lambda e: f"node {e.name} is gone",
-    events.WorkerClassObserved: lambda e: f"storage class {e.name} binds {'late' if e.late else 'at once'}",
-    events.WorkerClassGone: lambda e: f"storage class {e.name} is gone",
-    events.WorkerFlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
-    events.WorkerFlagsGone: lambda e: "ConfigMap feature-flags is gone",
-    events.WorkerPlaceholderObserved: lambda e: (
-        f"placeholder's pod {e.name} " + (f"is on node {e.node}" if e.node else "is on no node")
-    ),
-    events.WorkerPlaceholderGone: lambda e: f"placeholder's pod {e.name} is gone",
-    events.DispatchedRunObserved: lambda e: "run waits for a cluster" if e.waits else "run waits for no cluster",
-    events.DispatchedRunGone: lambda e: "run is gone",
-    events.RunChargeObserved: lambda e: (
-        "Workload asks for " + (", ".join(f"{name} {amount}" for name, amount in sorted(e.asked.items())) or "nothing")
-    ),
-    events.RunChargeGone: lambda e: "Workload is gone",
-    events.WorkerObjectRead: _read,
-    ClustersJudged: _judged,
-}
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.WorkerNodeObserved: _node,
+        events.WorkerNodeGone: "node {e.name} is gone",
+        events.WorkerClassObserved: lambda e: f"storage class {e.name} binds {'late' if e.late else 'at once'}",
+        events.WorkerClassGone: "storage class {e.name} is gone",
+        events.WorkerFlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
+        events.WorkerFlagsGone: "ConfigMap feature-flags is gone",
+        events.WorkerPlaceholderObserved: lambda e: (
+            f"placeholder's pod {e.name} " + (f"is on node {e.node}" if e.node else "is on no node")
+        ),
+        events.WorkerPlaceholderGone: "placeholder's pod {e.name} is gone",
+        events.DispatchedRunObserved: lambda e: "run waits for a cluster" if e.waits else "run waits for no cluster",
+        events.DispatchedRunGone: "run is gone",
+        events.RunChargeObserved: lambda e: (
+            "Workload asks for "
+            + (", ".join(f"{name} {amount}" for name, amount in sorted(e.asked.items())) or "nothing")
+        ),
+        events.RunChargeGone: "Workload is gone",
+        events.WorkerObjectRead: _read,
+        ClustersJudged: _judged,
+    }
+)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import copy
 
-import msgspec
-
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import COMPONENT, placeholder_name
 from controlplane.controllers.coscheduling.objects import (
@@ -26,11 +24,12 @@ from controlplane.controllers.coscheduling.placement.substitution import context
 from controlplane.controllers.coscheduling.placement.templates import task_template
 from controlplane.controllers.coscheduling.problems import Problem
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class TaskBinding(msgspec.Struct, frozen=True, kw_only=True):
+class TaskBinding(Value):
     """A task's workspaces, placeholder ("" if it follows none), distinct claims, and pod template with the final
     affinity.
 

@@ -6,8 +6,6 @@ other way round: a claim that is not being deleted gets it back at once. That it
 
 from __future__ import annotations
 
-import msgspec
-
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import placeholder_name
 from controlplane.controllers.coscheduling.objects import CLAIMS, PVC_PROTECTION, STATEFUL_SETS, PipelineRun, owned_by
@@ -16,9 +14,10 @@ from controlplane.controllers.coscheduling.placement.objects_by_kind import Obje
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.values import Value
 
 
-class ObjectRemoval(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectRemoval(Value):
     """One object that goes. `uid` is "" only where nobody has looked yet: then it is read first, and deleted if the run
     owns it.
 

@@ -12,9 +12,10 @@ import msgspec
 
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.tolerations import Taint, Toleration, untolerated
+from controlplane.values import Value
 
 
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+class NodeView(Value):
     """A node as far as placeholders care."""
 
     name: str
@@ -22,7 +23,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
 
 
-class TaskPod(msgspec.Struct, frozen=True, kw_only=True):
+class TaskPod(Value):
     """A pod of one of the run's tasks: where it is ("" if nowhere yet), and what the scheduler says if it finds no
     place.
     """

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import copy
 
-import msgspec
-
 from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.names import (
     COMPONENT,
@@ -33,6 +31,7 @@ from controlplane.controllers.coscheduling.objects import (
 )
 from controlplane.controllers.coscheduling.placement.templates import Defaults, placeholder_template
 from controlplane.kube.kinds import Json, meta
+from controlplane.values import Value
 
 RESOURCES = {"cpu": "50m", "memory": "100Mi"}
 """What a placeholder asks for, and is limited to: the class Guaranteed, at next to no cost."""
@@ -45,7 +44,7 @@ _WAIT = "tekton_run_indefinitely"  # what the nop image waits for a signal at
 _OS_LABEL, _WINDOWS = "kubernetes.io/os", "windows"
 
 
-class Style(msgspec.Struct, frozen=True, kw_only=True):
+class Style(Value):
     """What is the same for all placeholders of a cluster. `everywhere`: isolated runs avoid those of other namespaces
     too.
     """

@@ -26,11 +26,12 @@ from controlplane.controllers.coscheduling.problems import InputRefused, Problem
 from controlplane.controllers.coscheduling.reader import ObjectReader
 from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
+from controlplane.values import Value
 
 _VERSIONS = (PIPELINE_RUNS.api_version, f"{PIPELINE_RUNS.group}/v1beta1", "")
 
 
-class PlannedCluster(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedCluster(Value):
     """What a plan is made for: both ConfigMaps' data, whether its Tekton still knows the old flag, and the settings of
     the controller.
     """

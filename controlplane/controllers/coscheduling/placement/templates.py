@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.placement.template_merge import check
 from controlplane.controllers.coscheduling.problems import InputRefused, Problem
 from controlplane.kube.documents import documents
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 POD_TEMPLATE = "default-pod-template"
 ASSISTANT_TEMPLATE = "default-affinity-assistant-pod-template"
@@ -26,7 +27,7 @@ DEFAULTS_WHERE = f"ConfigMap tekton-pipelines/{DEFAULTS_NAME}"
 _ASSISTANT_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "priorityClassName")
 
 
-class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+class Defaults(Value):
     """What `config-defaults` fills in; None and "" where it says nothing."""
 
     pod_template: Json | None = None

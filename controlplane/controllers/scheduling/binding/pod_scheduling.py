@@ -7,9 +7,9 @@ recorded last of each pod."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from controlplane.controllers.scheduling.causes import CAUSES, POD, STANDING, VICTIM, said
 from controlplane.controllers.scheduling.decide import SchedulingPlan, decide_pod, decide_victim
@@ -34,10 +34,8 @@ from controlplane.controllers.scheduling.state import (
     StreamState,
     VictimState,
     pod_fold,
-    pod_initial,
     pod_stream,
     victim_fold,
-    victim_initial,
     victim_stream,
 )
 from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
@@ -103,10 +101,45 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
         self._dirty[stream] = None
 
 
-class Placements(Book[PodState]):
+class PodRules(NamedTuple, Generic[S]):
+    """What follows from a state, how a write of it looks, and which Kubernetes Event tells of one."""
+
+    decide: Callable[[S, datetime], SchedulingPlan]
+    render: Callable[[S, SchedulingWrite, datetime], Request | None]
+    tell: Callable[[S, SchedulingWrite, str, str, datetime], Request | None]
+
+
+class PodBook(Book[S]):
+    """The states of pods, by their rules."""
+
+    RULES: ClassVar[PodRules[Any]]
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a pod."""
+        state = self.states.get(stream)
+        return self._decided(stream, self.RULES.decide(state, now)) if state is not None else Decided()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, None if there is nothing to do."""
+        decision = self._decision(write)
+        return self.RULES.render(self.states[write.stream], decision, now) if decision is not None else None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event about a write."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        told: Request | None = self.RULES.tell(
+            self.states[write.stream], decision, self.identity, str(write.position), now
+        )
+        return told
+
+
+class Placements(PodBook[PodState]):
     """The pods that are ours to schedule: those that name one of `profiles`."""
 
     PARTS = POD
+    RULES = PodRules(decide_pod, render_pod, tell_pod)
 
     def __init__(self, profiles: Collection[str], identity: str) -> None:
         super().__init__(identity)
@@ -156,7 +189,7 @@ class Placements(Book[PodState]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
-        before = self.states.get(stream) or pod_initial(stream)
+        before = self.states.get(stream) or PodState.initial(stream)
         after = pod_fold(before, recorded)
         if isinstance(event, PendingPodObserved) and not event.node:
             known = self._shown.get(event.uid)
@@ -174,23 +207,6 @@ class Placements(Book[PodState]):
                 call = after.pre_bind.calls[after.pre_bound]
                 self._awaited[call.where.name, call.namespace, call.name] = stream
 
-    def decide(self, stream: str, now: datetime) -> Decided:
-        """Return what follows for a pod."""
-        state = self.states.get(stream)
-        return self._decided(stream, decide_pod(state, now)) if state is not None else Decided()
-
-    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
-        """Return the request that carries a write out, None if there is nothing to do."""
-        decision = self._decision(write)
-        return render_pod(self.states[write.stream], decision, now) if decision is not None else None
-
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event about a write."""
-        decision = self._decision(write)
-        if decision is None:
-            return None
-        return tell_pod(self.states[write.stream], decision, self.identity, str(write.position), now)
-
     def since(self, stream: str) -> int:
         """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
         return newest(self._marks.get(stream, {}), STANDING)
@@ -201,10 +217,11 @@ class Placements(Book[PodState]):
         return {pod.uid: (state.namespace, state.name, pod.resource_version) for state, pod in pods if pod is not None}
 
 
-class Evictions(Book[VictimState]):
+class Evictions(PodBook[VictimState]):
     """The pods that have to go for others."""
 
     PARTS = VICTIM
+    RULES = PodRules(decide_victim, render_victim, tell_victim)
 
     def __init__(self, identity: str) -> None:
         super().__init__(identity)
@@ -229,30 +246,13 @@ class Evictions(Book[VictimState]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         stream = recorded.stream
-        before = self.states.get(stream) or victim_initial(stream)
+        before = self.states.get(stream) or VictimState.initial(stream)
         after = victim_fold(before, recorded)
         if before.chosen is not None:
             self._streams.pop(before.chosen.uid, None)
         if after.chosen is not None:
             self._streams[after.chosen.uid] = stream
         self._keep(stream, before, after)
-
-    def decide(self, stream: str, now: datetime) -> Decided:
-        """Return what follows for a victim."""
-        state = self.states.get(stream)
-        return self._decided(stream, decide_victim(state, now)) if state is not None else Decided()
-
-    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
-        """Return the request that carries a write out, None if there is nothing to do."""
-        decision = self._decision(write)
-        return render_victim(self.states[write.stream], decision, now) if decision is not None else None
-
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event about a write."""
-        decision = self._decision(write)
-        if decision is None:
-            return None
-        return tell_victim(self.states[write.stream], decision, self.identity, str(write.position), now)
 
     def leaving(self, uid: str) -> bool:
         """Whether a pod is being evicted already."""

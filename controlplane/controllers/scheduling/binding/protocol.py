@@ -27,6 +27,7 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.render import binding
 from controlplane.kube.kinds import PODS, ObjectRef, Request
 from controlplane.log.event import Event, NewEvent
+from controlplane.runtime.streams import object_of
 
 CANDIDATE_STREAM = "candidate"  # a Candidate and its Pod have one name
 
@@ -346,8 +347,7 @@ class Plain:
 
 def way_of(stream: str, held: NodeReserved, way: BindingRequests, now: datetime) -> PreBindDecided | BindingDecided:
     """Return what begins the way to the binding of a pod (its stream) that holds a node."""
-    _, namespace, name = stream.split("/", 2)
-    usual = binding(ObjectRef(PODS, namespace, name), held.uid, held.node)
+    usual = binding(ObjectRef(PODS, *object_of(stream)), held.uid, held.node)
     own = None if way.bind == usual else call_of(way.bind)
     if way.pre_bind or way.timeout is not None:
         calls = [call_of(request) for request in way.pre_bind]

@@ -17,6 +17,7 @@ from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.kube.kinds import Json
+from controlplane.values import Value
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_NAME = "default-scheduler"
@@ -55,7 +56,7 @@ class PluginConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     args: Json = {}
 
 
-class Profile(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Profile(Value, rename="camel", forbid_unknown_fields=True):
     """One profile: pods that name it as their scheduler go through these plugins."""
 
     scheduler_name: str = DEFAULT_NAME
@@ -64,7 +65,7 @@ class Profile(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
-class KubeSchedulerConfiguration(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class KubeSchedulerConfiguration(Value, rename="camel"):
     """The parts of a configuration that a scheduler of ours has; others (clientConnection, leaderElection) are its
     settings.
     """

@@ -5,7 +5,7 @@ own, so one `Framework` serves any number of cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -171,18 +171,16 @@ class Framework:
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Tell the PreFilter plugins that a pod came to a node."""
-        for plugin in self.plugins("preFilter", PreFilterPlugin):
-            if plugin.name not in state.skip_filter:
-                status = plugin.add_pod(state, pod, added, info)
-                if not status.ok:
-                    return status.by(plugin.name)
-        return SUCCESS
+        return self._tell(state, lambda plugin: plugin.add_pod(state, pod, added, info))
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, info: NodeInfo) -> Status:
         """Tell the PreFilter plugins that a pod left a node."""
+        return self._tell(state, lambda plugin: plugin.remove_pod(state, pod, removed, info))
+
+    def _tell(self, state: CycleState, tell: Callable[[PreFilterPlugin], Status]) -> Status:
         for plugin in self.plugins("preFilter", PreFilterPlugin):
             if plugin.name not in state.skip_filter:
-                status = plugin.remove_pod(state, pod, removed, info)
+                status = tell(plugin)
                 if not status.ok:
                     return status.by(plugin.name)
         return SUCCESS

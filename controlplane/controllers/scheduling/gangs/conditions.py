@@ -40,7 +40,7 @@ OURS = frozenset({"Unschedulable", "Scheduled"})
 _replace = msgspec.structs.replace
 
 
-class GangState(StreamState, frozen=True, kw_only=True):
+class GangState(StreamState):
     """A PodGroup, what it shows, what is to be said of it, and how far its start has come."""
 
     seen: GangObserved | None = None
@@ -53,16 +53,9 @@ class GangState(StreamState, frozen=True, kw_only=True):
         return self.seen is None and self.judged is None and self.start is None
 
 
-def gang_initial(stream: str) -> GangState:
-    """Return the state before the first event of a group's stream."""
-    _, namespace, name = stream.split("/", 2)
-    return GangState(namespace=namespace, name=name)
-
-
 def gang_fold(state: GangState, recorded: Recorded) -> GangState:
     """Return the state after one more event of the stream."""
-    event = recorded.event
-    state = _replace(state, version=recorded.version, position=recorded.position)
+    event, state = recorded.event, state.folded_to(recorded)
     match event:
         case GangObserved():
             if state.seen is not None and state.seen.uid != event.uid:
@@ -153,7 +146,7 @@ class PodGroupConditions(Book[GangState]):
         stream, event = recorded.stream, recorded.event
         if isinstance(event, GangGone):
             self._versions.pop(event.uid, None)
-        before = self.states.get(stream) or gang_initial(stream)
+        before = self.states.get(stream) or GangState.initial(stream)
         self._keep(stream, before, gang_fold(before, recorded))
 
     def decide(self, stream: str, now: datetime) -> Decided:

@@ -13,26 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.controllers.scheduling.framework import plugin as framework
+from controlplane.controllers.scheduling.framework import status
 from controlplane.controllers.scheduling.framework.args import InterPodAffinityArgs
-from controlplane.controllers.scheduling.framework.plugin import (
-    MAX_SCORE,
-    CycleState,
-    FilterPlugin,
-    Prefiltered,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-)
-from controlplane.controllers.scheduling.framework.status import (
-    SKIP,
-    SUCCESS,
-    NodeStatuses,
-    Status,
-    failed,
-    node_statuses,
-    unresolvable,
-    unschedulable,
-)
+from controlplane.controllers.scheduling.framework.status import Status
 from controlplane.controllers.scheduling.snapshot.affinity import Term
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
@@ -40,9 +24,9 @@ from controlplane.controllers.scheduling.snapshot.pod_counts import Query, Query
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.selectors import Labels
 
-AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
-ANTI = unschedulable("node(s) didn't match pod anti-affinity rules")
-EXISTING_ANTI = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+AFFINITY = status.unresolvable("node(s) didn't match pod affinity rules")
+ANTI = status.unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI = status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 
 class _Pairs:
@@ -134,7 +118,9 @@ class _Counts:
         )
 
 
-class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class InterPodAffinity(
+    framework.PreFilterPlugin, framework.FilterPlugin, framework.PreScorePlugin, framework.ScorePlugin
+):
     """Refuses and scores nodes by the pods that are in the same domain."""
 
     name = "InterPodAffinity"
@@ -145,10 +131,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     # ---------------------------------------------------------------- filter
 
-    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
+    def pre_filter(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot) -> framework.Prefiltered:
         """Count the pairs; skip if neither the pod nor an existing one demands anything."""
         if pod.affinity.error:
-            return Prefiltered(unresolvable(f"parsing pod: {pod.affinity.error}"))
+            return framework.Prefiltered(status.unresolvable(f"parsing pod: {pod.affinity.error}"))
         known = snapshot.cluster.namespaces
         required = tuple(term.narrowed(known) for term in pod.affinity.required)
         shunned = tuple(term.narrowed(known) for term in pod.affinity.anti)
@@ -157,7 +143,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
         _count_existing_anti(found, pod, snapshot)
         if not required and not shunned and found.existing_anti.empty:
-            return Prefiltered(SKIP)
+            return framework.Prefiltered(status.SKIP)
         if required:
             counts = snapshot.matching(Query(tuple(_part(term) for term in required)))
             for term in required:
@@ -165,9 +151,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for term in shunned:
             found.anti.add_counts(term.topology_key, snapshot.matching(Query((_part(term),))))
         state.data[self.name] = found
-        return Prefiltered()
+        return framework.Prefiltered()
 
-    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    def filter(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> Status:
         """Return the status of one node."""
         found: _Counts = state.data[self.name]
         node = info.node
@@ -179,9 +165,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return ANTI
         if any(found.existing_anti.of(key, node) > 0 for key in found.existing_anti.sums):
             return EXISTING_ANTI
-        return SUCCESS
+        return status.SUCCESS
 
-    def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
+    def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> status.NodeStatuses:
         """Return the statuses of all nodes."""
         found: _Counts = state.data[self.name]
         count = len(snapshot)
@@ -194,17 +180,17 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         refused = [(lacking, AFFINITY)]
         refused += [(found.anti.of_all(key) > 0, ANTI) for key in {term.topology_key for term in found.shunned}]
         refused += [(found.existing_anti.of_all(key) > 0, EXISTING_ANTI) for key in found.existing_anti.sums]
-        return node_statuses(count, *refused)
+        return status.node_statuses(count, *refused)
 
-    def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
+    def add_pod(self, state: framework.CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Count a pod that came to a node."""
         return self._change(state, pod, added, info.node, 1)
 
-    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, info: NodeInfo) -> Status:
+    def remove_pod(self, state: framework.CycleState, pod: Pod, removed: Pod, info: NodeInfo) -> Status:
         """Count a pod that left a node."""
         return self._change(state, pod, removed, info.node, -1)
 
-    def _change(self, state: CycleState, pod: Pod, other: Pod, node: Node, step: int) -> Status:
+    def _change(self, state: framework.CycleState, pod: Pod, other: Pod, node: Node, step: int) -> Status:
         found: _Counts = state.data[self.name]
         for term in other.affinity.anti:
             if term.matches(pod.namespace, pod.labels, found.own_labels):
@@ -215,11 +201,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for term in found.shunned:
             if term.matches(other.namespace, other.labels, {}):
                 found.anti.add_one(term.topology_key, node, step)
-        return SUCCESS
+        return status.SUCCESS
 
     # ---------------------------------------------------------------- score
 
-    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+    def pre_score(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Add up what the pod's preferences and those of existing pods say about each pair; skip if nothing does.
 
         A term of the pod that does not parse is an error.
@@ -227,9 +213,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = pod.affinity
         prefers = bool(own.preferred or own.preferred_anti)
         if not len(rows) or (self.args.ignore_preferred_terms_of_existing_pods and not prefers):
-            return SKIP
+            return status.SKIP
         if own.error:
-            return failed(f"parsing pod: {own.error}")
+            return status.failed(f"parsing pod: {own.error}")
         pairs, known = _Pairs(snapshot), snapshot.cluster.namespaces
         for sign, terms in ((1, own.preferred), (-1, own.preferred_anti)):
             for weight, term in terms:
@@ -237,16 +223,16 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 pairs.add_counts(term.topology_key, counts, sign * weight)
         _add_existing(pairs, pod, snapshot, self.args.hard_pod_affinity_weight)
         if not pairs.touched:
-            return SKIP
+            return status.SKIP
         state.data["PreScore" + self.name] = pairs
-        return SUCCESS
+        return status.SUCCESS
 
-    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+    def score(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> int:
         """Return the sum over the node's pairs; it may be negative."""
         pairs: _Pairs = state.data["PreScore" + self.name]
         return sum(pairs.of(key, info.node) for key in pairs.sums)
 
-    def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
+    def score_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the raw scores of the nodes in `rows`."""
         pairs: _Pairs = state.data["PreScore" + self.name]
         scores = np.zeros(len(rows), dtype=np.int64)
@@ -254,7 +240,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             scores += pairs.of_all(key)[rows]
         return scores
 
-    def normalize(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
+    def normalize(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
         """Return 0 for the lowest and 100 for the highest, in floating point: divided first, then multiplied and cut
         off.
         """
@@ -263,7 +249,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         least, most = int(scores.min()), int(scores.max())
         if most == least:
             return np.zeros_like(scores)
-        return (MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+        return (framework.MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
 
 
 def _count_existing_anti(found: _Counts, pod: Pod, snapshot: Snapshot) -> None:

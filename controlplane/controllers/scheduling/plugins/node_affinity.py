@@ -6,37 +6,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from controlplane.controllers.scheduling.framework import plugin as framework
+from controlplane.controllers.scheduling.framework import status
 from controlplane.controllers.scheduling.framework.args import NodeAffinityArgs
-from controlplane.controllers.scheduling.framework.plugin import (
-    CycleState,
-    FilterPlugin,
-    Prefiltered,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    default_normalize,
-)
-from controlplane.controllers.scheduling.framework.status import (
-    SKIP,
-    SUCCESS,
-    NodeStatuses,
-    Status,
-    failed,
-    node_statuses,
-    unresolvable,
-)
+from controlplane.controllers.scheduling.framework.status import Status
 from controlplane.controllers.scheduling.snapshot.fields import Obj
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, NodeRules, Pod, node_affinity
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.selectors import NodeTerm
 
-POD = unresolvable("node(s) didn't match Pod's node affinity/selector")
-ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
-CONFLICT = unresolvable("pod affinity terms conflict")
+POD = status.unresolvable("node(s) didn't match Pod's node affinity/selector")
+ENFORCED = status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
+CONFLICT = status.unresolvable("pod affinity terms conflict")
 
 
-class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeAffinity(framework.PreFilterPlugin, framework.FilterPlugin, framework.PreScorePlugin, framework.ScorePlugin):
     """Admits the nodes that the pod selects, and prefers those that it prefers."""
 
     name = "NodeAffinity"
@@ -47,54 +32,54 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         added = self.args.added_affinity
         self.added = NodeRules() if added is None else node_affinity(added, "addedAffinity")
 
-    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
+    def pre_filter(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot) -> framework.Prefiltered:
         """Skip a pod that asks for nothing; a pod that pins names in every term needs only those nodes."""
         rules = pod.nodes
         if rules.selector is None and rules.required is None and self.added.required is None:
-            return Prefiltered(SKIP)
+            return framework.Prefiltered(status.SKIP)
         if not rules.raw_required:
-            return Prefiltered()
+            return framework.Prefiltered()
         names: set[str] = set()
         for term in rules.raw_required:
             pinned = _pinned(term)
             if pinned is None:
-                return Prefiltered()
+                return framework.Prefiltered()
             names |= pinned
-        return Prefiltered(SUCCESS, frozenset(names)) if names else Prefiltered(CONFLICT)
+        return framework.Prefiltered(status.SUCCESS, frozenset(names)) if names else framework.Prefiltered(CONFLICT)
 
-    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    def filter(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> Status:
         """Return the status of one node."""
         if not admits(self.added, info.node):
             return ENFORCED
-        return SUCCESS if admits(pod.nodes, info.node) else POD
+        return status.SUCCESS if admits(pod.nodes, info.node) else POD
 
-    def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
+    def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> status.NodeStatuses:
         """Return the statuses of all nodes."""
         enforced, own = snapshot.selected(self.added), snapshot.selected(pod.nodes)
-        return node_statuses(len(snapshot), (~enforced, ENFORCED), (~own, POD))
+        return status.node_statuses(len(snapshot), (~enforced, ENFORCED), (~own, POD))
 
-    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+    def pre_score(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Skip a pod that prefers nothing; a term that does not parse is an error."""
         if pod.nodes.preferred is None and self.added.preferred is None:
-            return SKIP
+            return status.SKIP
         problems = [term.error for _, term in self._preferred(pod) if term.error]
-        return failed(*problems) if problems else SUCCESS
+        return status.failed(*problems) if problems else status.SUCCESS
 
-    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+    def score(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> int:
         """Return the weights of the preferred terms that select the node."""
         node = info.node
         return sum(weight for weight, term in self._preferred(pod) if term.matches(node.labels, node.name))
 
-    def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
+    def score_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the raw scores of the nodes in `rows`."""
         scores = np.zeros(len(snapshot), dtype=np.int64)
         for weight, term in self._preferred(pod):
             scores[snapshot.of_term(term)] += weight
         return scores[rows]
 
-    def normalize(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
+    def normalize(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
         """Return scores in proportion to the largest."""
-        return default_normalize(scores)
+        return framework.default_normalize(scores)
 
     def _preferred(self, pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
         return (*(self.added.preferred or ()), *(pod.nodes.preferred or ()))

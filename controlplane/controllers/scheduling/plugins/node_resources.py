@@ -6,18 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from controlplane.controllers.scheduling.framework import plugin as framework
 from controlplane.controllers.scheduling.framework.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     Ratio,
-)
-from controlplane.controllers.scheduling.framework.plugin import (
-    CycleState,
-    FilterPlugin,
-    Prefiltered,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
 )
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, NodeStatuses, Status
 from controlplane.controllers.scheduling.plugins import resources as scoring
@@ -28,7 +21,9 @@ from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Sn
 TOO_MANY = "Too many pods"
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesFit(
+    framework.PreFilterPlugin, framework.FilterPlugin, framework.PreScorePlugin, framework.ScorePlugin
+):
     """Refuses nodes without room for the pod's requests, with all shortages named; scores by one of three
     strategies.
     """
@@ -46,12 +41,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         else:
             self.strategy = scoring.MostAllocated() if strategy.type == "MostAllocated" else scoring.LeastAllocated()
 
-    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
+    def pre_filter(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot) -> framework.Prefiltered:
         """Keep what the pod asks for, in the order in which shortages are told; never skips."""
         state.data[self.name] = self._asked(pod)
-        return Prefiltered()
+        return framework.Prefiltered()
 
-    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    def filter(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> Status:
         """Return the status of one node: all shortages, unresolvable if an empty node would have one."""
         reasons, hopeless = [], False
         if len(info.pods) + 1 > info.node.allocatable.get("pods", 0):
@@ -63,7 +58,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 hopeless |= amount > allocatable
         return _shortage(tuple(reasons), hopeless)
 
-    def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
+    def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes; each set of shortages is one status."""
         there, may = snapshot.pod_room.T
         short = [(there + 1 > may, TOO_MANY)]
@@ -87,17 +82,17 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             statuses.append(_shortage(reasons, bool(kinds[row][-1])))
         return NodeStatuses(which, (SUCCESS, *statuses))
 
-    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+    def pre_score(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Keep what the pod counts as where nodes are scored; never skips."""
         state.data["PreScore" + self.name] = scoring.requests_for_fit(pod)
         return SUCCESS
 
-    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+    def score(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> int:
         """Return one node's score, 0…100."""
         asked = state.data["PreScore" + self.name]
         return self.strategy.of_one(scoring.uses_of_one(info, self.resources, asked, nonzero=True))
 
-    def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
+    def score_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the scores of the nodes in `rows`."""
         asked = state.data["PreScore" + self.name]
         return self.strategy.of_all(scoring.uses(snapshot, rows, self.resources, asked, nonzero=True), len(rows))
@@ -114,7 +109,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
 
-class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
+class NodeResourcesBalancedAllocation(framework.PreScorePlugin, framework.ScorePlugin):
     """Prefers nodes whose resources the pod makes more evenly used."""
 
     name = "NodeResourcesBalancedAllocation"
@@ -124,11 +119,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         super().__init__(args or NodeResourcesBalancedAllocationArgs())
         self.resources = self.args.resources
 
-    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+    def pre_score(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Skip a pod that asks for none of the resources."""
         return SUCCESS if any(pod.requests.get(resource.name) for resource in self.resources) else SKIP
 
-    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+    def score(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> int:
         """Return one node's score: 75 if the pod changes nothing, more if it makes use more even."""
         found = [
             (resource.name, capacity, pod.requests.get(resource.name, 0))
@@ -142,7 +137,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         before = scoring.balance([min(1.0, info.requested[name] / capacity) for name, capacity, _ in found])
         return 50 + (50 + after - before) // 2
 
-    def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
+    def score_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the scores of the nodes in `rows`."""
         capacities, befores, afters = [], [], []
         for resource in self.resources:

@@ -12,16 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.controllers.scheduling.framework import plugin as framework
 from controlplane.controllers.scheduling.framework.args import PodTopologySpreadArgs
-from controlplane.controllers.scheduling.framework.plugin import (
-    MAX_SCORE,
-    CycleState,
-    FilterPlugin,
-    Prefiltered,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-)
 from controlplane.controllers.scheduling.framework.status import (
     SKIP,
     SUCCESS,
@@ -98,7 +90,9 @@ class _Soft:
         return self.require_all and any(part[0].topology_key not in node.labels for part in self.parts)
 
 
-class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class PodTopologySpread(
+    framework.PreFilterPlugin, framework.FilterPlugin, framework.PreScorePlugin, framework.ScorePlugin
+):
     """Refuses nodes where a hard constraint would be violated, and prefers those where soft ones are met best."""
 
     name = "PodTopologySpread"
@@ -109,14 +103,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     # ---------------------------------------------------------------- filter
 
-    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
+    def pre_filter(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot) -> framework.Prefiltered:
         """Count matching pods per domain over all nodes that have every key and that the policies include."""
         try:
             constraints = constraints_of(pod, HARD, self.args, snapshot.cluster)
         except (InvalidSelector, PodMisfit) as problem:
-            return Prefiltered(failed(f"get constraints from pod: {problem}"))
+            return framework.Prefiltered(failed(f"get constraints from pod: {problem}"))
         if not constraints:
-            return Prefiltered(SKIP)
+            return framework.Prefiltered(SKIP)
         columns = [snapshot.label(constraint.topology_key) for constraint in constraints]
         complete = np.ones(len(snapshot), dtype=np.bool_)
         for column in columns:
@@ -131,9 +125,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             domains.measure()
             found.append(domains)
         state.data[self.name] = found
-        return Prefiltered()
+        return framework.Prefiltered()
 
-    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    def filter(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> Status:
         """Return the status of one node: the first constraint that refuses it."""
         for domains in state.data[self.name]:
             status: Status = domains.refuses(info.node)
@@ -141,7 +135,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return status
         return SUCCESS
 
-    def filter_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
+    def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes."""
         refused = []
         for domains in state.data[self.name]:
@@ -151,15 +145,15 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             refused.append(((domains.counts > most)[codes] if len(domains.counts) else codes >= 0, SKEWED))
         return node_statuses(len(snapshot), *refused)
 
-    def add_pod(self, state: CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
+    def add_pod(self, state: framework.CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
         """Count a pod that came to a node."""
         return self._change(state, pod, added, info.node, 1)
 
-    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, info: NodeInfo) -> Status:
+    def remove_pod(self, state: framework.CycleState, pod: Pod, removed: Pod, info: NodeInfo) -> Status:
         """Count a pod that left a node; unlike in PreFilter, terminating pods are counted here."""
         return self._change(state, pod, removed, info.node, -1)
 
-    def _change(self, state: CycleState, pod: Pod, other: Pod, node: Node, step: int) -> Status:
+    def _change(self, state: framework.CycleState, pod: Pod, other: Pod, node: Node, step: int) -> Status:
         found: _Hard = state.data[self.name]
         if other.namespace != pod.namespace or any(d.constraint.topology_key not in node.labels for d in found):
             return SUCCESS
@@ -175,7 +169,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     # ---------------------------------------------------------------- score
 
-    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
+    def pre_score(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Status:
         """Register the domains of the feasible nodes, weigh each constraint by their number, and count over all
         nodes.
         """
@@ -210,7 +204,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         state.data["PreScore" + self.name] = _Soft(parts, require_all)
         return SUCCESS
 
-    def score(self, state: CycleState, pod: Pod, info: NodeInfo) -> int:
+    def score(self, state: framework.CycleState, pod: Pod, info: NodeInfo) -> int:
         """Return how many matching pods the node's domains have, weighted; more is worse."""
         soft: _Soft = state.data["PreScore" + self.name]
         if soft.ignores(info.node):
@@ -223,7 +217,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 total += count * weight + float(constraint.max_skew - 1)
         return math.floor(total + 0.5) if total >= 0 else -math.floor(-total + 0.5)
 
-    def score_all(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
+    def score_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints) -> Ints:
         """Return the raw scores of the nodes in `rows`."""
         soft: _Soft = state.data["PreScore" + self.name]
         total = np.zeros(len(rows), dtype=np.float64)
@@ -235,14 +229,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         rounded = np.where(total >= 0, np.floor(total + 0.5), -np.floor(-total + 0.5))
         return rounded.astype(np.int64)
 
-    def normalize(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
+    def normalize(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, rows: Ints, scores: Ints) -> Ints:
         """Return 100 for the fewest pods; ignored nodes have 0."""
         ignored = self._ignored(state.data["PreScore" + self.name], rows)
         live = scores[~ignored]
         most = max(0, int(live.max(initial=0)))
         if not len(live) or most == 0:
-            return np.where(ignored, 0, MAX_SCORE).astype(np.int64)
-        return np.where(ignored, 0, MAX_SCORE * (most + int(live.min()) - scores) // most)
+            return np.where(ignored, 0, framework.MAX_SCORE).astype(np.int64)
+        return np.where(ignored, 0, framework.MAX_SCORE * (most + int(live.min()) - scores) // most)
 
     def _ignored(self, soft: _Soft, rows: Ints) -> Mask:
         ignored = np.zeros(len(rows), dtype=np.bool_)

@@ -19,7 +19,7 @@ from controlplane.controllers.candidates.objects import (
     SCHEDULER_NAME,
 )
 from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.events import SourceObjectGone
+from controlplane.controllers.candidates.source.observations import SourceObjectGone
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.connectivity.events import KindSynced
 from controlplane.dst.engine.loop import VirtualLoop
@@ -28,7 +28,7 @@ from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.candidates.capacity import NodeCapacityRules
 from controlplane.dst.invariants.candidates.gangs import CandidateGangRules
-from controlplane.dst.invariants.candidates.logs import Invitations, LogRules, Words
+from controlplane.dst.invariants.candidates.logs import VOCABULARY, CandidateLogRules, Invitations, Words
 from controlplane.dst.invariants.candidates.ownership import CandidateOwnershipRules
 from controlplane.dst.invariants.candidates.permits import Permits
 from controlplane.dst.invariants.candidates.pod_status import Lives
@@ -38,7 +38,7 @@ from controlplane.dst.invariants.workloads.history import HistoryRules
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
-from controlplane.dst.scenes.workloads.processes import named
+from controlplane.dst.scenes.processes import named
 from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.settings import Settings
@@ -72,9 +72,12 @@ class Everything:
             for n, controllers in self.targets.items()
         }
         self._invitations = {n: Invitations(trace, controllers.targets) for n, controllers in self.targets.items()}
-        self._logs = {n: LogRules(n, trace, controllers.router.open_writes) for n, controllers in self.targets.items()}
+        self._logs = {
+            name: CandidateLogRules(trace, VOCABULARY, controllers.router.open_writes, name)
+            for name, controllers in self.targets.items()
+        }
         self._words = Words(trace, self.source.fleet.index)
-        self._logs[SOURCE_LOG] = LogRules(SOURCE_LOG, trace, self.source.router.open_writes)
+        self._logs[SOURCE_LOG] = CandidateLogRules(trace, VOCABULARY, self.source.router.open_writes, SOURCE_LOG)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
         for name in environment.places:
             self._all_committed(name)

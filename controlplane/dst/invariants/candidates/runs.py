@@ -15,7 +15,8 @@ from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.events import CandidateBound, DelegateLost, EpochClosed, PermitGranted
+from controlplane.controllers.candidates.source.events import DelegateLost, EpochClosed, PermitGranted
+from controlplane.controllers.candidates.source.observations import CandidateBound
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, CandidateEnvironment, on_node

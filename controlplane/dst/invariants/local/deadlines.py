@@ -18,6 +18,7 @@ from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.ending import ended
 from controlplane.dst.scenes.local.environment import NAMESPACE, OwnClusterEnvironment, notes_of
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, PODS, meta
+from controlplane.runtime.streams import object_of
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.controllers.workload_owners import ready
 
@@ -97,6 +98,6 @@ class InTime:
         } - {""}
 
     def _group(self, stream: str) -> str:
-        _, namespace, name = stream.split("/", 2)
+        namespace, name = object_of(stream)
         pod = self._environment.find(PODS, name, namespace)
         return str(notes_of(pod).get(GROUP_NAME, "")) if pod is not None else ""

@@ -11,20 +11,38 @@ from functools import partial
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
+from controlplane.controllers.coscheduling import causes as run_causes
+from controlplane.controllers.coscheduling.events import CoschedulingWrite
+from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.controllers.podgroups import causes as group_causes
+from controlplane.controllers.podgroups.events import GroupWrite
+from controlplane.controllers.podgroups.reasons import PodGroupReason
+from controlplane.controllers.scheduling import causes as scheduler_causes
+from controlplane.controllers.scheduling.events import GangConditionDecided, PodStatusDecided, SchedulingWrite
+from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.local.deadlines import InTime
-from controlplane.dst.invariants.local.events import Events
 from controlplane.dst.invariants.local.gangs import GangRules
 from controlplane.dst.invariants.local.groups import GroupRules
 from controlplane.dst.invariants.local.history import LocalHistoryRules
 from controlplane.dst.invariants.local.placeholders import Placeholders
 from controlplane.dst.invariants.local.replay import LocalReplayRules
 from controlplane.dst.invariants.local.writes import LocalOwnershipRules
+from controlplane.dst.invariants.log_rules import LogRules, Vocabulary, by_first_word
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
+from controlplane.dst.scenes.local.trace_text import DECISIONS
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
+
+VOCABULARY = Vocabulary(
+    decisions=DECISIONS,
+    writes=(GroupWrite, CoschedulingWrite, SchedulingWrite),
+    reasons=frozenset([*PodGroupReason, *CoschedulingReason, *SchedulingReason]),
+    may_cause=by_first_word(group_causes, run_causes, scheduler_causes),
+    replaces=(GangConditionDecided, PodStatusDecided),  # what is to be said now takes the place of what was to be said
+)
 
 
 class Watchers:
@@ -39,7 +57,10 @@ class Watchers:
         self._gangs = GangRules(trace, environment, placed)
         self._in_time = InTime(trace, environment, placed)
         self._history = LocalHistoryRules(trace, environment)
-        self._events = {CONTROLLERS: Events(trace, shadow.router), SCHEDULER: Events(trace, placed.router)}
+        self._logs = {
+            sort: LogRules(trace, VOCABULARY, router.open_writes)
+            for sort, router in ((CONTROLLERS, shadow.router), (SCHEDULER, placed.router))
+        }
         self._replay = LocalReplayRules(trace, shadow, placed)
         self.folded = {sort: partial(self._replay.folded, sort) for sort in (CONTROLLERS, SCHEDULER)}
 
@@ -58,7 +79,7 @@ class Watchers:
     def before_fold(self, sort: str, recorded: Recorded, new: NewEvent, writer: str) -> None:
         """Look at an event before it is folded beside its log."""
         self._replay.positions[sort] = recorded.position
-        self._events[sort].before_fold(recorded, writer)
+        self._logs[sort].before_fold(recorded, writer)
         self._history.before_fold(sort, recorded, new.source, new.mark)
         if sort == CONTROLLERS:
             self.groups.before_fold(recorded)

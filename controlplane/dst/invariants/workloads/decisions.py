@@ -11,73 +11,50 @@ from datetime import datetime, timedelta
 
 from controlplane.app import operate
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
+from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.causes import may_cause
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from controlplane.controllers.multikueue.events import (
-    CheckStateDecided,
-    CloneDecided,
-    EffectFailed,
-    JobCreationDecided,
-    NominationDecided,
-    WinnerChosen,
-    WorkloadDecision,
-    WorkloadWrite,
-)
-from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.dst.engine.trace import Trace
+from controlplane.dst.invariants.log_rules import LogRules, Vocabulary
 from controlplane.dst.scenes.workloads.operators import OPERATOR
-from controlplane.log.event import Recorded, Unknown
+from controlplane.log.event import Recorded
 
-_REASONS = frozenset(WorkloadReason)
-_SHORTEST_PAUSE = timedelta(seconds=0.9)
 _SLACK = timedelta(seconds=5)  # between signs of life
 ORDER = "steps are taken in their order"
-CAUSE = "every decision has a cause"
 WORD = "an operator says what he may"
 PATIENCE = "a lost cluster is waited for"
+VOCABULARY = Vocabulary(
+    decisions=(events.WorkloadDecision,),
+    writes=(events.WorkloadWrite,),
+    reasons=frozenset(WorkloadReason),
+    may_cause=lambda cause, stream: may_cause(cause, stream, ""),
+    nowhere=(),
+)
 
 
-class Decisions:
-    """Looks at each event before it is folded into `index`. `absences` are the times in which no process led."""
+class Decisions(LogRules):
+    """The rules of any log, and those of Workloads. `absences` are the times in which no process led."""
 
-    def __init__(self, trace: Trace, index: WorkloadIndex, absences: Sequence[tuple[datetime, datetime]] = ()) -> None:
-        self._trace, self._index, self._absences = trace, index, absences
-        self._versions: dict[str, int] = {}
-        self._streams: dict[int, str] = {}
-        self._position = 0
-        self._writer = ""
-        self._failed: dict[tuple[str, str, str], datetime] = {}
-
-    def before_fold(self, recorded: Recorded, writer: str) -> None:
-        """Look at one event and at the process that appended it."""
-        event = recorded.event
-        if isinstance(event, ServiceStarted):
-            self._writer = writer
-        elif writer == OPERATOR:
-            self._word(recorded)
-        elif writer != self._writer:
-            self._trace.violate("one process writes", f"{writer} at {recorded.position}, while {self._writer} leads")
-        expected = self._versions.get(recorded.stream, 0) + 1
-        if recorded.position != self._position + 1 or recorded.version != expected:
-            place = f"position {recorded.position} after {self._position}, version {recorded.version} not {expected}"
-            self._trace.violate("positions have no holes", place)
-        self._position, self._versions[recorded.stream] = recorded.position, recorded.version
-        self._streams[recorded.position] = recorded.stream
-        if isinstance(event, Unknown):
-            self._trace.violate("every event can be read", f"{event.type}: {event.error}")
-        elif isinstance(event, WorkloadDecision):
-            self._decision(recorded, event)
-        elif isinstance(event, EffectFailed):
-            self._failure(recorded, event)
+    def __init__(
+        self, trace: Trace, controller: MultiKueueController, absences: Sequence[tuple[datetime, datetime]] = ()
+    ) -> None:
+        super().__init__(trace, VOCABULARY, controller.open_writes)
+        self._index, self._absences = controller.index, absences
 
     def resume(self, recorded: Recorded) -> None:
         """Take an event of a log that went back for looked at."""
-        self._position, self._versions[recorded.stream] = recorded.position, recorded.version
-        self._streams[recorded.position] = recorded.stream
+        self._note(recorded)
         if isinstance(recorded.event, ServiceStarted):
             self._writer = recorded.event.holder
+
+    def _may_write(self, recorded: Recorded, writer: str) -> bool:
+        if writer != OPERATOR:
+            return super()._may_write(recorded, writer)
+        self._word(recorded)
+        return True
 
     def _word(self, recorded: Recorded) -> None:
         """An operator says only what he may, of the state that the log then gives."""
@@ -91,35 +68,16 @@ class Decisions:
         except operate.NotAllowed as why:
             self._trace.violate(WORD, f"{type(recorded.event).__name__} at {recorded.position}: {why}")
 
-    def _decision(self, recorded: Recorded, event: WorkloadDecision) -> None:
-        what = f"{type(event).__name__} at {recorded.position} on {recorded.stream}"
-        if event.reason not in _REASONS:
-            self._trace.violate("every decision has a reason", what)
-        self._cause(recorded, what)
-        if isinstance(event, WorkloadWrite):
-            cluster, _, where = event.target.partition("/")
-            if not cluster or not where or recorded.cluster != event.cluster:
-                self._trace.violate("every write has one target", f"{what}: {event.target!r} by {recorded.cluster!r}")
-            if self._open(recorded.stream, event.target):
-                self._trace.violate("one open write to a target", f"{what}: {event.target}")
-        if isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
+    def _decision(self, recorded: Recorded, event: events.WorkloadDecision, what: str) -> None:
+        super()._decision(recorded, event, what)
+        if isinstance(event, events.CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
             self._taken(recorded, what)
-        state = self._index.workloads.get(recorded.stream)
         rule = _RULES.get(type(event))
-        if rule is not None:
-            wrong = rule(state, event)
-            if wrong:
-                self._trace.violate(ORDER, f"{what}: {wrong}")
+        if rule is not None and (wrong := rule(self._index.workloads.get(recorded.stream), event)):
+            self._trace.violate(ORDER, f"{what}: {wrong}")
 
-    def _cause(self, recorded: Recorded, what: str) -> None:
-        """A decision rests on an event that is there, lies before it, and is on a stream that may cause it."""
-        if not 0 < recorded.caused_by < recorded.position:
-            self._trace.violate(CAUSE, f"{what}: caused by {recorded.caused_by}")
-            return
-        cause = self._streams[recorded.caused_by]
-        job = self._index.stream_of_job(self._index.workloads.get(recorded.stream))
-        if not may_cause(cause, recorded.stream, job):
-            self._trace.violate(CAUSE, f"{what}: caused by {recorded.caused_by} on {cause}")
+    def _may_cause(self, cause: str, stream: str) -> bool:
+        return may_cause(cause, stream, self._index.stream_of_job(self._index.workloads.get(stream)))
 
     def _taken(self, recorded: Recorded, what: str) -> None:
         """A Workload is taken from a lost cluster: not during a mass outage, not before somebody has looked for a whole
@@ -143,21 +101,6 @@ class Decisions:
         """Return for how long nobody has led since a time."""
         return sum((end - max(begin, since) for begin, end in self._absences if end > since), timedelta())
 
-    def _failure(self, recorded: Recorded, event: EffectFailed) -> None:
-        """What an API server refused is not asked of it again at once."""
-        key = (recorded.stream, event.target, event.action)
-        before = self._failed.get(key)
-        if event.failures > 1 and before is not None and recorded.recorded_at - before < _SHORTEST_PAUSE:
-            self._trace.violate("a refused write waits", f"{event.action} to {event.target}, {event.failures} times")
-        self._failed[key] = recorded.recorded_at
-
-    def _open(self, stream: str, target: str) -> bool:
-        state = self._index.workloads.get(stream)
-        if state is not None:
-            return target in state.effects
-        effect = self._index.slots.get(stream).effect
-        return effect is not None and effect.decision.target == target
-
 
 def _wants_a_cluster(state: WorkloadState | None, _: object) -> str:
     """A Workload is offered, cloned and started only while it holds quota and is neither evicted nor done."""
@@ -171,28 +114,28 @@ def _wants_a_cluster(state: WorkloadState | None, _: object) -> str:
     return "the Workload is finished" if local.is_true("Finished") else ""
 
 
-def _winner(state: WorkloadState | None, event: WinnerChosen) -> str:
+def _winner(state: WorkloadState | None, event: events.WinnerChosen) -> str:
     if state is not None and state.winner:
         return f"{state.winner} is the winner already"
     return _wants_a_cluster(state, event)
 
 
-def _job(state: WorkloadState | None, event: JobCreationDecided) -> str:
+def _job(state: WorkloadState | None, event: events.JobCreationDecided) -> str:
     if state is not None and state.local is not None and event.cluster not in (state.winner, state.local.cluster_name):
         return f"{event.cluster} is not the winner"
     return _wants_a_cluster(state, event)
 
 
-def _check(state: WorkloadState | None, event: CheckStateDecided) -> str:
+def _check(state: WorkloadState | None, event: events.CheckStateDecided) -> str:
     if event.state == "Ready" and (state is None or state.remote(event.winner).job is None):
         return f"there is no job on {event.winner!r} yet"
     return ""
 
 
-_RULES: dict[type[WorkloadDecision], Callable[..., str]] = {
-    NominationDecided: _wants_a_cluster,
-    CloneDecided: _wants_a_cluster,
-    WinnerChosen: _winner,
-    JobCreationDecided: _job,
-    CheckStateDecided: _check,
+_RULES: dict[type[events.WorkloadDecision], Callable[..., str]] = {
+    events.NominationDecided: _wants_a_cluster,
+    events.CloneDecided: _wants_a_cluster,
+    events.WinnerChosen: _winner,
+    events.JobCreationDecided: _job,
+    events.CheckStateDecided: _check,
 }

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from controlplane.controllers.connectivity.events import KindSynced
-from controlplane.controllers.multikueue.events import ObjectGone
 from controlplane.controllers.multikueue.objects import execution_policy
+from controlplane.controllers.multikueue.observations import ObjectGone
 from controlplane.dst.engine.trace import Trace
 from controlplane.kube.kinds import CLUSTER_QUEUES, Kind, meta
 from controlplane.log.event import Event, NewEvent

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.controllers.multikueue.events import ObjectGone, ObservationRefused
+from controlplane.controllers.multikueue.observations import ObjectGone, ObservationRefused
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.oddities import odd
 from controlplane.log.event import NewEvent

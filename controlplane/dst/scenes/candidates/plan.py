@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.scenes.candidates import second_edition
@@ -29,8 +29,7 @@ MOST_CPUS = 7  # of all pods that are to run: less than the smallest run has, ho
 #: What pods are there, by the first word of their names, and how often each is drawn.
 SORTS: dict[str, int] = {"web": 6, "task": 5, "spread": 4, "best": 2, "high": 3, "conf": 2, "huge": 1}
 
-#: How often each kind of trouble is drawn, and how long it lasts: (weight, shortest, longest).
-TROUBLE: dict[str, tuple[int, float, float]] = {
+TROUBLE: Trouble = {
     "partition": (9, 5, 240),
     "refuse": (5, 2, 200),
     "mute": (6, 5, 90),
@@ -61,23 +60,7 @@ TROUBLE: dict[str, tuple[int, float, float]] = {
     "disallow": (3, 10, 120),
     "stranger": (3, 20, 120),
 }
-_NETWORK = frozenset(
-    [
-        "partition",
-        "refuse",
-        "mute",
-        "slow",
-        "lose-replies",
-        "throttle",
-        "errors",
-        "late-errors",
-        "conflicts",
-        "echo",
-        "blind",
-        "cut",
-    ]
-)
-_PROCESS = frozenset(["crash", "stop", "pause", "clock"])
+_NETWORK = ON_THE_WAY | {"blind"}
 _ON_POD = frozenset(["delete-pod", "replace-pod"])
 
 
@@ -95,10 +78,9 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
     steps = _pods(source)
     submitted = list(steps)
     processes = process_names(targets, replicas, traits)
-    kinds, weights = list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()]
     count = source.randint(5, 12) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, targets, submitted, processes) for kind in source.choices(kinds, weights, k=count)]
-    numbered = _numbered(steps, 1)
+    steps += [_trouble(source, kind, targets, submitted, processes) for kind in kinds(source, TROUBLE, count)]
+    steps = numbered(steps)
     if edition > 1:
         later = random.Random(f"plan 2 {SCENE} {seed}")  # noqa: S311 - as above
         gangs = second_edition.gangs(later)
@@ -106,19 +88,14 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
             # A node more for the members: all that is submitted still fits at once, and in each target the whole gang.
             nodes = {name: count + 1 for name, count in nodes.items()}
             traits += (GANG_PLUGIN,) * (later.random() < 0.5)
-        numbered += _numbered([*gangs, *second_edition.draw(later, targets, [*submitted, *gangs])], len(numbered) + 1)
+        steps += numbered([*gangs, *second_edition.draw(later, targets, [*submitted, *gangs])], len(steps) + 1)
         beside = second_edition.idle(random.Random(f"plan idle {SCENE} {seed}"), targets)  # noqa: S311 - as above
         if beside:
             # What is to be spread comes on top of what fits, and into one target less.
             nodes = {name: count + 1 for name, count in nodes.items()}
-        numbered += _numbered(beside, len(numbered) + 1)
-        numbered.sort(key=lambda step: step.at)
-    return Plan(seed, nodes, replicas, tuple(numbered), len(numbered), edition, scene=SCENE, traits=traits)
-
-
-def _numbered(steps: Sequence[Step], first: int) -> list[Step]:
-    in_order = sorted(steps, key=lambda step: step.at)
-    return [replace(step, number=number) for number, step in enumerate(in_order, start=first)]
+        steps += numbered(beside, len(steps) + 1)
+        steps.sort(key=lambda step: step.at)
+    return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
 
 
 def process_names(targets: Sequence[str], replicas: int, traits: Sequence[str]) -> list[str]:
@@ -145,8 +122,7 @@ def _pods(source: random.Random) -> list[Step]:
 def _trouble(
     source: random.Random, kind: str, targets: Sequence[str], pods: Sequence[Step], processes: Sequence[str]
 ) -> Step:
-    _, shortest, longest = TROUBLE[kind]
-    at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    at, seconds = span(source, TROUBLE, kind)
     if source.random() < AT_ONCE:
         at = round(source.choice(pods).at + source.uniform(0.0, PLACING), 3)
     value, target = source.randint(1, 60), source.choice(targets)
@@ -155,7 +131,7 @@ def _trouble(
         return Step(0, at, kind, way, seconds if way != MANAGEMENT else min(seconds, 90.0), value)
     if kind == "compact":
         return Step(0, at, kind, source.choice((target, target, MANAGEMENT)), seconds, value)
-    if kind in _PROCESS:
+    if kind in ON_PROCESS:
         return Step(0, at, kind, source.choice(processes), seconds, value)
     if kind == "database-away":
         return Step(0, at, kind, source.choice((SOURCE_LOG, target)), seconds, value)

@@ -18,7 +18,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.process import SimulatedReplica
+from controlplane.dst.engine.process import Place, SimulatedReplica
 from controlplane.dst.engine.run import LOOK, SETTLES, SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
@@ -28,13 +28,14 @@ from controlplane.dst.scenes.candidates import acts, idle
 from controlplane.dst.scenes.candidates.ending import unfinished
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, process_names
-from controlplane.dst.scenes.candidates.processes import scheduler, source_settings
+from controlplane.dst.scenes.candidates.processes import drawn_time, setup, source_settings
+from controlplane.dst.scenes.processes import HOME_TOKEN, scheduler, service
 from controlplane.dst.scenes.workloads.environment import Backup
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import HOME_TOKEN, service
 from controlplane.kube.kinds import PODS
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
+from controlplane.settings import Settings
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
@@ -79,20 +80,11 @@ class CandidateRun(SceneRun):
     def _process(self, name: str, seed: str) -> SimulatedReplica:
         target, beside, _ = name.partition("-scheduler-")
         if not beside:
-            log = self.databases[SOURCE_LOG]
-            return service(
-                name, self.settings, self.loop, seed, log, self._open_server, self.trace, self.rules.source_folded
-            )
-        return scheduler(
-            name,
-            self.loop,
-            seed,
-            self.databases[target],
-            lambda process: self._open_near(target, process),
-            self.trace,
-            partial(self.rules.target_folded, target),
-            gangs=GANG_PLUGIN in self.plan.traits,
-        )
+            place = Place(self.loop, seed, self.databases[SOURCE_LOG], self.trace, self.rules.source_folded)
+            return service(name, self.settings, place, self._open_server)
+        place = Place(self.loop, seed, self.databases[target], self.trace, partial(self.rules.target_folded, target))
+        profiles, opened = setup(gangs=GANG_PLUGIN in self.plan.traits), partial(self._open_near, target)
+        return scheduler(name, Settings(), profiles, place, opened, drawn_time)
 
     @property
     def events(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from controlplane.dst.engine.drawing import scenes
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.simulation.world import MANAGEMENT
 
@@ -19,11 +20,7 @@ AT_ONCE, PLACING = 0.5, 0.12  # the share that comes while a pod is being placed
 
 def draw(source: random.Random, targets: Sequence[str], pods: Sequence[Step]) -> list[Step]:
     """Draw the steps: one to three scenes of trouble."""
-    kinds, weights = list(SCENES), [weight for weight, _ in SCENES.values()]
-    steps: list[Step] = []
-    for kind in source.choices(kinds, weights, k=source.choice((1, 1, 2, 3))):
-        steps += SCENES[kind][1](source, targets, pods)
-    return steps
+    return scenes(source, SCENES, source.choice((1, 1, 2, 3)), targets, pods)
 
 
 def gangs(source: random.Random) -> list[Step]:

@@ -27,16 +27,8 @@ from controlplane.simulation.controllers.job_pods import Batch
 from controlplane.simulation.controllers.kubelet import Kubelet, Life
 from controlplane.simulation.controllers.tekton import Tekton
 from controlplane.simulation.controllers.workload_owners import Owners
+from controlplane.simulation.kinds import own_cluster as kinds
 from controlplane.simulation.kinds.base import CONFIG_MAPS
-from controlplane.simulation.kinds.own_cluster import (
-    CLAIMS,
-    DEPLOYMENTS,
-    POD_GROUPS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    TASK_RUNS,
-    WHOLE_KINDS,
-)
 from controlplane.simulation.seeding import ensure
 
 NAMESPACE = "default"
@@ -56,14 +48,14 @@ _VIEWED = (
     NODES,
     JOBS,
     CONFIG_MAPS,
-    CLAIMS,
+    kinds.CLAIMS,
     PERSISTENT_VOLUMES,
-    POD_GROUPS,
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
+    kinds.POD_GROUPS,
+    kinds.DEPLOYMENTS,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
     PIPELINE_RUNS,
-    TASK_RUNS,
+    kinds.TASK_RUNS,
 )
 _LIFE = Life(startup=timedelta(seconds=0.5), stopping=timedelta(seconds=1))
 _BUSY = 8.0  # seconds for which a cluster that forgets its history takes no watch
@@ -86,7 +78,7 @@ class OwnClusterEnvironment:
         self.loop = loop
         self.clock = VirtualClock(loop)
         uids = random.Random(f"uids {seed}")  # noqa: S311 - reproducible on purpose
-        self.store = Store(PLACE, kinds=WHOLE_KINDS, now=self.clock.now, new_uid=lambda: _uid(uids))
+        self.store = Store(PLACE, kinds=kinds.WHOLE_KINDS, now=self.clock.now, new_uid=lambda: _uid(uids))
         self.store.admission.append(priority(self.store))
         self.off: set[str] = set()
         self.ways = {sort: Network(sort, loop, seed) for sort in (CONTROLLERS, SCHEDULER)}

@@ -8,8 +8,8 @@ six more come when all trouble ends."""
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
+from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
@@ -32,7 +32,7 @@ MADE: dict[str, int] = {
 }
 
 #: What people do to what is there, and how often, and for how long: (weight, shortest, longest).
-DONE: dict[str, tuple[int, float, float]] = {
+DONE: Trouble = {
     "roll": (8, 0, 0),
     "scale": (4, 0, 0),
     "delete-owner": (4, 0, 0),
@@ -50,8 +50,7 @@ DONE: dict[str, tuple[int, float, float]] = {
     "squat-set": (3, 20, 120),
 }
 
-#: How often each kind of trouble is drawn, and how long it lasts: (weight, shortest, longest).
-TROUBLE: dict[str, tuple[int, float, float]] = {
+TROUBLE: Trouble = {
     "partition": (8, 5, 150),
     "refuse": (5, 2, 120),
     "mute": (5, 5, 90),
@@ -70,7 +69,6 @@ TROUBLE: dict[str, tuple[int, float, float]] = {
     "clock": (4, 0, 0),
     "database-away": (5, 1, 40),
 }
-_ON_PROCESS = frozenset({"crash", "stop", "pause", "clock"})
 _ON_NODE = frozenset({"cordon", "drain", "lose-node"})
 _NOWHERE = frozenset({"compact", "database-away"})
 
@@ -80,18 +78,12 @@ def plan_of(seed: int, *, made: int = 0, trouble: int = -1) -> Plan:
     source = random.Random(f"plan local {seed}")  # noqa: S311 - reproducible on purpose
     cpus = {name: source.choice((2, 3, 4)) for name in NODES}
     replicas = 2 if source.random() < 0.5 else 1
-    kinds = source.choices(list(MADE), list(MADE.values()), k=made or source.randint(4, 8))
-    steps = [_made(source, kind, number) for number, kind in enumerate(kinds, start=1)]
-    steps += [_done(source, kind, len(kinds)) for kind in _draw(source, DONE, source.randint(4, 9))]
+    made_kinds = source.choices(list(MADE), list(MADE.values()), k=made or source.randint(4, 8))
+    steps = [_made(source, kind, number) for number, kind in enumerate(made_kinds, start=1)]
+    steps += [_done(source, kind, len(made_kinds)) for kind in kinds(source, DONE, source.randint(4, 9))]
     count = source.randint(3, 9) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, replicas) for kind in _draw(source, TROUBLE, count)]
-    ordered = sorted(steps, key=lambda step: step.at)
-    numbered = tuple(replace(step, number=number) for number, step in enumerate(ordered, start=1))
-    return Plan(seed, cpus, replicas, numbered, len(numbered), scene=SCENE)
-
-
-def _draw(source: random.Random, table: dict[str, tuple[int, float, float]], count: int) -> list[str]:
-    return source.choices(list(table), [weight for weight, _, _ in table.values()], k=count)
+    steps += [_trouble(source, kind, replicas) for kind in kinds(source, TROUBLE, count)]
+    return Plan(seed, cpus, replicas, tuple(numbered(steps)), len(steps), scene=SCENE)
 
 
 def _made(source: random.Random, kind: str, number: int) -> Step:
@@ -101,8 +93,7 @@ def _made(source: random.Random, kind: str, number: int) -> Step:
 
 
 def _done(source: random.Random, kind: str, made: int) -> Step:
-    _, shortest, longest = DONE[kind]
-    at, seconds = round(source.uniform(5.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    at, seconds = span(source, DONE, kind, earliest=5.0)
     where = (
         source.choice(NODES) if kind in _ON_NODE else f"run-{source.randint(1, made)}" if kind == "squat-set" else ""
     )
@@ -112,9 +103,8 @@ def _done(source: random.Random, kind: str, made: int) -> Step:
 
 
 def _trouble(source: random.Random, kind: str, replicas: int) -> Step:
-    _, shortest, longest = TROUBLE[kind]
-    at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    at, seconds = span(source, TROUBLE, kind)
     sort, value = source.choice((CONTROLLERS, SCHEDULER)), source.randint(1, 60)
-    if kind in _ON_PROCESS:
+    if kind in ON_PROCESS:
         return Step(0, at, kind, f"{sort}-{source.randint(1, replicas)}", seconds, value)
     return Step(0, at, kind, "" if kind in _NOWHERE else sort, seconds, value)

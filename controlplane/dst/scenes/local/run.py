@@ -18,7 +18,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.process import SimulatedReplica
+from controlplane.dst.engine.process import Place, SimulatedReplica
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
@@ -32,12 +32,12 @@ from controlplane.dst.scenes.local.processes import (
     SCHEDULER,
     SETTINGS,
     hosted,
-    scheduler,
     scheduler_controllers,
+    setup,
 )
 from controlplane.dst.scenes.local.trace_text import DECISIONS, about
+from controlplane.dst.scenes.processes import HOME_TOKEN, scheduler, service
 from controlplane.dst.scenes.workloads import acts
-from controlplane.dst.scenes.workloads.processes import service
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -74,12 +74,20 @@ class LocalRun(SceneRun):
         self.environment.flag(manifests.MODES[0])
         self.watchers = Watchers(self.trace, self.environment, self.shadow, self.placed)
         self.replicas: dict[str, SimulatedReplica] = {}
-        makers = {CONTROLLERS: service, SCHEDULER: scheduler}
         for number in range(1, plan.replicas + 1):
-            for sort, make in makers.items():
-                database, opener = self.databases[sort], partial(self._open_server, sort)
-                name, heard = f"{sort}-{number}", self.watchers.folded[sort]
-                self.replicas[name] = make(name, SETTINGS, self.loop, seed, database, opener, self.trace, heard)
+            for sort, database in self.databases.items():
+                place = Place(self.loop, seed, database, self.trace, self.watchers.folded[sort])
+                self.replicas[f"{sort}-{number}"] = self._process(f"{sort}-{number}", sort, place)
+
+    def _process(self, name: str, sort: str, place: Place) -> SimulatedReplica:
+        opened = partial(self._open_server, sort)
+        if sort == CONTROLLERS:
+            return service(name, SETTINGS, place, opened)
+
+        def opened_here(process: str) -> ApiServer:
+            return opened(MANAGEMENT, process, HOME_TOKEN)
+
+        return scheduler(name, SETTINGS, setup(), place, opened_here, lambda replica, _: replica.clock.monotonic)
 
     # --- the run -----------------------------------------------------------------------------------------------------
 

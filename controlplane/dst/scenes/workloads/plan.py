@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.dst.scenes.workloads import second_edition, third_edition
 from controlplane.simulation.world import MANAGEMENT
 
-#: How often each kind of trouble is drawn, and how long it lasts: (weight, shortest, longest).
-TROUBLE: dict[str, tuple[int, float, float]] = {
+TROUBLE: Trouble = {
     "partition": (10, 5, 320),
     "refuse": (6, 2, 260),
     "mute": (5, 5, 120),
@@ -56,52 +55,22 @@ TROUBLE: dict[str, tuple[int, float, float]] = {
     "bad-kubeconfig": (2, 10, 90),
     "new-token": (3, 5, 60),
 }
-_ON_WORKER = frozenset(
-    [
-        "partition",
-        "refuse",
-        "mute",
-        "slow",
-        "lose-replies",
-        "throttle",
-        "errors",
-        "late-errors",
-        "conflicts",
-        "unauthorized",
-        "echo",
-        "compact",
-        "cut",
-        "restore",
-        "rebuild",
-        "kind-off",
-        "preempt-copy",
-        "deactivate-copy",
-        "delete-clone",
-        "delete-copy",
-        "unlist-cluster",
-        "delete-cluster",
-        "foreign-job",
-        "bad-kubeconfig",
-        "new-token",
-    ]
-)
-_ON_MANAGEMENT_TOO = frozenset(
-    [
-        "partition",
-        "refuse",
-        "mute",
-        "slow",
-        "lose-replies",
-        "throttle",
-        "errors",
-        "late-errors",
-        "conflicts",
-        "echo",
-        "compact",
-        "cut",
-    ]
-)
-_ON_REPLICA = frozenset(["crash", "stop", "pause", "clock"])
+_ON_MANAGEMENT_TOO = ON_THE_WAY | {"compact"}
+_ON_WORKER = _ON_MANAGEMENT_TOO | {
+    "unauthorized",
+    "restore",
+    "rebuild",
+    "kind-off",
+    "preempt-copy",
+    "deactivate-copy",
+    "delete-clone",
+    "delete-copy",
+    "unlist-cluster",
+    "delete-cluster",
+    "foreign-job",
+    "bad-kubeconfig",
+    "new-token",
+}
 _ON_JOB = frozenset(["preempt", "delete-job", "priority", "suspend"])
 
 
@@ -116,13 +85,13 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     names = _names(source, jobs or source.randint(4, 6))
     steps = [_submission(source, name) for name in names]
     count = source.randint(6, 12) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, workers, names, replicas) for kind in _kinds(source, count)]
-    numbered = _numbered(steps, 1)
+    steps += [_trouble(source, kind, workers, names, replicas) for kind in kinds(source, TROUBLE, count)]
+    steps = numbered(steps)
     if edition > 1:
-        numbered = _with_later(numbered, second_edition.draw(second, workers, len(names) + 1))
+        steps = _with_later(steps, second_edition.draw(second, workers, len(names) + 1))
     if edition > 2:
-        numbered = _with_later(numbered, third_edition.draw(third, workers, len(numbered) + 1))
-    return Plan(seed, quotas, replicas, tuple(numbered), len(numbered), edition)
+        steps = _with_later(steps, third_edition.draw(third, workers, len(steps) + 1))
+    return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition)
 
 
 def _names(source: random.Random, count: int) -> list[str]:
@@ -130,17 +99,9 @@ def _names(source: random.Random, count: int) -> list[str]:
     return [f"{sort}-{number}" for number, sort in enumerate(sorts, start=1)]
 
 
-def _kinds(source: random.Random, count: int) -> list[str]:
-    return source.choices(list(TROUBLE), [weight for weight, _, _ in TROUBLE.values()], k=count)
-
-
-def _with_later(numbered: list[Step], more: Iterable[Step]) -> list[Step]:
+def _with_later(steps: list[Step], more: Iterable[Step]) -> list[Step]:
     """Return the steps of an edition and those that a later one adds, which are numbered behind them, by time."""
-    return sorted(numbered + _numbered(more, len(numbered) + 1), key=lambda step: step.at)
-
-
-def _numbered(steps: Iterable[Step], first: int) -> list[Step]:
-    return [replace(step, number=number) for number, step in enumerate(sorted(steps, key=lambda s: s.at), start=first)]
+    return sorted(steps + numbered(more, len(steps) + 1), key=lambda step: step.at)
 
 
 def _submission(source: random.Random, name: str) -> Step:
@@ -149,14 +110,13 @@ def _submission(source: random.Random, name: str) -> Step:
 
 
 def _trouble(source: random.Random, kind: str, workers: Sequence[str], jobs: Sequence[str], replicas: int) -> Step:
-    _, shortest, longest = TROUBLE[kind]
-    at, seconds = round(source.uniform(0.0, HORIZON), 3), round(source.uniform(shortest, longest), 1)
+    at, seconds = span(source, TROUBLE, kind)
     value = source.randint(1, 60)
     if kind in _ON_MANAGEMENT_TOO and source.random() < 0.25:
         return Step(0, at, kind, MANAGEMENT, min(seconds, 90.0), value)
     if kind in _ON_WORKER:
         return Step(0, at, kind, source.choice(workers), seconds, value)
-    if kind in _ON_REPLICA:
+    if kind in ON_PROCESS:
         return Step(0, at, kind, f"replica-{source.randint(1, replicas)}", seconds, value)
     if kind in _ON_JOB:
         return Step(0, at, kind, source.choice(jobs), seconds, value)

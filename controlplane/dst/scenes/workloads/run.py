@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.controllers.multikueue.hosting import HOME_KINDS
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.process import Place
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
@@ -30,11 +31,12 @@ from controlplane.dst.invariants.workloads.refusals import RefusalRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
 from controlplane.dst.invariants.workloads.replay import ReplayRules, difference, unlike
 from controlplane.dst.invariants.workloads.runs import RunRules
+from controlplane.dst.scenes.processes import service
 from controlplane.dst.scenes.workloads import acts, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import policy_of, service
+from controlplane.dst.scenes.workloads.processes import policy_of
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Kind
@@ -71,7 +73,7 @@ class WorkloadRun(SceneRun):
         )
         self._ownership = OwnershipRules(self.trace, self.policy.origin, HOME)
         self.planted = self._ownership.planted
-        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
+        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
         self._history = HistoryRules(self.trace)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals = RefusalRules(self.trace)
@@ -82,21 +84,9 @@ class WorkloadRun(SceneRun):
         for kind in self._kinds_at_home:
             self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
+        at = Place(self.loop, seed, self.database, self.trace, self._on_folded)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
-        self.replicas = {
-            name: service(
-                name,
-                Settings(),
-                self.loop,
-                seed,
-                self.database,
-                self._open_server,
-                self.trace,
-                self._on_folded,
-                self.policy,
-            )
-            for name in names
-        }
+        self.replicas = {name: service(name, Settings(), at, self._open_server, self.policy) for name in names}
 
     # --- the run ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +187,7 @@ class WorkloadRun(SceneRun):
         put_back()
         self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
         self.shadow = MultiKueueController(self.policy, "shadow")
-        self._decisions = Decisions(self.trace, self.shadow.index, self.database.absences)
+        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals.forget_told()
         self._runs.log_went_back(len(self.database.store.rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from controlplane.dst.engine.drawing import scenes
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.simulation.world import MANAGEMENT
 
@@ -20,10 +21,7 @@ def draw(source: random.Random, workers: Sequence[str], first: int) -> list[Step
     sorts = [NEVER_TWICE if source.random() < 0.3 else "job" for _ in range(source.choice((0, 1, 1, 2)))]
     names = [f"{sort}-set-{number}" for number, sort in enumerate(sorts, start=first)]
     steps = [_submission(source, name) for name in names]
-    kinds, weights = list(SCENES), [weight for weight, _ in SCENES.values()]
-    for kind in source.choices(kinds, weights, k=source.randint(1, 3)):
-        steps += SCENES[kind][1](source, workers, names)
-    return steps
+    return steps + scenes(source, SCENES, source.randint(1, 3), workers, names)
 
 
 def _at(source: random.Random, latest: float = HORIZON) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from controlplane.dst.engine.drawing import scenes
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, UNFIT, Step
 from controlplane.simulation.world import MANAGEMENT
 
@@ -24,10 +25,7 @@ def draw(source: random.Random, workers: Sequence[str], first: int) -> list[Step
     if source.random() < 0.5:
         at, seconds = source.uniform(2.0, HORIZON * 0.4), float(source.choice((20, 60, 150, 400)))
         steps.append(Step(0, round(at, 3), "submit", f"{NEVER_TWICE}-{first}", seconds, source.randint(1, 3)))
-    kinds, weights = list(SCENES), [weight for weight, _ in SCENES.values()]
-    for kind in source.choices(kinds, weights, k=source.choice((1, 1, 2))):
-        steps += SCENES[kind][1](source, workers)
-    return steps
+    return steps + scenes(source, SCENES, source.choice((1, 1, 2)), workers)
 
 
 def _mislead(source: random.Random, workers: Sequence[str]) -> list[Step]:

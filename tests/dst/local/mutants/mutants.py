@@ -5,8 +5,8 @@ A mutant is found if, within its seeds, a run of the local scene breaks a rule t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -31,37 +31,16 @@ from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.controllers.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.play import play
 from controlplane.dst.scenes.local.plan import plan_of
 from controlplane.kube.kinds import Request
-from controlplane.log.event import Append, Recorded
-from controlplane.log.memory import MemoryLog
+from controlplane.log.event import Recorded
 from tests.dst.local.known import KNOWN
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug, and the first seed that finds it, by which rule."""
-
-    what: str
-    patch: Patch
-    seed: int
-    rule: str
+from tests.dst.mutants.hunt import Mutant, first_of, the_epoch_is_not_checked
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     """Return the first seed that the mutant breaks and that holds without it."""
-    for seed in seeds:
-        if seed in KNOWN:
-            continue
-        with pytest.MonkeyPatch.context() as patch:
-            mutant.patch(patch)
-            outcome = play(plan_of(seed))
-        if outcome.violation is not None and play(plan_of(seed)).violation is None:
-            return seed, outcome
-    return None
+    return first_of(mutant.patch, (seed for seed in seeds if seed not in KNOWN), plan_of)
 
 
 # --- whose group -----------------------------------------------------------------------------------------------------
@@ -253,21 +232,6 @@ def affinity_is_a_wish(patch: pytest.MonkeyPatch) -> None:
 
 
 # --- the log ---------------------------------------------------------------------------------------------------------
-
-
-def the_epoch_is_not_checked(patch: pytest.MonkeyPatch) -> None:
-    original, renew = MemoryLog.append, MemoryLog.renew
-
-    async def any_append(self: MemoryLog, request: Append) -> int:
-        self._epoch, self._holder = self._store.epoch, self._store.holder
-        return await original(self, request)
-
-    async def any_renew(self: MemoryLog, *, resign: bool = False) -> None:
-        self._epoch, self._holder = self._store.epoch, self._store.holder
-        await renew(self, resign=resign)
-
-    patch.setattr(MemoryLog, "append", any_append)
-    patch.setattr(MemoryLog, "renew", any_renew)
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -1,0 +1,154 @@
+"""The settings of how Workloads are dispatched to worker clusters."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.custom import FRAMEWORK
+from controlplane.settings.rules import (
+    DNS_NAME,
+    Checked,
+    Choice,
+    Duration,
+    Integer,
+    Items,
+    Names,
+    Setting,
+    Text,
+    folder_prefix,
+)
+from controlplane.settings.words import EXECUTION_POLICY, LABEL_VALUE, NAMESPACE
+from controlplane.values import Value
+
+KINDS = tuple(JOB_KINDS)
+"""The kinds of job that can be dispatched, by the names of Kueue's `integrations.frameworks`."""
+KUEUES_DISPATCHERS = "kueue.x-k8s.io/multikueue-dispatcher-"
+OWN_DISPATCHERS = ("all-at-once", "incremental")
+
+_USUAL_KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
+
+_FINITE = 1_000_000
+
+
+class MultiKueue(Value, rename="camel"):
+    """How workloads are dispatched to worker clusters; what Kueue calls `multiKueue` in its configuration."""
+
+    origin: Annotated[
+        str,
+        Setting(
+            LABEL_VALUE,
+            "The ownership mark on everything created on workers (label `kueue.x-k8s.io/multikueue-origin`). "
+            "Objects with another mark are never touched.",
+        ),
+    ] = "multikueue"
+    namespace: Annotated[
+        str,
+        Setting(
+            NAMESPACE,
+            "The namespace of the Secrets that hold the workers' kubeconfigs.",
+        ),
+    ] = "kueue-system"
+    controller_name: Annotated[
+        str,
+        Setting(
+            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
+            "AdmissionChecks with this `spec.controllerName` are ours; jobs with it as `managedBy` are ours to run.",
+        ),
+    ] = "kueue.x-k8s.io/multikueue"
+    gc_interval: Annotated[
+        timedelta,
+        Setting(Duration(zero="off"), "How often workers are searched for clones whose workload is gone."),
+    ] = timedelta(minutes=1)
+    worker_lost_timeout: Annotated[
+        timedelta,
+        Setting(
+            Duration(
+                refusal="must be greater than 0, because a workload would be taken from its worker at the first lost connection"
+            ),
+            "How long a workload stays with a worker that cannot be reached before it is dispatched again.",
+        ),
+    ] = timedelta(minutes=15)
+    kinds: Annotated[
+        tuple[str, ...],
+        Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
+    ] = _USUAL_KINDS
+    external_frameworks: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("kinds as `Kind.version.group`, such as `Render.v1.example.com`", FRAMEWORK, 253),
+            "Kinds of job of other frameworks that are dispatched too, named as in Kueue's `multiKueue.externalFrameworks`: their "
+            "objects have `spec.managedBy`, and a controller on each cluster that knows Kueue.",
+        ),
+    ] = ()
+    kubeconfig_prefix: Annotated[
+        str,
+        Setting(
+            Checked("absolute folder that ends in `/`", folder_prefix),
+            "Kubeconfigs of the location type `Path` must lie in this folder.",
+        ),
+    ] = "/etc/multikueue/kubeconfigs/"
+    status_interval: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="every change"), "The shortest time between two copies of one job's status from its worker."
+        ),
+    ] = timedelta(seconds=1)
+    execution_policy: Annotated[
+        str,
+        Setting(
+            EXECUTION_POLICY,
+            "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not until the old "
+            "copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a ClusterQueue overrides it.",
+        ),
+    ] = "at-least-once"
+    readmission_grace: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="not at all"),
+            "How long a copy that still runs on a worker that came back may wait for its workload to get quota again.",
+        ),
+    ] = timedelta(minutes=1)
+    requeues_per_minute: Annotated[
+        int,
+        Setting(
+            Integer(least=0, most=_FINITE),
+            "The most workloads that are taken from lost workers in a minute. 0: no limit.",
+        ),
+    ] = 600
+    dispatcher_name: Annotated[
+        str,
+        Setting(
+            Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
+            "Who nominates the clusters that are asked for a workload, as Kueue's `multiKueue.dispatcherName`: "
+            "`kueue.x-k8s.io/multikueue-dispatcher-all-at-once`, `kueue.x-k8s.io/multikueue-dispatcher-incremental`, or, under any "
+            "other name, a controller of yours, which writes `status.nominatedClusterNames`.",
+        ),
+    ] = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+    step_size: Annotated[
+        int,
+        Setting(
+            Integer(least=1, most=20),
+            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig.",
+        ),
+    ] = 3
+    dispatch_round: Annotated[
+        timedelta, Setting(Duration(), "How long a round of the incremental dispatcher lasts.")
+    ] = timedelta(minutes=5)
+    pipeline_run_filter: Annotated[
+        str,
+        Setting(
+            Choice(("facts", "off")),
+            "Whether a PipelineRun is offered only to workers that can take it whole, by what is seen of their nodes, storage classes, "
+            "claims and mode, or to every worker.",
+        ),
+    ] = "facts"
+    growing_clusters: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of MultiKueueClusters", DNS_NAME, 253),
+            "Workers whose nodes come and go with the demand: a PipelineRun that fits on none of today's nodes is offered to them all the "
+            "same.",
+        ),
+    ] = ()

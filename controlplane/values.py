@@ -1,0 +1,23 @@
+"""Values: structs that never change, whose fields are given by name.
+
+Every event is one, every part of an event, every state that is folded, and every section of the settings. A class says
+only what else is true of it, such as how its fields are spelled in JSON."""
+
+from __future__ import annotations
+
+from typing import Any, dataclass_transform
+
+import msgspec
+
+
+class ValueMeta(msgspec.StructMeta):
+    """Makes classes of values. A struct class hands on that it is frozen, and not that its fields are given by name."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        """Return the class."""
+        return super().__new__(cls, name, bases, namespace, **({"frozen": True, "kw_only": True} | options))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, frozen=True, kw_only=True, metaclass=ValueMeta):
+    """Base of all values."""
