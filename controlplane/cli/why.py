@@ -74,6 +74,12 @@ def why(options: Options, name: str) -> None:
             },
         )
         return
+    _print(explanation)
+
+
+def _print(explanation: Explanation) -> None:
+    from controlplane.audit.words import reason_of, type_of, what
+
     line(f"{explanation.standing.word}: {explanation.sentence}")
     if explanation.statements:
         click.echo()

@@ -33,7 +33,6 @@ def permitted(world: GangWorld, size: int = 2) -> list[str]:
 # --- one target ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["with the plugin", "without"])
 def one_place_given_up() -> tuple[GangWorld, list[str]]:
     """A gang is permitted in a, where one of its reservations is given up; b has room by now."""
     world = GangWorld(a=2, b=2)
@@ -45,6 +44,7 @@ def one_place_given_up() -> tuple[GangWorld, list[str]]:
     return world, names
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["with the plugin", "without"])
 def test_a_gang_goes_whole_to_the_one_target_that_has_room_for_all(together: bool) -> None:
     world = GangWorld(a=2, b=3)
     if not together:

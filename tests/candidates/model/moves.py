@@ -62,7 +62,7 @@ class Moves(TargetMoves):
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     def spend(self, g: Global, kind: str) -> tuple[int, ...] | None:
-        """Return the faults that are left after one of a kind, None if there are none."""
+        """Return the faults left after one of a kind."""
         return spent(g.faults, KINDS.index(kind))
 
     def source_of(self, i: int) -> SourceSteps:
