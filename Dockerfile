@@ -1,20 +1,22 @@
-# The service in one image: `docker run controlplane:0.1.0 run`. Two stages, so that pip and its caches stay behind. (`database` is for compose.)
-# The dependencies come from the locks, hash by hash, before the code, so that a change of code rebuilds one small layer.
-FROM python:3.14-slim AS build
+# The service in one image: `docker run controlplane:0.1.0 run`. Stages, so that pip's caches and what builds stay behind. (`database` is for compose.)
+# The dependencies come from the locks, hash by hash, before the code and in a layer of their own, so that a change of code is one small layer.
+FROM python:3.14-slim AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
-COPY requirements.lock requirements-build.lock ./
+COPY requirements.lock ./
 RUN python -m venv --without-pip /opt/venv \
- && pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock \
- && pip install --require-hashes --only-binary :all: -r requirements-build.lock
+ && pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock
+
+FROM dependencies AS build
+COPY requirements-build.lock ./
+RUN pip install --require-hashes --only-binary :all: -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY examples examples
 COPY controlplane controlplane
 # What is copied keeps its mode, and a clone under umask 077 is closed to the user as whom all this runs.
 RUN chmod -R a+rX LICENSE examples \
- && pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheel . \
- && pip --python /opt/venv/bin/python install --no-deps --no-index /tmp/wheel/*.whl
+ && pip wheel --no-deps --no-build-isolation --wheel-dir /wheel .
 
 # PostgreSQL with the installation's roles, which an empty data directory gets. Copied and not mounted: the server runs as a user to whom the
 # files of a clone may be closed.
@@ -30,7 +32,9 @@ LABEL org.opencontainers.image.title="controlplane" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 65532 controlplane \
  && useradd --uid 65532 --gid 65532 --create-home --home-dir /var/lib/controlplane --shell /usr/sbin/nologin controlplane
-COPY --from=build /opt/venv /opt/venv
+COPY --from=dependencies /opt/venv /opt/venv
+COPY --from=build /wheel /wheel
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-index /wheel/*.whl && rm -r /wheel
 COPY --from=build /src/LICENSE /usr/share/doc/controlplane/LICENSE
 WORKDIR /var/lib/controlplane
 COPY --from=build /src/examples examples
@@ -38,6 +42,6 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=4)"]
+  CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ.get('CONTROLPLANE_HTTP_PORT', '8080') + '/healthz', timeout=4)"]
 ENTRYPOINT ["controlplane"]
 CMD ["run"]

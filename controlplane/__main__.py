@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -35,7 +36,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> NoReturn:
     """Run the program and leave it."""
+    if os.getpid() == 1:  # of a container: the kernel drops a signal for which process 1 has no handler
+        signal.signal(signal.SIGTERM, _end)
     sys.exit(run())
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """Do what the signal does to any other process, with the exit code that a shell gives it."""
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

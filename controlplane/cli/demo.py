@@ -77,7 +77,13 @@ def _folder(data: Path | None, keep: bool) -> Iterator[Path]:
     if data is not None:
         yield data
         return
-    root = Path(tempfile.mkdtemp(prefix="controlplane-demo-"))
+    try:
+        root = Path(tempfile.mkdtemp(prefix="controlplane-demo-"))
+    except OSError as error:  # a read-only root file system, or a full one
+        raise CommandFailure(
+            f"no temporary folder can be made ({error.strerror}): name one that can be written to with TMPDIR, or play"
+            " in one with --data"
+        ) from None
     if os.geteuid() == 0:
         root.chmod(0o711)  # the embedded PostgreSQL runs as another user
     try:

@@ -70,11 +70,13 @@ def stop_on_signals() -> asyncio.Event:
     """Return an event that the first SIGTERM or Ctrl-C sets; the second one does what it does to any program."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
+    before = signal.getsignal(signal.SIGTERM)
 
     def once() -> None:
         stop.set()
         for number in numbers:
             loop.remove_signal_handler(number)
+        signal.signal(signal.SIGTERM, before)  # asyncio puts back the default, which ends any process but process 1
 
     for number in numbers:
         loop.add_signal_handler(number, once)

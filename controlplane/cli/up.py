@@ -95,7 +95,8 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: s
         if not stop.is_set():
             await serve(settings, place.database, revision, place.open_management, stop, announce)
     if form == "table":
-        line(f"Stopped. `{_command('up', '--data', str(folder.root))}` goes on from here.")
+        again = "docker compose up --detach" if inside else _command("up", "--data", str(folder.root))
+        line(f"Stopped. `{again}` goes on from here.")
 
 
 def _local(resolved: Resolved) -> Settings:
@@ -119,6 +120,8 @@ def _announce(place: LocalEnvironment, http: str, form: str, inside: str) -> Non
             {"data": str(place.folder.root), "database": place.shown_url, "http": http, "kubeconfigs": kubeconfigs},
         )
         return
+    if inside:
+        line("In the container:")
     line(f"data         {place.folder.root}")
     line(f"database     {place.shown_url}")
     line(f"metrics      {http}/metrics  (and /readyz)")
@@ -128,7 +131,7 @@ def _announce(place: LocalEnvironment, http: str, form: str, inside: str) -> Non
     line("Try, in another terminal:")
     for command in _proposed(place, kubeconfigs["management"], inside):
         line(f"  {command}")
-    line("Ctrl-C stops everything and keeps the data.")
+    line(f"{'`docker compose stop`' if inside else 'Ctrl-C'} stops everything and keeps the data.")
 
 
 def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str]:

@@ -116,3 +116,12 @@ def test_a_log_with_a_history_is_left_alone(database_url: str, tmp_path: Path) -
     done = finished("demo", "--database-url", database_url, "--data", str(tmp_path / "data"))
     assert done.returncode == 1
     assert 'the log "main" of that database has events already' in done.stderr
+
+
+def test_no_temporary_folder_is_one_sentence() -> None:
+    """As on a read-only root file system, or a full one: nothing can be written where temporary files go."""
+    unwritable = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *PROGRAM, "demo"]
+    done = subprocess.run(unwritable, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no temporary folder can be made (No usable temporary directory found in [")
+    assert done.stderr.endswith("): name one that can be written to with TMPDIR, or play in one with --data\n")

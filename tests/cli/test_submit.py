@@ -40,8 +40,10 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         printed = []
         for text in process.stdout:
             printed.append(text.strip())
-            if text.startswith("Ctrl-C"):
+            if "keeps the data" in text:
                 break
+        assert printed[0] == "In the container:"
+        assert "`docker compose stop` stops everything and keeps the data." in printed
         assert "docker compose exec controlplane controlplane workloads" in printed
         assert f"docker compose cp controlplane:{data}/management.kubeconfig management.kubeconfig" in printed
         servers = {
@@ -59,6 +61,7 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         again = finished("submit", "--kubeconfig", kubeconfig, str(file))
         assert (again.returncode, "AlreadyExists" in again.stdout) == (0, True)
         assert stopped(process) == 0, (tmp_path / "errors").read_text()
+        assert process.stdout.read() == "Stopped. `docker compose up --detach` goes on from here.\n"
 
 
 @pytest.mark.parametrize(

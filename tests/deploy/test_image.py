@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -64,13 +67,48 @@ def test_a_clone_that_is_closed_to_others_works() -> None:
     assert not [volume for service in SERVICES.values() for volume in service.get("volumes", ()) if volume[0] in "./~"]
     for stage in DOCKERFILE.split("\nFROM ")[1:]:
         if "COPY --from=build" in stage:  # the service's: everything comes from a stage that opened it
-            assert not [line for line in stage.splitlines() if line.startswith("COPY ") and "--from=build" not in line]
+            assert not [line for line in stage.splitlines() if line.startswith("COPY ") and "--from=" not in line]
             continue
         copied = [line.split() for line in stage.splitlines() if line.startswith("COPY ") and " AS database" in stage]
         for *_, target in copied:
             assert re.search(rf"chmod 0[67][45][45] {re.escape(target)}", stage), target
-    built = DOCKERFILE.split("\nFROM ")[1]
+    (built,) = [stage for stage in DOCKERFILE.split("\nFROM ") if "AS build\n" in stage]
     assert re.search(r"chmod -R a\+rX LICENSE examples", built)
+
+
+def test_a_change_of_code_is_a_small_layer() -> None:
+    """The environment with the dependencies comes from a stage that has seen no code, and the code is added to it."""
+    stages = {stage.split("\n", 1)[0].split()[-1]: stage for stage in DOCKERFILE.split("\nFROM ")}
+    final = DOCKERFILE.split("\nFROM ")[-1]
+    (source,) = re.findall(r"COPY --from=(\S+) /opt/venv", final)
+    assert "-r requirements.lock" in stages[source]
+    assert not re.search(r"COPY (controlplane|pyproject.toml|migrations|examples|\.) ", stages[source])
+    assert final.index("/opt/venv /opt/venv") < final.index("pip --python /opt/venv/bin/python install")
+
+
+def test_the_health_check_asks_where_the_service_listens() -> None:
+    (check,) = instructions("HEALTHCHECK")
+    command = json.loads(check.partition("CMD")[2])
+    assert command[0] == "python"
+    assert f"'{load(None, {}).http.port}'" in command[2]
+    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        given = os.environ | {"CONTROLPLANE_HTTP_PORT": str(server.server_address[1])}
+        asked = subprocess.run([sys.executable, *command[1:]], env=given, capture_output=True, text=True, check=False)
+        assert asked.returncode == 0, asked.stderr
+    again = subprocess.run([sys.executable, *command[1:]], env=given, capture_output=True, check=False)
+    assert again.returncode != 0
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers `/healthz` alone."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 def test_the_version_of_the_image_is_the_package_s() -> None:

@@ -21,7 +21,7 @@ TEST = "tests/support/test_support_postgres.py::test_each_test_has_a_migrated_da
 
 
 class Engine(BaseHTTPRequestHandler):
-    """KnownObjects its version, has no images, and reaches no registry."""
+    """Knows its version, has no images, and reaches no registry."""
 
     protocol_version = "HTTP/1.1"
 
