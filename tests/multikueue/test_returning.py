@@ -122,7 +122,7 @@ def test_a_winner_lost_before_ready_is_kept_under_never_twice() -> None:
     [("sometimes", 'asks for the execution policy "sometimes"'), ("at-least-once", "set the annotation")],
 )
 def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: str) -> None:
-    from controlplane.controllers.multikueue.events import ClusterQueueObserved
+    from controlplane.controllers.multikueue.observations import ClusterQueueObserved
 
     scene = Scene("a").job(execution_policy=job)
     queue = ClusterQueueObserved(name="cq", uid="q", resource_version="1", execution_policy="never-twice")
