@@ -17,6 +17,7 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
+    from controlplane.log.event import Recorded
 
 STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
@@ -86,18 +87,14 @@ def _print(explanation: Explanation) -> None:
         table(STATEMENT_COLUMNS, [_row(statement) for statement in explanation.statements])
     if explanation.events:
         click.echo()
-        rows = [
-            (
-                e.position,
-                history.clock(e.recorded_at),
-                type_of(e),
-                reason_of(e),
-                history.place(e.cluster),
-                what(e.event),
-            )
-            for e in explanation.events
-        ]
-        table(COLUMNS, rows)
+        table(COLUMNS, [_event(recorded) for recorded in explanation.events])
+
+
+def _event(recorded: Recorded) -> tuple[object, ...]:
+    from controlplane.audit.words import reason_of, type_of, what
+
+    at, place = history.clock(recorded.recorded_at), history.place(recorded.cluster)
+    return recorded.position, at, type_of(recorded), reason_of(recorded), place, what(recorded.event)
 
 
 def plain(statement: Statement) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from controlplane.dst.scenes.candidates.plan import NO_JOBS, SCENE
 from tests.dst.candidates import CANDIDATES_KIND, PODS_KIND, pod, step, written
 from tests.dst.mutants import candidates_bugs as bugs
 from tests.dst.mutants import candidates_gang_bugs as gangs
-from tests.dst.mutants.mutants import Patch, the_epoch_is_not_checked
+from tests.dst.mutants.hunt import Patch, the_epoch_is_not_checked
 
 
 @dataclass(frozen=True)
