@@ -57,7 +57,9 @@ async def test_it_is_listed_again_after_a_loss_and_let_go_when_it_is_not_wanted(
         api.hang, api.version = False, 20
         await f.connected(2)
         await until(lambda: len([delta for delta in more.deltas if isinstance(delta, Synced)]) == 2)
-        await until(lambda: api.open_watches == 3)  # the watches of before the loss are closed, and all of after are open
+        await until(
+            lambda: api.open_watches == 3
+        )  # the watches of before the loss are closed, and all of after are open
         f.connections.want({})
         await until(lambda: api.open_watches == 2)
 

@@ -19,6 +19,7 @@ from controlplane.log.port import Log
 from tests.log import words
 from tests.log.requests import STREAMS, requests
 from tests.log.words import TYPES, Chose, Opener, Saw, everything, outcome, request, saw, shape
+from tests.support.deep import examples
 
 
 class Contract:
@@ -194,8 +195,9 @@ class Contract:
         assert await asyncio.gather(*(outcome(log, one) for one in asked)) == ["VersionConflict", 1]
         assert shape(await everything(log)) == [(1, "a", 1, Saw(n=2))]
 
+    @pytest.mark.generated
     @settings(
-        max_examples=40,
+        max_examples=examples(12, 40),
         deadline=None,
         # The contract is one class for every keeper, and each example opens a log of its own.
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
