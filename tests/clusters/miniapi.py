@@ -70,7 +70,8 @@ class Seen:
 @dataclass
 class MiniApi:
     """`objects` by plural; `refuse` by (list or watch, plural); `hang` answers nothing; `incarnation` is kube-system's
-    UID.
+    UID. `next_answers` are for whatever is asked next, and whether it is alive is asked at any time; `write_answers`
+    wait for writes.
     """
 
     token: str = TOKEN
@@ -80,6 +81,7 @@ class MiniApi:
     objects: dict[str, list[Any]] = field(default_factory=dict)
     refuse: dict[tuple[str, str], Callable[[], web.Response]] = field(default_factory=dict)
     next_answers: list[web.Response] = field(default_factory=list)
+    write_answers: list[web.Response] = field(default_factory=list)
     requests: list[Seen] = field(default_factory=list)
     streams: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     open_watches: int = 0
@@ -109,6 +111,8 @@ class MiniApi:
             await asyncio.sleep(3600)
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return status(401, "Unauthorized")
+        if self.write_answers and seen.method != "GET":
+            return self.write_answers.pop(0)
         if self.next_answers and not seen.watching:
             return self.next_answers.pop(0)
         if request.path == "/version":
