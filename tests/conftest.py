@@ -4,13 +4,14 @@ without a clock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from hypothesis import settings
 
-from tests.support import bytecode, deep, postgres
+from tests.support import bytecode, deep, order, postgres
 
 # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
 settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -31,6 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
         _said.append(postgres.share(_run))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """How many processes `--numprocesses auto` means, unless the environment says it."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else order.processes()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests run in the order that leaves no core without work."""
+    items[:] = order.arranged(items)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

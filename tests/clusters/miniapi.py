@@ -16,13 +16,14 @@ from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.kube.kinds import JOBS, WORKLOADS, Kind
+from tests.support.waiting import PATIENCE
 
 TOKEN = "s3cr3t-t0ken"
 END = object()
 CUT = object()
 
 
-async def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """Poll until the condition holds; the deadline only turns a hang into a failure."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
