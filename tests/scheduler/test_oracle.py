@@ -83,9 +83,10 @@ def crowded(seed: int) -> Json:
     return {"id": seed, "pod": incoming, "nodes": nodes, "pods": pods}
 
 
+@pytest.mark.generated
 def test_crowded_clusters() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(examples(100, 300)):
         question = read(crowded(seed))
         found = answer(question)["perPlugin"]
         spread = found["PodTopologySpread"]
@@ -99,8 +100,8 @@ def test_crowded_clusters() -> None:
             assert {name: pair[0] for name, pair in affinity["score"].items()} == oracle.affinity_scores(question), seed
         for plugin in (spread, affinity):
             seen.update(status["code"] for status in plugin["filter"].values())
-    assert (
-        min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > 40
+    assert min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > examples(
+        13, 40
     )  # none of it is rare here
 
 
