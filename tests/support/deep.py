@@ -25,9 +25,14 @@ def examples(few: int, many: int) -> int:
 
 def deep_after(count: int, values: Iterable[Any]) -> list[Any]:
     """Return values for `parametrize` of which all but the first few are deep."""
-    return [value if n < count else pytest.param(value, marks=pytest.mark.deep) for n, value in enumerate(values)]
+    return [value if n < count else _deep(value) for n, value in enumerate(values)]
 
 
 def deep_but(kept: Container[Any], values: Iterable[Any]) -> list[Any]:
     """Return values for `parametrize` of which all are deep but those that are kept."""
-    return [value if value in kept else pytest.param(value, marks=pytest.mark.deep) for value in values]
+    return [value if value in kept else _deep(value) for value in values]
+
+
+def _deep(value: Any) -> Any:
+    """A tuple has a value for each of several names."""
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep)

@@ -55,6 +55,7 @@ def test_what_is_deep_of_a_sweep() -> None:
     assert kept(deep.deep_after(2, "abcd")) == ["a", "b"]
     assert kept(deep.deep_but("bd", "abcd")) == ["b", "d"]
     assert len(deep.deep_after(2, "abcd")) == len(deep.deep_but("bd", "abcd")) == 4
+    assert deep.deep_after(0, [(1, "one")])[0].values == (1, "one"), "one value for each name"
 
 
 def test_bytecode_is_kept_where_the_environment_wants_none_beside_the_sources(

@@ -120,9 +120,8 @@ def test_a_gang_that_does_not_fit_waits_with_nothing_and_goes_when_there_is_room
 # --- rights ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", deep_but((RIGHTS[0], RIGHTS[-1]), RIGHTS), ids="-".join)
-def test_a_right_is_withdrawn_and_given_back(of: tuple[str, str]) -> None:
-    sort, resource = of
+@pytest.mark.parametrize(("sort", "resource"), deep_but((RIGHTS[0], RIGHTS[-1]), RIGHTS))
+def test_a_right_is_withdrawn_and_given_back(sort: str, resource: str) -> None:
     made = [step(5, "deploy", "web-1", 0, 5), step(6, "custom", "custom-1", 0, 1), run(7, "run-1", 15)]
     during = [step(45, "deploy", "web-2", 0, 5), step(46, "custom", "custom-2", 0, 1), run(47, "run-2", 15)]
     lost = step(40, "withdraw", "", 80, right(sort, resource))
