@@ -4,13 +4,14 @@ without a clock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from hypothesis import settings
 
-from tests.support import postgres
+from tests.support import bytecode, deep, order, postgres
 
 # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
 settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -23,12 +24,25 @@ _said: list[str] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the container of the run, where Docker is the way, before any of its processes asks for a server."""
+    bytecode.keep(config)
+    deep.choose(config.option.markexpr)
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
     try:
         _said.append(postgres.share(_run))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """How many processes `--numprocesses auto` means, unless the environment says it."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else order.processes()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests run in the order that leaves no core without work."""
+    items[:] = order.arranged(items)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -27,7 +27,7 @@ from controlplane.log.folding import Folding
 from controlplane.log.port import Assisted
 from controlplane.log.postgres import PostgresLog
 
-_TRIES = 3
+_TRIES = 20  # a cluster that cannot be reached has an event for each attempt; a try reads only what came since
 _Judge = Callable[[WorkloadIndex], tuple[str, int, Event, int]]
 
 

@@ -26,8 +26,8 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
-    from controlplane.local import DataFolder
     from controlplane.local.demo import Played
+    from controlplane.local.folder import DataFolder
     from controlplane.local.history import LogHistory
 
 _RIGHT = (
@@ -52,7 +52,7 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
     once and the log agrees with what the clusters saw."""
     options.settings()  # what is wrong with them is said before anything is made
     from controlplane import telemetry
-    from controlplane.local import DataFolder, LocalError
+    from controlplane.local.folder import DataFolder, LocalError
 
     telemetry.configure("warning", "console")
 
@@ -110,11 +110,12 @@ async def _demo(folder: DataFolder, options: Options, *, durable: bool) -> list[
 
 
 async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:
-    from controlplane.local import LocalEnvironment, LocalError
     from controlplane.local.check import judge
     from controlplane.local.demo import Demo
     from controlplane.local.display import Silent, screen
+    from controlplane.local.environment import LocalEnvironment
     from controlplane.local.examples import jobs
+    from controlplane.local.folder import LocalError
     from controlplane.local.history import LogHistory
     from controlplane.local.replica import LocalReplica, free_port, variables
 

@@ -20,7 +20,8 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
-    from controlplane.local import DataFolder, LocalEnvironment, LocalFleet
+    from controlplane.local.environment import LocalEnvironment
+    from controlplane.local.folder import DataFolder, LocalFleet
     from controlplane.settings import Resolved, Settings
     from controlplane.web import WebServer
 
@@ -64,7 +65,7 @@ def up(options: Options, /, data: Path | None, inside: str | None, **asked: int 
     database instead of an embedded one."""
     resolved = options.resolve()
     from controlplane import telemetry
-    from controlplane.local import DataFolder, LocalError, PortError, default_folder
+    from controlplane.local.folder import DataFolder, LocalError, PortError, default_folder
 
     telemetry.configure(
         resolved.settings.log.level,
@@ -80,7 +81,7 @@ def up(options: Options, /, data: Path | None, inside: str | None, **asked: int 
 
 async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: str, inside: str) -> None:
     from controlplane.cli.run import serve, stop_on_signals, usable
-    from controlplane.local import LocalEnvironment
+    from controlplane.local.environment import LocalEnvironment
 
     settings = _local(resolved)
     stop = stop_on_signals()

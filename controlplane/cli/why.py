@@ -79,7 +79,6 @@ def why(options: Options, name: str) -> None:
 
 
 def _print(explanation: Explanation) -> None:
-    from controlplane.audit.words import reason_of, type_of, what
 
     line(f"{explanation.standing.word}: {explanation.sentence}")
     if explanation.statements:

@@ -4,10 +4,3 @@ remembers them.
 In: a folder and the size of a fleet. Out: a `LocalEnvironment`, to which `controlplane up` adds the service in the same
 process, and `controlplane demo` a service in a process of its own, jobs, and a judgement of what came of them. The
 clusters are simulated; the service, its database and its wire protocols are the real ones."""
-
-from __future__ import annotations
-
-from controlplane.local.environment import LocalEnvironment
-from controlplane.local.folder import DataFolder, LocalError, LocalFleet, PortError, default_folder
-
-__all__ = ["DataFolder", "LocalEnvironment", "LocalError", "LocalFleet", "PortError", "default_folder"]

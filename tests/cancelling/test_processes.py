@@ -16,11 +16,18 @@ from controlplane.tasks import end
 from tests.cancelling.whole import Process, Stage, staged, the_scheduler, the_service
 from tests.support.cancelling import Scene, Work, cancelled_at_every_await, interrupted_after
 from tests.support.cancelling import Stage as Given
+from tests.support.deep import deep_after
 
 # Moments that do not come in step with anything: every turn of the loop at first, where it starts, and then some
 # primes.
 _PRIMES = [number for number in range(24, 420) if all(number % by for by in range(2, 21))]
 MOMENTS = [*range(24), *_PRIMES[::3]]
+#: Each third of them; `make test-deep` has the others.
+WHEN = pytest.mark.parametrize(
+    "moments",
+    deep_after(1, [MOMENTS[::3], [moment for place, moment in enumerate(MOMENTS) if place % 3]]),
+    ids=["a third", "the others"],
+)
 PROCESSES = (the_service, the_scheduler)
 
 Course = Callable[[Stage], Work]
@@ -80,17 +87,19 @@ def test_a_process_that_is_cancelled_while_it_stops_ends_as_cancelled(process: P
     assert cancelled_at_every_await(scene(process, closing, Stage.run)) > 1
 
 
+@WHEN
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.__name__)
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.__name__)
-def test_it_ends_whenever_it_is_cancelled(process: Process, course: Course) -> None:
-    interrupted_after(MOMENTS, scene(process, course, Stage.run))
+def test_it_ends_whenever_it_is_cancelled(process: Process, course: Course, moments: list[int]) -> None:
+    interrupted_after(moments, scene(process, course, Stage.run))
 
 
+@WHEN
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.__name__)
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.__name__)
-def test_it_ends_whenever_it_is_asked_to_stop(process: Process, course: Course) -> None:
+def test_it_ends_whenever_it_is_asked_to_stop(process: Process, course: Course, moments: list[int]) -> None:
     kept: list[Stage] = []
-    ended = interrupted_after(MOMENTS, scene(process, course, Stage.run, kept), lambda task: kept[-1].stop.set())
+    ended = interrupted_after(moments, scene(process, course, Stage.run, kept), lambda task: kept[-1].stop.set())
     assert set(ended) == {"ended"}
 
 

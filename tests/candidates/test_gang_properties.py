@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -16,6 +17,7 @@ from controlplane.controllers.candidates.source.gang_events import GangPermitted
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from tests.candidates.gang_world import GangWorld, restarted
 from tests.candidates.stage import NS
+from tests.support.deep import examples
 
 GROUPS, TARGETS, LEAST = ("g", "h"), ("a", "b"), 2
 groups, targets, numbers = st.sampled_from(GROUPS), st.sampled_from(TARGETS), st.integers(0, 2)
@@ -188,10 +190,10 @@ class Gangs(RuleBasedStateMachine):
         assert len(world.source.rows) == rows
 
 
-TestGangs = Gangs.TestCase
+TestGangs = pytest.mark.generated(Gangs.TestCase)
 TestGangs.settings = settings(
     phases=[Phase.generate],
-    max_examples=40,
+    max_examples=examples(12, 40),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

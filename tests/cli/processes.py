@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import PATIENCE
+
 PROGRAM = [sys.executable, "-m", "controlplane"]
-PATIENCE = 30.0  # seconds
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -26,7 +27,12 @@ def environment(**settings: str) -> dict[str, str]:
 def finished(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run the program to its end."""
     return subprocess.run(
-        [*PROGRAM, *arguments], env=environment(**settings), capture_output=True, text=True, check=False, timeout=90
+        [*PROGRAM, *arguments],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
 
 

@@ -21,8 +21,7 @@ from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.audit.stories import everything
 from tests.support import postgres
-
-PATIENCE = 30.0  # seconds
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")

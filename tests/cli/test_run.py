@@ -6,7 +6,8 @@ import asyncio
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import aiohttp
@@ -16,12 +17,15 @@ import pytest
 from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from controlplane.simulation.world import ClusterSpec, World
+from tests.cli.conftest import Here
 from tests.cli.processes import finished
+from tests.support.waiting import PATIENCE
+
+Refused = Callable[..., str]
 
 
-def refused(code: int, *arguments: str, **settings: str) -> str:
-    """Run the service, expect it to end with the code and one sentence, and return that."""
-    done = finished("run", *arguments, **settings)
+def sentence_of(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """Expect the service to have ended with the code and one sentence, and return that."""
     assert done.returncode == code, done.stderr
     sentence = done.stderr.splitlines()[-1]
     assert sentence.startswith("Error: ")
@@ -31,42 +35,48 @@ def refused(code: int, *arguments: str, **settings: str) -> str:
 
 
 @pytest.fixture
+def refused(here: Here) -> Refused:
+    """Run the service in this process, expect it to end with the code and one sentence, and return that."""
+    return lambda code, *arguments, **settings: sentence_of(here("run", *arguments, **settings), code)
+
+
+@pytest.fixture
 def at(database_url: str) -> list[str]:
     return ["--database-url", database_url]
 
 
-def test_bad_settings() -> None:
-    assert "no database is set" in refused(3)
+def test_bad_settings(refused: Refused) -> None:
+    assert "no database is set" in sentence_of(finished("run"), 3)
     assert "http.port must be" in refused(3, "--database-url", "postgresql://h/d", http_port="x")
 
 
-def test_a_database_out_of_reach() -> None:
+def test_a_database_out_of_reach(refused: Refused) -> None:
     said = refused(4, "--database-url", "postgresql://u:hunter2@127.0.0.1:1/d")
     assert "cannot reach the database postgresql://u:***@127.0.0.1:1/d" in said
 
 
-def test_an_empty_database_is_to_be_migrated(empty_database_url: str) -> None:
+def test_an_empty_database_is_to_be_migrated(refused: Refused, empty_database_url: str) -> None:
     assert refused(4, "--database-url", empty_database_url).endswith("run `controlplane db upgrade`")
 
 
-def test_an_older_schema_is_to_be_migrated(database_url: str) -> None:
+def test_an_older_schema_is_to_be_migrated(refused: Refused, database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("UPDATE controlplane.alembic_version SET version_num = '0001'")
     assert "the schema is at 0001, this version needs" in refused(4, "--database-url", database_url)
 
 
-def test_a_role_that_is_not_there(at: list[str]) -> None:
+def test_a_role_that_is_not_there(refused: Refused, at: list[str]) -> None:
     assert 'database.role: there is no role "nobody-here"' in refused(4, *at, database_role="nobody-here")
 
 
-def test_a_port_in_use(at: list[str]) -> None:
+def test_a_port_in_use(refused: Refused, at: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refused(7, *at, http_address="127.0.0.1", http_port=str(port))
     assert f"listens on 127.0.0.1:{port} already" in said
 
 
-def test_a_certificate_of_the_webhook_that_is_not_there(at: list[str], tmp_path: Path) -> None:
+def test_a_certificate_of_the_webhook_that_is_not_there(refused: Refused, at: list[str], tmp_path: Path) -> None:
     wanted = {"run_controllers": "coscheduling", "coscheduling_image": "nop"}
     missing = str(tmp_path / "tls.crt")
     said = refused(3, *at, coscheduling_webhook_certificate=missing, **wanted)
@@ -77,7 +87,7 @@ def test_a_certificate_of_the_webhook_that_is_not_there(at: list[str], tmp_path:
     assert "coscheduling.image must be set" in refused(3, *at, run_controllers="coscheduling")
 
 
-def test_no_management_cluster(at: list[str], tmp_path: Path) -> None:
+def test_no_management_cluster(refused: Refused, at: list[str], tmp_path: Path) -> None:
     local = {"http_address": "127.0.0.1", "http_port": "0"}
     assert "there is no management cluster" in refused(3, *at, **local)
     missing = str(tmp_path / "none")
@@ -127,7 +137,7 @@ def holders(url: str) -> list[str]:
 
 async def led(url: str, times: int) -> list[str]:
     """Wait until the log has had so many leaders, and return them."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while len(found := holders(url)) < times:
             await asyncio.sleep(0.1)
     return found
@@ -148,7 +158,7 @@ def locks(url: str) -> int:
 async def test_a_signal_drains(replica: LocalReplica, database_url: str, number: signal.Signals) -> None:
     await replica.start()
     await led(database_url, 1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while await checks(replica) != dict.fromkeys(("schema", "database", "leader", "caches", "clusters"), True):
             await asyncio.sleep(0.05)
     assert await replica.stop(number) == 0, replica.messages.read_text()
@@ -162,7 +172,7 @@ async def test_a_killed_one_is_followed_by_the_next(replica: LocalReplica, datab
     await replica.kill()
     assert not replica.running
     await replica.start()
-    await replica.ready(30)
+    await replica.ready(PATIENCE)
     first, second = await led(database_url, 2)
     assert first != second
     assert await replica.stop() == 0
@@ -176,7 +186,7 @@ async def test_a_second_replica_follows(replica: LocalReplica, world: World, dat
     second = LocalReplica(environment, tmp_path / "messages-of-the-second")
     try:
         await second.start()
-        await second.ready(30)
+        await second.ready(PATIENCE)
         assert len(holders(database_url)) == 1
         assert await replica.stop() == 0
         await led(database_url, 2)

@@ -15,6 +15,7 @@ import yaml
 from controlplane.app.scheduler_plugins import registry
 from controlplane.controllers.scheduling.framework.registry import GROUP, IN_TREE
 from controlplane.kube.kinds import PODS, PRIORITY_CLASSES, Json
+from tests.cli.conftest import Here
 from tests.cli.installed import POINTS, install
 from tests.cli.processes import finished, running, stopped
 from tests.scheduler.objects import node, pod
@@ -80,12 +81,10 @@ def test_args_stand_in_the_profile_or_in_the_line(told: Path, tmp_path: Path) ->
     assert list(second["perPlugin"]) == ["Tiny"]
 
 
-def test_evaluate_names_what_is_wrong_with_a_configuration(tmp_path: Path) -> None:
+def test_evaluate_names_what_is_wrong_with_a_configuration(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "profiles.yaml"
     path.write_text("profiles: [{schedulerName: mine, plugins: {score: {enabled: [{name: Tiny}]}}}]")
-    done = finished(
-        "scheduler", "evaluate", "--scheduler-config", str(path), lines(tmp_path / "l", {"pod": pod("new")})
-    )
+    done = here("scheduler", "evaluate", "--scheduler-config", str(path), lines(tmp_path / "l", {"pod": pod("new")}))
     assert done.returncode == 3
     assert f"{path}: profiles[0].plugins.score.enabled[0].name: plugin 'Tiny' is not registered" in done.stderr
 

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Here
 from tests.cli.processes import finished, running, stopped
 from tests.scheduling.stage import Cluster, until
 from tests.scheduling.test_replicas import bindings, of_binding, recorded
@@ -28,15 +31,22 @@ profiles:
 """
 
 
-def refused(code: int, *arguments: str, **settings: str) -> str:
-    done = finished("scheduler", "run", *arguments, **settings)
+Refused = Callable[..., str]
+
+
+def said_of(done: subprocess.CompletedProcess[str], code: int) -> str:
     assert done.returncode == code, done.stderr
     assert "Error: " in done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 
 
-def test_profiles_that_cannot_be_used_name_their_fields(tmp_path: Path) -> None:
+@pytest.fixture
+def refused(here: Here) -> Refused:
+    return lambda code, *arguments, **settings: said_of(here("scheduler", "run", *arguments, **settings), code)
+
+
+def test_profiles_that_cannot_be_used_name_their_fields(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "profiles.yaml"
     path.write_text(BAD)
     said = refused(3, "--database-url", "postgresql://h/d", "--scheduler-config", str(path))
@@ -47,27 +57,28 @@ def test_profiles_that_cannot_be_used_name_their_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"), [("a: [", "is not YAML"), ("- a", "is not a KubeSchedulerConfiguration, but list")]
 )
-def test_a_file_that_is_no_configuration(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_configuration(refused: Refused, tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "profiles.yaml"
     path.write_text(text)
     assert told in refused(3, "--database-url", "postgresql://h/d", "--scheduler-config", str(path))
 
 
 def test_a_file_that_is_not_there() -> None:
-    said = refused(3, "--database-url", "postgresql://h/d", "--scheduler-config", "/nowhere/profiles.yaml")
+    arguments = ("--database-url", "postgresql://h/d", "--scheduler-config", "/nowhere/profiles.yaml")
+    said = said_of(finished("scheduler", "run", *arguments), 3)
     assert "scheduler.config: /nowhere/profiles.yaml cannot be read" in said
 
 
-def test_a_candidate_profile_that_is_not_there() -> None:
+def test_a_candidate_profile_that_is_not_there(refused: Refused) -> None:
     said = refused(3, "--database-url", "postgresql://h/d", scheduler_candidate_profile="other")
     assert 'scheduler.candidateProfile: there is no profile "other", only controlplane' in said
 
 
-def test_a_log_name_that_cannot_be_one() -> None:
+def test_a_log_name_that_cannot_be_one(refused: Refused) -> None:
     assert "scheduler.log must be" in refused(3, "--database-url", "postgresql://h/d", "--log", "My Log")
 
 
-def test_a_kubeconfig_that_is_not_there(database_url: str) -> None:
+def test_a_kubeconfig_that_is_not_there(refused: Refused, database_url: str) -> None:
     said = refused(3, "--database-url", database_url, "--kubeconfig", "/nowhere/config", http_port="0")
     assert "management.kubeconfig: there is no file /nowhere/config" in said
 

@@ -18,6 +18,7 @@ from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.clusters.streams import ListQuery
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 from controlplane.local.examples import jobs
+from tests.cli.conftest import Here
 from tests.cli.processes import deadline, finished, running, stopped, told
 from tests.support import postgres
 
@@ -127,26 +128,26 @@ def test_a_database_of_ones_own_is_migrated_and_used(empty_database_url: str, tm
     assert not (data / "database").exists()
 
 
-def test_the_password_of_ones_own_database_is_not_printed(tmp_path: Path) -> None:
-    done = finished("up", "--data", str(tmp_path / "data"), "--database-url", "postgresql://u:hunter2@127.0.0.1:1/d")
+def test_the_password_of_ones_own_database_is_not_printed(here: Here, tmp_path: Path) -> None:
+    done = here("up", "--data", str(tmp_path / "data"), "--database-url", "postgresql://u:hunter2@127.0.0.1:1/d")
     assert done.returncode == 4
     assert "cannot reach the database postgresql://u:***@127.0.0.1:1/d" in done.stderr
     assert "hunter2" not in done.stderr + done.stdout
 
 
-def test_a_taken_port_is_named(empty_database_url: str, tmp_path: Path) -> None:
+def test_a_taken_port_is_named(here: Here, empty_database_url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         arguments = ["--data", str(tmp_path / "data"), "--management-port", port]
-        done = finished("up", "--database-url", empty_database_url, *arguments)
+        done = here("up", "--database-url", empty_database_url, *arguments)
     assert done.returncode == 7
     assert f"port {port} cannot be listened on" in done.stderr
 
 
-def test_what_people_set_about_the_endpoints_holds(empty_database_url: str, tmp_path: Path) -> None:
+def test_what_people_set_about_the_endpoints_holds(here: Here, empty_database_url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = finished("up", "--data", str(tmp_path / "data"), "--database-url", empty_database_url, http_port=port)
+        done = here("up", "--data", str(tmp_path / "data"), "--database-url", empty_database_url, http_port=port)
     assert done.returncode == 7
     assert f"listens on 127.0.0.1:{port} already" in done.stderr
 

@@ -16,13 +16,14 @@ from aiohttp import web
 
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.kube.kinds import JOBS, WORKLOADS, Kind
+from tests.support.waiting import PATIENCE
 
 TOKEN = "s3cr3t-t0ken"
 END = object()
 CUT = object()
 
 
-async def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """Poll until the condition holds; the deadline only turns a hang into a failure."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -70,7 +71,8 @@ class Seen:
 @dataclass
 class MiniApi:
     """`objects` by plural; `refuse` by (list or watch, plural); `hang` answers nothing; `incarnation` is kube-system's
-    UID.
+    UID. `next_answers` are for whatever is asked next, and whether it is alive is asked at any time; `write_answers`
+    wait for writes.
     """
 
     token: str = TOKEN
@@ -80,6 +82,7 @@ class MiniApi:
     objects: dict[str, list[Any]] = field(default_factory=dict)
     refuse: dict[tuple[str, str], Callable[[], web.Response]] = field(default_factory=dict)
     next_answers: list[web.Response] = field(default_factory=list)
+    write_answers: list[web.Response] = field(default_factory=list)
     requests: list[Seen] = field(default_factory=list)
     streams: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     open_watches: int = 0
@@ -109,6 +112,8 @@ class MiniApi:
             await asyncio.sleep(3600)
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return status(401, "Unauthorized")
+        if self.write_answers and seen.method != "GET":
+            return self.write_answers.pop(0)
         if self.next_answers and not seen.watching:
             return self.next_answers.pop(0)
         if request.path == "/version":

@@ -77,7 +77,7 @@ async def test_the_executor_writes(api: MiniApi) -> None:
         await f.connected()
         executor = f.connections.executor("w")
         assert executor is not None
-        api.next_answers = [status(404, "NotFound")]
+        api.write_answers = [status(404, "NotFound")]
         assert await executor.execute(Request("delete", ObjectRef(JOBS, "ns", "a"), uid="u")) is None
         assert counts == [("w", "delete", "jobs.batch", "404")]
 
@@ -91,7 +91,7 @@ async def test_a_request_is_counted_and_timed(api: MiniApi) -> None:
         executor = f.connections.executor("w")
         assert executor is not None
         assert metrics.registry.get_sample_value("controlplane_api_request_seconds_count", labels) is None
-        api.next_answers = [status(404, "NotFound"), status(404, "NotFound")]
+        api.write_answers = [status(404, "NotFound"), status(404, "NotFound")]
         for name in "ab":
             await executor.execute(Request("delete", ObjectRef(JOBS, "ns", name), uid="u"))
     assert metrics.registry.get_sample_value("controlplane_api_request_seconds_count", labels) == 2

@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers.coscheduling.names import is_dns_label, is_dns_name
 from tests.coscheduling.samples import DONE, NS, claim, empty, run, task, template
 from tests.coscheduling.scene import Scene, config
+from tests.support.deep import examples
 
 MODES = st.sampled_from(["workspaces", "pipelineruns", "isolate-pipelinerun", "disabled"])
 RUNS = ("bc", "c", "build")
@@ -78,7 +80,8 @@ def end(scene: Scene) -> None:
         scene.settle()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.generated
+@settings(max_examples=examples(30, 120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mode=MODES, steps=STEPS)
 def test_everything_that_was_made_goes(mode: str, steps: list[Any]) -> None:
     scene = Scene(mode)
@@ -107,7 +110,8 @@ def test_everything_that_was_made_goes(mode: str, steps: list[Any]) -> None:
     assert scene.room.nodes == live.nodes
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.generated
+@settings(max_examples=examples(15, 40), deadline=None)
 @given(mode=MODES, workspaces=WORKSPACES, seed=st.integers(0, 1000))
 def test_the_order_in_which_things_are_seen_does_not_matter_for_what_is_made(
     mode: str, workspaces: list[Any], seed: int

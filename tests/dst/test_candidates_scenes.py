@@ -13,8 +13,11 @@ from controlplane.dst.engine.run import Outcome
 from controlplane.dst.scenes.candidates.plan import TWO_SCHEDULERS
 from tests.dst.candidates import CANDIDATES_KIND, played, pod, step
 from tests.dst.plans import told
+from tests.support.deep import deep_but
 
 MOMENTS = [round(5.0 + milliseconds / 1000, 3) for milliseconds in (8, 20, 28, 36, 44, 52, 60)]
+#: Before anything is asked, and while the answer is on its way; the others are for `make test-deep`.
+AT = pytest.mark.parametrize("at", deep_but((5.02, 5.044), MOMENTS))
 POLICIES = [(), (NEVER_TWICE,)]
 
 
@@ -31,26 +34,26 @@ def test_a_pod_is_offered_permitted_and_runs() -> None:
     assert when(outcome, "binding pods web-1") < 5.2
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 @pytest.mark.parametrize("way", ["east", "near-east"])
 def test_a_target_is_cut_off_while_it_is_asked(at: float, way: str) -> None:
     """Whether it has the permit or not: nobody else gets one while it may bind (H1)."""
     played(pod(5.0), step(at, "partition", way, 100.0), traits=(NEVER_TWICE,))
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 def test_the_source_dies_between_any_two_steps_of_a_placement(at: float) -> None:
     """Whoever leads next sends the same permit again, and no other (H5)."""
     played(pod(5.0), step(at, "crash", "replica-1", value=60), replicas=1)
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 def test_a_leader_that_stood_still_comes_back_with_what_it_believed(at: float) -> None:
     """What it still sends carries the version that it saw (H11)."""
     played(pod(5.0), step(at, "pause", "replica-1", 60.0), step(at, "pause", "replica-2", 20.0), replicas=2)
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 def test_a_scheduler_dies_or_stands_still(at: float) -> None:
     """Its successor holds what it held, and binds it once."""
     two = (TWO_SCHEDULERS,)
@@ -59,7 +62,7 @@ def test_a_scheduler_dies_or_stands_still(at: float) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("at", MOMENTS[2:])
+@pytest.mark.parametrize("at", deep_but((5.044,), MOMENTS[2:]))
 def test_a_source_whose_database_is_away_outlives_its_reservations(at: float, policy: tuple[str, ...]) -> None:
     """What was reserved has lapsed and is reserved anew: a permit is for the reservation that it names (H3, H4)."""
     played(pod(5.0), step(at, "database-away", "source", 38.0), traits=policy)
@@ -73,7 +76,7 @@ def test_bindings_without_an_answer(trouble: str, policy: tuple[str, ...]) -> No
     played(*ways, pod(5.0), pod(30.0, "web-2"), traits=policy)
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 def test_a_pod_is_taken_back_while_it_is_placed(at: float) -> None:
     """Nothing is left of it anywhere (L5)."""
     outcome = played(pod(5.0), step(at, "delete-pod", "web-1"))
@@ -92,7 +95,7 @@ def test_a_successor_waits_for_a_target_that_is_cut_off() -> None:
     played(pod(5.0), *cut, step(21.0, "replace-pod", "web-1", 1.0), north=2, east=2, west=2)
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@AT
 def test_a_candidate_goes_in_the_breath_in_which_it_came(at: float) -> None:
     """The source hears of its end before its beginning is folded."""
     gone = [step(8.0, "delete-candidate", where) for where in ("east", "west")]

@@ -14,6 +14,7 @@ from controlplane.dst.invariants.workloads.refusals import RULE
 from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.oddities import _MADE, HUGE
 from tests.dst.plans import held, plan, step, told
+from tests.support.deep import deep_after
 
 HOME, WORKER = _MADE[True], _MADE[False]
 END = step(200, "cut", "w1")
@@ -26,7 +27,7 @@ def odd_object(side: str, place: int, *, stays: bool) -> Step:
     return step(20, "odd-object", side, 60, value)
 
 
-@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("stays", deep_after(1, [True, False]))
 @pytest.mark.parametrize("place", range(len(HOME)))
 def test_whatever_is_applied_at_home_jobs_go_on(place: int, stays: bool) -> None:
     outcome = play(plan(odd_object("management", place, stays=stays), step(30, "submit", "job-1", 20, 2), END))
@@ -51,7 +52,7 @@ def test_whatever_is_applied_on_a_worker_it_is_left_alone(place: int) -> None:
     assert told(outcome, "FinishDecided", "jobset-job-set-2")
 
 
-@pytest.mark.parametrize("value", range(1, 16))
+@pytest.mark.parametrize("value", deep_after(5, range(1, 16)))
 def test_what_is_spoiled_at_home_is_refused_until_it_is_mended(value: int) -> None:
     jobs = [step(5, "submit", "job-1", 60, 2), step(5, "submit-set", "once-set-2", 60, 1)]
     outcome = play(plan(*jobs, step(20, "malform", "management", 40, value), END))

@@ -9,6 +9,7 @@ from controlplane.dst.engine.story import command
 from controlplane.dst.play import WORKLOADS, plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
 from tests.dst.known import OPEN, OPEN_IN_2
+from tests.support.deep import deep_after
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
 
@@ -67,7 +68,7 @@ def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> No
     assert outcome.violation is None, command(outcome.plan)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED)
+@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(7, MENDED))
 def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps)
 

@@ -23,7 +23,7 @@ def broken(outcome: Outcome) -> str:
     return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
 
 
-@pytest.mark.parametrize("first", deep_after(3, SEEDS[:TESTS]))
+@pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
 def test_ten_seeds_hold(first: int) -> None:
     seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
     failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]

@@ -12,6 +12,7 @@ from controlplane.clusters import connections
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.play import play
 from tests.dst.plans import held, plan, step, told
+from tests.support.deep import deep_after
 
 CLUSTERS = ("w1", "w2", "w3")
 
@@ -31,7 +32,7 @@ def seconds_to_stop(seed: int, moment: float) -> float:
     return float(ended.split()[0]) - float(asked.split()[0])
 
 
-@pytest.mark.parametrize("first", range(1, 9))
+@pytest.mark.parametrize("first", deep_after(1, range(1, 9)))
 def test_who_is_asked_to_stop_while_clusters_go_stops(first: int) -> None:
     """Two hundred starts and stops: after each a new process goes on, and all of it settles."""
     for number in range(25):
@@ -49,4 +50,4 @@ def test_who_overhears_that_it_is_to_stop_is_found_out(monkeypatch: pytest.Monke
                 await task
 
     monkeypatch.setattr(connections, "end", end)
-    assert max(seconds_to_stop(number, number / 25) for number in range(25)) > 14
+    assert any(seconds_to_stop(number, number / 25) > 14 for number in range(25))

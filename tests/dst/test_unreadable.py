@@ -6,10 +6,11 @@ import pytest
 
 from controlplane.dst.play import play
 from tests.dst.plans import held, plan, step, told
+from tests.support.deep import deep_after
 
 
 @pytest.mark.parametrize("where", ["management", "w1", "w2"])
-@pytest.mark.parametrize("value", [1, 2])
+@pytest.mark.parametrize("value", deep_after(1, [1, 2]))
 def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: int) -> None:
     outcome = play(
         plan(

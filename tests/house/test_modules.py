@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,6 @@ CONTRACT = {f"controlplane/runtime/{module}.py" for module in ("controller", "de
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
 
 
 def name(path: Path) -> str:
@@ -57,23 +51,14 @@ def test_there_are_modules() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_a_module_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES_OF_A_MODULE
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_its_functions_are_short(path: Path) -> None:
-    assert list(too_long(tree(path))) == []
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if path.read_text().strip()], ids=name)
-def test_it_opens_with_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(tree(path)), "a module opens with what comes in, what goes out, why here"
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if is_pure(path)], ids=name)
-def test_the_core_reads_no_clock(path: Path) -> None:
-    assert list(clocks_read(tree(path))) == []
+def test_a_module_keeps_the_rules(path: Path) -> None:
+    """All of them at once: reading the module is most of the work."""
+    text = path.read_text()
+    module = ast.parse(text, str(path))
+    assert len(text.splitlines()) <= MOST_LINES_OF_A_MODULE
+    assert list(too_long(module)) == []
+    assert not text.strip() or ast.get_docstring(module), "a module opens with what comes in, what goes out, why here"
+    assert not is_pure(path) or list(clocks_read(module)) == [], "the core reads no clock"
 
 
 def test_the_checks_see_what_they_look_for() -> None:

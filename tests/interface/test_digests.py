@@ -24,7 +24,7 @@ def digest(scene: str, seed: int) -> dict[str, Any]:
     return {"digest": outcome.digest[:16], "events": outcome.events, "steps": outcome.steps}
 
 
-@pytest.mark.parametrize("seed", deep_after(2, SEEDS))
+@pytest.mark.parametrize("seed", deep_after(1, SEEDS))
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_seed_is_played_as_it_was(scene: str, seed: int) -> None:
     assert digest(scene, seed) == json.loads(FILE.read_text())[scene][str(seed)]

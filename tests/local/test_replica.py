@@ -15,6 +15,7 @@ from controlplane.local.folder import LocalError
 from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from controlplane.settings import load
+from tests.support.waiting import PATIENCE
 
 
 def environment(tmp_path: Path, url: str = "postgresql://u@127.0.0.1:1/d") -> dict[str, str]:
@@ -63,8 +64,8 @@ def test_it_does_not_outlive_us(tmp_path: Path) -> None:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.kill()
-        parent.wait(10)
-    deadline = time.monotonic() + 10
+        parent.wait(PATIENCE)
+    deadline = time.monotonic() + PATIENCE
     while _alive(pid):
         assert time.monotonic() < deadline, "the replica is still there"
         time.sleep(0.05)

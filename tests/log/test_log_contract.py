@@ -20,6 +20,8 @@ from tests.log import words
 from tests.log.places import InMemory, InPostgres
 from tests.log.requests import STREAMS, requests
 from tests.log.words import TYPES, Chose, Opener, Saw, everything, outcome, request, saw, shape
+from tests.support.deep import examples
+from tests.support.waiting import PATIENCE
 
 
 class Contract:
@@ -63,7 +65,7 @@ class Contract:
 
         async def follow() -> list[int]:
             positions: list[int] = []
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while len(positions) < 200 * 2 - 10:
                     # What a reader has seen is never joined by anything before it.
                     positions += [e.position for e in await reader.read(positions[-1] if positions else 0, 50)]
@@ -195,8 +197,9 @@ class Contract:
         assert await asyncio.gather(*(outcome(log, one) for one in asked)) == ["VersionConflict", 1]
         assert shape(await everything(log)) == [(1, "a", 1, Saw(n=2))]
 
+    @pytest.mark.generated
     @settings(
-        max_examples=40,
+        max_examples=examples(12, 40),
         deadline=None,
         # The contract is one class for every keeper, and each example opens a log of its own.
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
@@ -299,29 +302,29 @@ class Contract:
         writer, reader = open_log(), open_log()
         await writer.take_epoch("one")
         await reader.wait(0, 0.2)  # whoever listens for the first time needs a moment to get there
-        waiting = asyncio.create_task(reader.wait(0, 30))
+        waiting = asyncio.create_task(reader.wait(0, 10 * PATIENCE))
         await asyncio.sleep(0.05)
         await writer.append(request(saw("a")))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await waiting
         assert len(await reader.read(0)) == 1
 
     async def test_waiting_ends_though_nothing_happens(self, open_log: Opener) -> None:
         log = open_log()
         await log.take_epoch("one")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await log.wait(0, 0.05)
             await log.wait(0, 0.0)
 
     async def test_nobody_sleeps_through_an_append(self, open_log: Opener) -> None:
         log = open_log()
         await log.take_epoch("one")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             for n in range(20):
                 position = (await log.head()).position
                 await log.append(request(saw("a", n)))
                 # The bell rang before the wait began.
-                await log.wait(position, 60)
+                await log.wait(position, 10 * PATIENCE)
 
     # --- bodies ---
 

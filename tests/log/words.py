@@ -15,6 +15,7 @@ from controlplane.log.event import Append, Event, NewEvent, Recorded, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
+from tests.support.waiting import PATIENCE
 
 ROLE = "controlplane_service"
 
@@ -61,7 +62,7 @@ async def outcome(log: Log, asked: Append) -> int | str:
         return type(error).__name__
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)

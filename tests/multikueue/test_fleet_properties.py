@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,6 +25,7 @@ from controlplane.log.event import Event
 from controlplane.runtime.controller import ObjectChange, WriteRefusal
 from tests.multikueue.fleet_world import KINDS, Log, Server, true
 from tests.multikueue.scene import CHECK, HOME_KINDS, JOB, NS, START, STREAM, WL, stamp
+from tests.support.deep import examples
 
 WORKERS = ("a", "b", "c")
 
@@ -362,9 +364,9 @@ def test_a_cluster_that_refused_a_job_for_a_while_gets_it_in_the_end() -> None:
     machine.teardown()
 
 
-TestClusters = Clusters.TestCase
+TestClusters = pytest.mark.generated(Clusters.TestCase)
 TestClusters.settings = settings(
-    max_examples=200,
+    max_examples=examples(40, 200),
     report_multiple_bugs=False,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     stateful_step_count=40,

@@ -32,6 +32,7 @@ from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 from tests.observing.objects import samples
+from tests.support.deep import examples
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES = samples()
@@ -148,8 +149,9 @@ def line_of(kind: Kind, found: Json, op: str = "MODIFIED") -> Change | Poison:
     return change
 
 
+@pytest.mark.generated
 @given(st.sampled_from(PLACES), ANYTHING, st.booleans(), st.booleans())
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 @example((kube.NODES, ("status", "conditions")), [1], False, False)
 @example((kube.NODES, ("status",)), [], False, False)
 @example((kube.PODS, ("spec",)), [], False, False)
@@ -181,8 +183,9 @@ def test_nothing_but_the_refusal_comes_out(
             view.apply(kind, one.object, gone=one.op == "gone", unreadable=one.unreadable)
 
 
+@pytest.mark.generated
 @given(VALUES)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(100, 500), deadline=None)
 @example({"metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "namespace": {}}})
 @example({"metadata": {"name": "a/b", "uid": "u", "resourceVersion": "7"}})
 def test_whatever_is_an_item_is_a_change_or_poison(item: Any) -> None:

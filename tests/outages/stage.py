@@ -192,6 +192,12 @@ class Stage(Live):
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement, parameters)
 
+    def age(self, seconds: float) -> None:
+        """Let so much time go by while nobody serves: the log is so much older."""
+        assert all(replica.database.dead for replica in self.replicas)
+        for table, column in (("events", "recorded_at"), ("events", "observed_at")):
+            self.execute(f"UPDATE controlplane.{table} SET {column} = {column} - make_interval(secs => %s)", seconds)
+
     def query(self, statement: Any, *parameters: Any) -> list[Any]:
         with psycopg.connect(self.url, autocommit=True) as connection:
             return connection.execute(statement, parameters).fetchall()
@@ -323,12 +329,16 @@ class Stage(Live):
 
     def writes(self) -> int:
         """How many requests have asked for a change, anywhere, since the counts were forgotten."""
-        return sum(
-            number
-            for cluster in self.world.clusters.values()
-            for (verb, _, _), number in cluster.server.counts.items()
+        return sum(self.written().values())
+
+    def written(self) -> dict[str, int]:
+        """How often each change was asked for, anywhere, since the counts were forgotten."""
+        return {
+            f"{name}: {verb} {resource} {subresource}".rstrip(): number
+            for name, cluster in self.world.clusters.items()
+            for (verb, resource, subresource), number in cluster.server.counts.items()
             if verb not in ("get", "list", "watch")
-        )
+        }
 
     def left(self) -> list[str]:
         """What is left on the workers."""

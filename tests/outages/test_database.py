@@ -144,7 +144,7 @@ async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: st
         for _ in range(20):
             await asyncio.sleep(0.05)
             assert not health.ready
-        assert on.writes() == 0
+        assert on.written() == {}
     await on.until(lambda: health.ready, "ready again")
     await all_done(on)
 

@@ -112,13 +112,13 @@ async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
 async def test_our_own_absence_is_no_loss(stage: Make) -> None:
     """A cluster lost shortly before the service went away had its grace run out while nobody looked, and lost its jobs
     although it was back (Armada #315, #904)."""
-    on = await running_on_a(stage, settings=settings(lost=1.5))
+    on = await running_on_a(stage, settings=settings(lost=20.0))
     on.make_room("b")
     on.cut("a")
     await on.until(lambda: on.lost("a"), "lost")
     await on.kill()
     on.heal("a")
-    await asyncio.sleep(1.6)
+    on.age(25)
     on.worker("a").faults.slow(0.15)  # it answers, though not before the management cluster does
     await on.up()
     await on.until(lambda: on.active("a"), "back")

@@ -23,6 +23,7 @@ from controlplane.log import schema
 from controlplane.log.connect import Database
 from tests.outages.stage import ROLE, Replica, Stage
 from tests.support import postgres
+from tests.support.waiting import PATIENCE
 
 Make = Callable[..., Awaitable[Stage]]
 QUICK = {
@@ -190,18 +191,18 @@ async def test_postgresql_restarts_under_a_running_service(
             on._task = None
             process = processes(on)
             await process.start()
-            await process.ready(20)
+            await process.ready(PATIENCE)
             for number in range(4):
                 on.submit_for(f"train-{number}", "2s")
             await on.running(name="train-0")
             await server.stop()
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE):
                 while (await status(process, "/readyz"))[0] == 200:
                     await asyncio.sleep(0.05)
             assert (await status(process, "/readyz"))[1]["checks"]["database"]["ok"] is False
             assert (await status(process, "/healthz"))[0] == 200
             await server.start()
-            await process.ready(15)
+            await process.ready(PATIENCE)
             for number in range(4):
                 await on.done(f"train-{number}")
             assert all(len(on.witness.starts[f"train-{number}"]) == 1 for number in range(4))

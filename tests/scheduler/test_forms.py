@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,14 +25,16 @@ from controlplane.controllers.scheduling.snapshot.objects import read_pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Json
 from tests.scheduler.scenarios import scenarios
+from tests.support.deep import examples
 
-GENERATED = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=examples(30, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def statuses(found: CycleResult, snapshot: Snapshot) -> list[Status]:
     return [found.statuses.of(row) for row in range(len(snapshot))]
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_all_nodes_at_once_is_node_by_node(scenario: Json) -> None:
@@ -61,6 +64,7 @@ def test_all_nodes_at_once_is_node_by_node(scenario: Json) -> None:
             assert all(0 <= score <= 100 for score in normalised.tolist()), plugin.name
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_a_whole_cycle_is_the_same_in_both_forms(scenario: Json) -> None:
@@ -78,6 +82,7 @@ def test_a_whole_cycle_is_the_same_in_both_forms(scenario: Json) -> None:
     )
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_what_preemption_chooses_makes_room(scenario: Json) -> None:
@@ -93,6 +98,7 @@ def test_what_preemption_chooses_makes_room(scenario: Json) -> None:
     assert again.statuses.of(question.snapshot.row[found.post_filtered.best[0]]).ok
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_a_snapshot_that_changed_is_one_made_afresh(scenario: Json, chance: Any) -> None:

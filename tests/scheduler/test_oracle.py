@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from controlplane.controllers.scheduling.evaluate.answer import answer
@@ -13,9 +14,12 @@ from controlplane.kube.kinds import Json
 from tests.scheduler import oracle
 from tests.scheduler.objects import HOST, ZONE, constraint, node, pod, term
 from tests.scheduler.scenarios import scenarios
+from tests.support.deep import examples
 
 GENERATED = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(40, 120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 
@@ -23,6 +27,7 @@ def codes(found: Json) -> dict[str, str]:
     return {node: status["code"] for node, status in found["filter"].items()}
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_spread(scenario: Json) -> None:
@@ -78,9 +83,10 @@ def crowded(seed: int) -> Json:
     return {"id": seed, "pod": incoming, "nodes": nodes, "pods": pods}
 
 
+@pytest.mark.generated
 def test_crowded_clusters() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(examples(100, 300)):
         question = read(crowded(seed))
         found = answer(question)["perPlugin"]
         spread = found["PodTopologySpread"]
@@ -94,11 +100,12 @@ def test_crowded_clusters() -> None:
             assert {name: pair[0] for name, pair in affinity["score"].items()} == oracle.affinity_scores(question), seed
         for plugin in (spread, affinity):
             seen.update(status["code"] for status in plugin["filter"].values())
-    assert (
-        min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > 40
+    assert min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > examples(
+        13, 40
     )  # none of it is rare here
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_affinity(scenario: Json) -> None:
@@ -116,6 +123,7 @@ def test_affinity(scenario: Json) -> None:
         assert {node: pair[0] for node, pair in found["score"].items()} == scores
 
 
+@pytest.mark.generated
 @GENERATED
 @given(scenarios())
 def test_what_is_simulated_is_what_would_be_counted(scenario: Json) -> None:

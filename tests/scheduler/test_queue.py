@@ -15,6 +15,7 @@ from controlplane.controllers.scheduling.plugins.queueing import PrioritySort, S
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace, QueueTiming
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, read_node, read_pod
 from controlplane.kube.kinds import Json
+from tests.support.deep import examples
 
 FIT = frozenset({"NodeResourcesFit"})
 
@@ -310,5 +311,5 @@ def _gated(machine: NobodyIsLost, identity: str) -> bool:
     return bool(machine.known[identity].spec.get("schedulingGates"))
 
 
-TestNobodyIsLost = NobodyIsLost.TestCase
-TestNobodyIsLost.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestNobodyIsLost = pytest.mark.generated(NobodyIsLost.TestCase)
+TestNobodyIsLost.settings = settings(max_examples=examples(37, 150), stateful_step_count=40, deadline=None)

@@ -39,6 +39,7 @@ from controlplane.simulation.kinds.base import ServedKind
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
+from tests.support.waiting import PATIENCE
 
 KINDS = (
     *NODE_KINDS,
@@ -46,7 +47,6 @@ KINDS = (
     ServedKind(CANDIDATE_SOURCES, status_subresource=False),
     ServedKind(POD_GROUPS, status_subresource=False),
 )
-WITHIN = 20.0
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 PROFILE = "controlplane"
 
@@ -172,7 +172,7 @@ class Stage:
         return dict(self.cluster.server.counts)
 
 
-async def until(holds: Callable[[], bool], what: object = "", within: float = WITHIN) -> None:
+async def until(holds: Callable[[], bool], what: object = "", within: float = PATIENCE) -> None:
     """Wait until something holds; AssertionError if it does not in time."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within

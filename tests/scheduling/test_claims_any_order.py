@@ -4,6 +4,7 @@ before its claims.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
 from tests.scheduling.bench import CLAIMS, VOLUMES
 from tests.scheduling.volumes import HOST, stage
+from tests.support.deep import examples
 
 
 class NoVolumeTwice(RuleBasedStateMachine):
@@ -138,5 +140,5 @@ class NoVolumeTwice(RuleBasedStateMachine):
         assert bench.view.cluster.promises._pods == {}
 
 
-TestNoVolumeTwice = NoVolumeTwice.TestCase
-TestNoVolumeTwice.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestNoVolumeTwice = pytest.mark.generated(NoVolumeTwice.TestCase)
+TestNoVolumeTwice.settings = settings(max_examples=examples(15, 60), stateful_step_count=40, deadline=None)

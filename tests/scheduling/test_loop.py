@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -23,6 +24,7 @@ from controlplane.controllers.scheduling.framework.status import Code, Status
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from tests.scheduling.any_order import AnyOrder
 from tests.scheduling.bench import PROFILE, Bench, ready
+from tests.support.deep import examples
 
 
 def test_reservation_and_binding_are_one_append_and_the_write_comes_after() -> None:
@@ -345,5 +347,5 @@ class NothingTwice(AnyOrder):
         assert bench.loop._holds == bench.loop._pending == {}
 
 
-TestNothingTwice = NothingTwice.TestCase
-TestNothingTwice.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestNothingTwice = pytest.mark.generated(NothingTwice.TestCase)
+TestNothingTwice.settings = settings(max_examples=examples(15, 60), stateful_step_count=40, deadline=None)

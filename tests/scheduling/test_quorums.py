@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -24,6 +25,7 @@ from tests.scheduling import bench as benches
 from tests.scheduling.any_order import AnyOrder
 from tests.scheduling.bench import Bench
 from tests.scheduling.test_gangs import config
+from tests.support.deep import examples
 
 CONFIG = config(Path(tempfile.mkdtemp()), scheduleTimeoutSeconds=60)
 ready = functools.partial(benches.ready, config=CONFIG)
@@ -328,8 +330,8 @@ class BoundInPart(AllOrNothing):
             assert len(bound) == len(there) or len(there) < least, f"{name}: {bound} of {there}"
 
 
-TestBoundInPart = BoundInPart.TestCase
-TestBoundInPart.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestBoundInPart = pytest.mark.generated(BoundInPart.TestCase)
+TestBoundInPart.settings = settings(max_examples=examples(10, 40), stateful_step_count=40, deadline=None)
 
-TestAllOrNothing = AllOrNothing.TestCase
-TestAllOrNothing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAllOrNothing = pytest.mark.generated(AllOrNothing.TestCase)
+TestAllOrNothing.settings = settings(max_examples=examples(15, 60), stateful_step_count=40, deadline=None)

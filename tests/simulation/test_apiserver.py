@@ -15,12 +15,11 @@ from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from tests.simulation.contract.client import Api, Lines
 from tests.simulation.store_kit import GADGETS, gadget, new_store
-
-WITHIN = 10.0
+from tests.support.waiting import PATIENCE
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WITHIN):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 

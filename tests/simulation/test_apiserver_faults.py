@@ -14,8 +14,8 @@ from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.contract.client import Answer, Api, config_map
 from tests.simulation.store_kit import GADGETS, gadget, names, new_store
+from tests.support.waiting import PATIENCE
 
-WITHIN = 10.0
 SILENT = 0.2
 GADGET = GADGETS.name
 
@@ -44,7 +44,7 @@ async def api(server: SimulatedApiServer) -> AsyncIterator[Api]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WITHIN):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 

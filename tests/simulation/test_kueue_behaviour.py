@@ -11,6 +11,7 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import JOBS, JOBSETS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from tests.simulation.kueue_cluster import Cluster, ManualClock, job
+from tests.support.waiting import PATIENCE
 
 
 class Recorder(Behaviour):
@@ -102,7 +103,7 @@ async def test_the_loop_wakes_for_marks_and_timers_and_ends_when_cancelled() -> 
     task = asyncio.create_task(behaviour.run())
 
     async def until(names: list[str]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while behaviour.handled != names:
                 await asyncio.sleep(0.001)
 

@@ -36,6 +36,7 @@ from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kueue.common import Gates
 from controlplane.simulation.world import ClusterSpec, World
 from tests.simulation.kueue_cluster import ManualClock, clone, job, says
+from tests.support.waiting import PATIENCE
 
 QUICK = JobPace(duration=timedelta(milliseconds=20))
 
@@ -63,7 +64,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -13,6 +13,7 @@ from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.local.examples import jobs
 from controlplane.simulation.apiserver import persistence
 from controlplane.simulation.world import ClusterSpec, World
+from tests.support.waiting import PATIENCE
 
 
 async def test_one_who_is_stopped_while_it_saves_saves_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,7 @@ async def test_nobody_in_a_cluster_dies_of_one_object(tmp_path: Path) -> None:
         odd["spec"]["parallelism"] = "x"
         store.create(JOBS, odd)
         store.create(JOBS, good)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while good["metadata"]["name"] not in {
                 owner["name"]
                 for found in store.records(WORKLOADS)

@@ -17,6 +17,7 @@ from controlplane.telemetry import Metrics
 from controlplane.web import Health, WebServer, create_app, serve
 from controlplane.web.guard import Guard
 from controlplane.web.ops import serve_guarded
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ async def test_who_sends_no_request_is_not_waited_for() -> None:
         for sent in (b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-"):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(sent)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 assert await _until_closed(reader) == b""
             writer.close()
     finally:
@@ -87,7 +88,7 @@ async def test_a_second_request_on_a_connection_is_not_waited_for_either() -> No
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET /healthz HTTP/1.1\r\nX-")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert await _until_closed(reader) == b""
         writer.close()
     finally:
@@ -99,7 +100,7 @@ async def test_there_are_never_more_connections_than_may_be() -> None:
     server = await guarded(guard)
     opened = [half_open(server) for _ in range(50)]
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(guard) < 8:
                 await asyncio.sleep(0.01)
         for _ in range(20):
@@ -134,7 +135,7 @@ async def test_who_is_at_work_goes_last_and_not_never() -> None:
         for _ in streams:
             await inside.acquire()
         assert await healthz(server) == 200
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert await _until_closed(streams[0][0]) == b""
         assert not streams[3][0].at_eof()
     finally:

@@ -15,14 +15,22 @@ import pytest
 
 from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
 from tests.clusters import pki
+from tests.support.waiting import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two authorities, each with a certificate for this machine."""
+    place = tmp_path_factory.mktemp("authorities")
+    for name in ("first", "second"):
+        (place / name).mkdir()
+        pki.make(place / name, "IP:127.0.0.1")
+    return place
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "first").mkdir()
-    (tmp_path / "second").mkdir()
-    for name in ("first", "second"):
-        pki.make(tmp_path / name, "IP:127.0.0.1")
+def folder(authorities: Path, tmp_path: Path) -> Path:
+    shutil.copytree(authorities, tmp_path, dirs_exist_ok=True)
     install(tmp_path, "first")
     return tmp_path
 
@@ -73,7 +81,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(served: Webhook
     with pytest.raises(aiohttp.ClientConnectorCertificateError):
         await post(served.port, folder / "second" / "ca.crt")
     install(folder, "second")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 assert (await post(served.port, folder / "second" / "ca.crt"))[0] == 200

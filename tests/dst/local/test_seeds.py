@@ -12,8 +12,8 @@ from controlplane.dst.scenes.local.plan import plan_of
 from tests.dst.local.known import KNOWN, MENDED
 from tests.support.deep import deep_after
 
-SEEDS, AT_ONCE = range(1, 101), 10
-#: Every tenth seed together, so that no test has all of a run of long ones.
+SEEDS, AT_ONCE = range(1, 101), 5
+#: Every twentieth seed together, so that no test has all of a run of long ones.
 TESTS = len(SEEDS) // AT_ONCE
 
 
@@ -22,7 +22,7 @@ def broken(outcome: Outcome) -> str:
 
 
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
-def test_ten_seeds_hold(first: int) -> None:
+def test_five_seeds_hold(first: int) -> None:
     seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
     failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]
     assert not failed, "\n".join(["of these, each by itself:", *failed])

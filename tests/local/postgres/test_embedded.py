@@ -21,6 +21,7 @@ import pytest
 
 from controlplane.local.postgres import EmbeddedError, EmbeddedPostgres
 from tests.support import postgres as support
+from tests.support.waiting import PATIENCE
 
 CHILD = """
 import sys, time
@@ -37,7 +38,7 @@ def data() -> Iterator[Path]:
         yield folder
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"

@@ -110,9 +110,11 @@ class Live:
         await self.world.stop()
 
     def _all_active(self) -> bool:
+        """Whether every cluster is active, and the check, which is so with the first of them, knows of all."""
         clusters, _ = self.manager.store.list(MULTIKUEUE_CLUSTERS)
-        checks, _ = self.manager.store.list(ADMISSION_CHECKS)
-        return all(condition(obj, "Active") for obj in [*clusters, *checks])
+        checks = [condition(obj, "Active") for obj in self.manager.store.list(ADMISSION_CHECKS)[0]]
+        known = all(check is not None and check["reason"] == "Active" for check in checks)
+        return known and all(condition(obj, "Active") for obj in clusters)
 
     async def until(self, wanted: Callable[[], Any], what: str = "the condition") -> Any:
         """As `until`, but a service that has died is its own reason to fail."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
+from tests.support.waiting import PATIENCE
 
 NS, JOB, WL = "default", "train", "job-train-12345"
 CHECK = "multikueue"
@@ -26,12 +27,11 @@ HOME_KINDS = (
 )
 WORKER_KINDS = (kinds.WORKLOADS, kinds.JOBS, kinds.JOBSETS)
 STATUS_INTERVAL = timedelta(milliseconds=300)
-DEADLINE = 15.0  # seconds; only turns a hang into a failure
 
 
 async def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """Poll until something holds, and return it."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come true"
         await asyncio.sleep(0.01)

@@ -14,10 +14,10 @@ import aiohttp
 import orjson
 
 from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, Json, Kind
+from tests.support.waiting import PATIENCE
 
 WIDGETS = Kind("contract.example.com", "v1", "Widget", "widgets")
 MACHINES = Kind("contract.example.com", "v1", "Machine", "machines", namespaced=False)
-WITHIN = 20.0
 
 _numbers = itertools.count()
 
@@ -74,7 +74,7 @@ class Lines:
 
     async def next(self) -> tuple[str, Json]:
         """Return the next event's type and object; AssertionError if the watch ends instead."""
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(PATIENCE):
             line = await self._response.content.readline()
         assert line, "the watch has ended"
         event = orjson.loads(line)
@@ -87,7 +87,7 @@ class Lines:
 
     async def ended(self) -> bool:
         """Wait for the server to close the watch; False if another line comes instead."""
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(PATIENCE):
             return await self._response.content.readline() == b""
 
 

@@ -18,6 +18,7 @@ from controlplane.simulation.kinds.base import ServedKind
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 from tests.simulation.contract import realserver
 from tests.simulation.contract.client import MACHINES, WIDGETS, Api, Kind
+from tests.support.waiting import PATIENCE
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -70,7 +71,7 @@ async def install(api: Api, kind: Kind, *, status: bool) -> None:
     """Install a kind, and wait until it is served and can be watched."""
     answer = await api.call("POST", CRDS, definition(kind, status=status))
     assert answer.status in (201, 409), answer.body
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (await api.call("GET", kind.path("default"))).status != 200:
             await asyncio.sleep(0.05)
 
