@@ -39,7 +39,7 @@ PREFIX = "CONTROLPLANE_"
 CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
-REDACTED = ("args", "command", "script", "params.value")
+REDACTED = ("args", "command", "script", "params.value", "entrypoint", "runtimeEnvYAML")
 """What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
 
 _FINITE = 1_000_000
