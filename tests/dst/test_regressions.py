@@ -60,6 +60,13 @@ MENDED_CANDIDATES = [
     (47817, "1,6-7,15", "a pod that was on its way into the log when its cluster went back to a backup was never gone"),
     (47817, "", "the same, in a whole plan"),
 ]
+MENDED_CANDIDATES_IN_3 = [
+    (
+        554770502,
+        "1-3,7-8,11,16-17",
+        "a pod that its spread lets on no node of the targets that are left was expected to run there",
+    ),
+]
 
 
 def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> None:
@@ -81,6 +88,11 @@ def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: st
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES)
 def test_what_was_mended_in_candidates_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 2, CANDIDATES)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_3)
+def test_what_was_mended_in_the_third_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 3, CANDIDATES)
 
 
 @pytest.mark.parametrize(

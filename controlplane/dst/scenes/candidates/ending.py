@@ -79,6 +79,8 @@ def _each(
         if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
             shown = not running and scheduled(pod).get("status") == "False"
             wrong = "" if shown else f"{name} cannot run, and does not say so"
+        elif away and not running and _finds_no_place_apart(pod):
+            wrong = ""  # it runs when those that are away are back
         elif pod["status"].get("phase") in _OVER:
             wrong = _over(name, pod, placing, running)
         else:
@@ -86,6 +88,12 @@ def _each(
         if wrong:
             return wrong
     return ""
+
+
+def _finds_no_place_apart(pod: Json) -> bool:
+    """Whether a pod says that the nodes that are left have no room for it where its spread allows it."""
+    said = scheduled(pod)
+    return said.get("status") == "False" and "pod topology spread constraints" in str(said.get("message"))
 
 
 def _over(name: str, pod: Json, placing: SourceController, running: Collection[tuple[str, Record]]) -> str:
@@ -171,7 +179,7 @@ def _left_behind(environment: CandidateEnvironment, placing: SourceController, a
     for target, store in [(name, place.store) for name, place in environment.workers.items() if name not in away]:
         every = store.records(CANDIDATES)
         candidates = [record for record in every if record.labels.get(SOURCE_LABEL) == CAMPUS]
-        wrong = next(filter(None, (_candidate(record, placing, target) for record in candidates)), "")
+        wrong = next(filter(None, (_candidate(record, placing, target, away) for record in candidates)), "")
         if wrong:
             return wrong
         names = {record.name for record in every}
@@ -192,13 +200,16 @@ def _unnamed_copy(store: Store, candidates: Collection[Record]) -> str:
     return next(copies, "")
 
 
-def _candidate(record: Record, placing: SourceController, target: str) -> str:
-    """A Candidate is of a pod that is there, and its delegate, or waits with the pod."""
+def _candidate(record: Record, placing: SourceController, target: str, away: Collection[str]) -> str:
+    """A Candidate is of a pod that is there, and its delegate, or waits with the pod: for ever, or, of one that is to
+    be spread, for those that are away.
+    """
     source = record.obj["spec"]["source"]
     state = placing.sources.get(stream_of(source["name"]))
     if state is None or state.pod is None or state.pod.uid != source["uid"]:
         return f"Candidate {record.name} of a pod that is gone is still on {target}"
-    if state.delegate != record.name and not source["name"].startswith("huge"):
+    waits = ("huge", "spread") if away and not state.delegate else ("huge",)
+    if state.delegate != record.name and not source["name"].startswith(waits):
         return f"Candidate {record.name} is still on {target}, and {state.delegate or 'nobody'} is the delegate"
     return ""
 
