@@ -112,8 +112,8 @@ class ClusterPort(Protocol):
         raise NotImplementedError
 
     async def write(self, request: Request) -> Json:
-        """Send one write as it is: POST (to a subresource, if it names one), PATCH or DELETE. Return the answer, which may
-        be a Status; 409 `AlreadyExists` if a name is taken, `Conflict` if a precondition does not hold.
+        """Send one write as it is: POST (to a subresource, if it names one), PATCH or DELETE. Return the answer, which
+        may be a Status; 409 `AlreadyExists` if a name is taken, `Conflict` if a precondition does not hold.
         """
         raise NotImplementedError
 

@@ -65,7 +65,7 @@ def body_of(value: Any) -> Body:
     return Body(hashlib.sha256(text).digest(), text.decode())
 
 
-class NewEvent(Value):
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way into the log.
 
     `source` and `mark` are the identity of an observation: where it was seen (cluster, incarnation, kind, uid) and the
@@ -93,7 +93,7 @@ class Append(msgspec.Struct, frozen=True):
     expected: dict[str, int] | None = None
 
 
-class Recorded(Value, gc=False):
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event in the log. `position` is gapless and follows commit order; `version` counts within the stream from
     1.
     """

@@ -1,4 +1,4 @@
-"""Which event each decision about a pod or its gang rests on: the decision, its reason, and a story that ends with it."""
+"""Which event each decision about a pod or its gang rests on: the decision, its reason, and a story that ends so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Says what is recorded of PipelineRuns: what was decided, and what could not be done. What was seen is in `observations`.
+"""Says what is recorded of PipelineRuns: what was decided, and what could not be done. `observations` has what was
+seen.
 
 Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
 `coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it

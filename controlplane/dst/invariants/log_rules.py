@@ -2,8 +2,8 @@
 one open write at most, and what was refused waits.
 
 In: the events of one log, each with the writes that were open before it, and what a scene says of its events
-(`Vocabulary`). Out: a violation. Decisions are appended against the version of the state they were taken on, so what is
-looked at here is what the decider looked at."""
+(`EventMeanings`). Out: a violation. Decisions are appended against the version of the state they were taken on, so what
+is looked at here is what the decider looked at."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAUSE = "a refused write waits"
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
 
 
-class Vocabulary(NamedTuple):
+class EventMeanings(NamedTuple):
     """What the events of a log mean.
 
     `decisions` are looked at for reason and cause, those of them that are `writes` for their target as well.
@@ -46,11 +46,11 @@ class LogRules:
     def __init__(
         self,
         trace: Trace,
-        vocabulary: Vocabulary,
+        meanings: EventMeanings,
         open_writes: Callable[[str], Iterable[OpenWrite]],
         name: str = "",
     ) -> None:
-        self._trace, self._vocabulary, self._open_writes = trace, vocabulary, open_writes
+        self._trace, self._meanings, self._open_writes = trace, meanings, open_writes
         self._of = f" of {name}" if name else ""
         self._versions: dict[str, int] = {}
         self._streams: dict[int, str] = {}
@@ -71,7 +71,7 @@ class LogRules:
         self._note(recorded)
         if isinstance(event, Unknown):
             self._trace.violate(READABLE, f"{event.type}: {event.error}")
-        elif isinstance(event, self._vocabulary.decisions):
+        elif isinstance(event, self._meanings.decisions):
             self._decision(recorded, event, what)
         elif isinstance(event, WriteFailed):
             self._failure(recorded, event)
@@ -84,25 +84,25 @@ class LogRules:
         return writer == self._writer
 
     def _decision(self, recorded: Recorded, event: Any, what: str) -> None:
-        if event.reason not in self._vocabulary.reasons:
+        if event.reason not in self._meanings.reasons:
             self._trace.violate(REASON, what)
         if not 0 < recorded.caused_by < recorded.position:
             self._trace.violate(CAUSE, f"{what}: caused by {recorded.caused_by}")
         elif not self._may_cause(self._streams[recorded.caused_by], recorded.stream):
             where = f"caused by {recorded.caused_by} on {self._streams[recorded.caused_by]}"
             self._trace.violate(CAUSE, f"{what}: {where}")
-        if isinstance(event, self._vocabulary.writes):
+        if isinstance(event, self._meanings.writes):
             self._write(recorded, event, what)
 
     def _may_cause(self, cause: str, stream: str) -> bool:
-        return self._vocabulary.may_cause(cause, stream)
+        return self._meanings.may_cause(cause, stream)
 
     def _write(self, recorded: Recorded, event: Any, what: str) -> None:
         cluster, _, rest = event.target.partition("/")
-        if not cluster or not rest or recorded.cluster not in (*self._vocabulary.nowhere, event.cluster):
+        if not cluster or not rest or recorded.cluster not in (*self._meanings.nowhere, event.cluster):
             self._trace.violate(ONE_TARGET, f"{what}: {event.target!r} by {recorded.cluster!r}")
         opened = [write for write in self._open_writes(recorded.stream) if write.target == event.target]
-        if opened and not isinstance(event, self._vocabulary.replaces):
+        if opened and not isinstance(event, self._meanings.replaces):
             self._trace.violate(ONE_WRITE, f"{what}: {opened[0].action} to {event.target} is open")
 
     def _failure(self, recorded: Recorded, event: WriteFailed) -> None:

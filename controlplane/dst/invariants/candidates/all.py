@@ -28,7 +28,7 @@ from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.candidates.capacity import NodeCapacityRules
 from controlplane.dst.invariants.candidates.gangs import CandidateGangRules
-from controlplane.dst.invariants.candidates.logs import VOCABULARY, CandidateLogRules, Invitations, Words
+from controlplane.dst.invariants.candidates.logs import MEANINGS, CandidateLogRules, Invitations, Words
 from controlplane.dst.invariants.candidates.ownership import CandidateOwnershipRules
 from controlplane.dst.invariants.candidates.permits import Permits
 from controlplane.dst.invariants.candidates.pod_status import Lives
@@ -73,11 +73,11 @@ class Everything:
         }
         self._invitations = {n: Invitations(trace, controllers.targets) for n, controllers in self.targets.items()}
         self._logs = {
-            name: CandidateLogRules(trace, VOCABULARY, controllers.router.open_writes, name)
+            name: CandidateLogRules(trace, MEANINGS, controllers.router.open_writes, name)
             for name, controllers in self.targets.items()
         }
         self._words = Words(trace, self.source.fleet.index)
-        self._logs[SOURCE_LOG] = CandidateLogRules(trace, VOCABULARY, self.source.router.open_writes, SOURCE_LOG)
+        self._logs[SOURCE_LOG] = CandidateLogRules(trace, MEANINGS, self.source.router.open_writes, SOURCE_LOG)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
         for name in environment.places:
             self._all_committed(name)

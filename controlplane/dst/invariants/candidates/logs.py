@@ -35,7 +35,7 @@ from controlplane.controllers.scheduling.events import (
 )
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.invariants.log_rules import LogRules, Vocabulary, by_first_word
+from controlplane.dst.invariants.log_rules import EventMeanings, LogRules, by_first_word
 from controlplane.dst.invariants.workloads.decisions import WORD
 from controlplane.log.event import Recorded
 
@@ -55,7 +55,7 @@ INVITED = "who is not invited is not taken"
 PREEMPTS = "room is made only under a permit"
 
 
-VOCABULARY = Vocabulary(
+MEANINGS = EventMeanings(
     decisions=_WRITES,
     writes=_WRITES,
     reasons=frozenset([*CandidateReason, *TargetReason, *SchedulingReason]),

@@ -29,14 +29,14 @@ from controlplane.dst.invariants.local.history import LocalHistoryRules
 from controlplane.dst.invariants.local.placeholders import Placeholders
 from controlplane.dst.invariants.local.replay import LocalReplayRules
 from controlplane.dst.invariants.local.writes import LocalOwnershipRules
-from controlplane.dst.invariants.log_rules import LogRules, Vocabulary, by_first_word
+from controlplane.dst.invariants.log_rules import EventMeanings, LogRules, by_first_word
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.dst.scenes.local.trace_text import DECISIONS
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
 
-VOCABULARY = Vocabulary(
+MEANINGS = EventMeanings(
     decisions=DECISIONS,
     writes=(GroupWrite, CoschedulingWrite, SchedulingWrite),
     reasons=frozenset([*PodGroupReason, *CoschedulingReason, *SchedulingReason]),
@@ -58,7 +58,7 @@ class Watchers:
         self._in_time = InTime(trace, environment, placed)
         self._history = LocalHistoryRules(trace, environment)
         self._logs = {
-            sort: LogRules(trace, VOCABULARY, router.open_writes)
+            sort: LogRules(trace, MEANINGS, router.open_writes)
             for sort, router in ((CONTROLLERS, shadow.router), (SCHEDULER, placed.router))
         }
         self._replay = LocalReplayRules(trace, shadow, placed)

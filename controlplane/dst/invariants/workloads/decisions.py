@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.invariants.log_rules import LogRules, Vocabulary
+from controlplane.dst.invariants.log_rules import EventMeanings, LogRules
 from controlplane.dst.scenes.workloads.operators import OPERATOR
 from controlplane.log.event import Recorded
 
@@ -26,7 +26,7 @@ _SLACK = timedelta(seconds=5)  # between signs of life
 ORDER = "steps are taken in their order"
 WORD = "an operator says what he may"
 PATIENCE = "a lost cluster is waited for"
-VOCABULARY = Vocabulary(
+MEANINGS = EventMeanings(
     decisions=(events.WorkloadDecision,),
     writes=(events.WorkloadWrite,),
     reasons=frozenset(WorkloadReason),
@@ -41,7 +41,7 @@ class Decisions(LogRules):
     def __init__(
         self, trace: Trace, controller: MultiKueueController, absences: Sequence[tuple[datetime, datetime]] = ()
     ) -> None:
-        super().__init__(trace, VOCABULARY, controller.open_writes)
+        super().__init__(trace, MEANINGS, controller.open_writes)
         self._index, self._absences = controller.index, absences
 
     def resume(self, recorded: Recorded) -> None:
