@@ -8,6 +8,7 @@ from controlplane.dst.engine.plan import chosen
 from controlplane.dst.engine.story import command
 from controlplane.dst.play import WORKLOADS, plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
+from controlplane.dst.scenes.local.plan import SCENE as LOCAL
 from tests.dst.known import OPEN, OPEN_IN_2
 from tests.support.deep import deep_after
 
@@ -60,6 +61,13 @@ MENDED_CANDIDATES = [
     (47817, "1,6-7,15", "a pod that was on its way into the log when its cluster went back to a backup was never gone"),
     (47817, "", "the same, in a whole plan"),
 ]
+MENDED_LOCAL = [
+    (
+        139846758,
+        "2-5",
+        "a pod whose Deployment was deleted alone, before it had its group, was expected in a group that is nobody's",
+    ),
+]
 MENDED_CANDIDATES_IN_3 = [
     (
         554770502,
@@ -88,6 +96,11 @@ def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: st
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES)
 def test_what_was_mended_in_candidates_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 2, CANDIDATES)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_LOCAL)
+def test_what_was_mended_in_ones_own_cluster_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 3, LOCAL)
 
 
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_3)

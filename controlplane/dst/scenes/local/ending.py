@@ -15,6 +15,7 @@ from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.objects import GROUP_NAME
+from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, labels_of, notes_of
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
@@ -132,10 +133,12 @@ def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
 
 
 def _runs_or_waits(pod: Json, pods: Collection[Json], groups: Mapping[str, Json]) -> str:
-    """A pod is on a node, unless its group has fewer members than have to start together."""
+    """A pod is on a node, unless its group has fewer members than have to start together, or is not its owner's."""
     name, group = meta(pod)["name"], notes_of(pod).get(GROUP_NAME, "")
     if pod["spec"]["schedulerName"] == GANGS and not group:
-        return f"pod {name} has no group"
+        # Its owner was taken away from under it, and the group of that name is nobody's: a person has to remove that.
+        waits = "belongs to nobody" in notes_of(pod).get(PROBLEM_NOTE, "")
+        return "" if waits else f"pod {name} has no group"
     if group and group not in groups:
         return f"PodGroup {group} of pod {name} is not there"
     mates = sum(notes_of(one).get(GROUP_NAME) == group for one in pods)
