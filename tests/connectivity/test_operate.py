@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from controlplane.app.policy import policy_of
+from controlplane.controllers.multikueue.hosting import policy_of
 
 from controlplane.app import operate
 from controlplane.app.hosted import TYPES

@@ -76,13 +76,13 @@ def test_what_does_not_fit_is_unknown_and_says_where(data: str, says: str) -> No
 def test_an_undeclared_type_is_not_written() -> None:
     with pytest.raises(TypeError, match="Third is not registered"):
         CODEC.encode(Third(name="a", size=1))
-    impostor: Any = type("Seen", (Event,), {})
+    impostor: Any = type("Seen", (Event,), {"__module__": __name__})
     with pytest.raises(TypeError, match="Seen is not registered"):
         CODEC.encode(impostor())
 
 
 def test_two_types_of_one_name_are_refused() -> None:
-    impostor: Any = type("Seen", (Event,), {})
+    impostor: Any = type("Seen", (Event,), {"__module__": __name__})
     with pytest.raises(ValueError, match="two event types are called Seen"):
         Codec([Seen, impostor])
 
