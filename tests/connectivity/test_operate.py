@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from controlplane.controllers.multikueue.hosting import policy_of
-
 from controlplane.app import operate
 from controlplane.app.hosted import TYPES
 from controlplane.controllers.connectivity.events import (
@@ -15,6 +13,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterLost,
     cluster_stream,
 )
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Event, NewEvent
 from controlplane.log.memory import MemoryLog, MemoryStore
