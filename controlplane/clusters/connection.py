@@ -121,7 +121,7 @@ class ClusterConnection:
                     await self._report_failure(BAD, f"load client config failed: {error}", backoff.attempts, wait)
                 await self._clock.sleep(wait)
                 continue
-            fingerprint = hashlib.sha256(data).hexdigest()
+            fingerprint = _digest(data)
             try:
                 return fingerprint, parse_kubeconfig(data)
             except KubeconfigError as error:
@@ -139,9 +139,17 @@ class ClusterConnection:
             else:
                 await self._nudge.wait()
             self._nudge.clear()
-            found, _ = await self._read(patient=True)
-            if found != fingerprint:
+            if await self._fingerprint() != fingerprint:
                 return
+
+    async def _fingerprint(self) -> str:
+        """Return the fingerprint of what the source holds now; a file is not looked into for that."""
+        if not isinstance(self.source, PathSource):
+            return (await self._read(patient=True))[0]
+        try:
+            return _digest(await load(self.source, self._around.path_prefix, self._around.read_secret))
+        except KubeconfigError as error:
+            return error.message
 
     async def _keep_connected(self, config: ClientConfig) -> None:
         """Connect, and connect again after each loss, until cancelled."""
@@ -328,3 +336,7 @@ async def incarnation_of(server: ApiServer) -> str:
         if error.status not in (403, 404):
             raise
         return ""
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

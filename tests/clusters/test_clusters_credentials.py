@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.clusters import connection
 from controlplane.clusters.connection_reports import Connected, ConnectFailed, Disconnected, Lost
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.sources import PathSource, SecretSource
@@ -141,3 +142,28 @@ async def test_files_are_followed_by_content(api: MiniApi, tmp_path: Path) -> No
         await until(lambda: any("cannot resolve" in fact.message for fact in f.log.of(ConnectFailed)))
         f.connections.set("w", SecretSource("s"))
         await until(lambda: any("Secret" in fact.message for fact in f.log.of(ConnectFailed)))
+
+
+async def test_a_file_that_stays_as_it_is_is_not_looked_into_again(
+    api: MiniApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, parsed, read = tmp_path / "kubeconfig", list[bytes](), list[bytes]()
+    file.write_bytes(kubeconfig(api.url))
+    parse, load = connection.parse_kubeconfig, connection.load
+
+    def parsing(data: bytes) -> object:
+        parsed.append(data)
+        return parse(data)
+
+    async def reading(*arguments: object) -> bytes:
+        read.append(await load(*arguments))  # type: ignore[arg-type]
+        return read[-1]
+
+    monkeypatch.setattr(connection, "parse_kubeconfig", parsing)
+    monkeypatch.setattr(connection, "load", reading)
+    async with fleet(path_prefix=str(tmp_path)) as f:
+        f.connections.set("w", PathSource(str(file)))
+        await f.connected()
+        before = len(read)
+        await until(lambda: len(read) > before + 3)
+        assert len(parsed) == 1
