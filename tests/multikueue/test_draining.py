@@ -14,6 +14,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.log.event import Event
 from tests.multikueue.scene import STREAM, Scene
 
@@ -60,6 +61,20 @@ def test_a_running_copy_is_asked_to_stop_in_kueues_words(reason: str, message: s
     )
     assert {c["type"] for c in request.body["status"]["conditions"]} >= {"Admitted", "QuotaReserved"}
     assert (request.subresource, request.resource_version) == ("status", decision.resource_version)
+
+
+def test_where_a_status_tells_nothing_the_workers_kueue_does_by_giving_the_quota_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(BatchJob, "tells_activity", lambda self: False)
+    scene = evicted()
+    only(scene.decide(), DeactivationDecided)
+    scene.clone("a", {"Evicted": "DeactivatedDueToEvictedOnManagerCluster"}, active=False)
+    scene.remote_job("a", suspended=True, inactive=False, status=RESTS)
+    assert scene.names() == [], "its quota is still held there"
+    scene.clone("a", {"QuotaReserved": False})
+    relay = only(scene.decide(), StatusRelayDecided)
+    assert (relay.status, relay.source) == (RESTS, "a")
 
 
 def test_the_way_from_eviction_to_rest() -> None:
