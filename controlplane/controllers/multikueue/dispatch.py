@@ -7,6 +7,8 @@ pkg/webhooks/workload_webhook.go, ff69552e); the losers go before the job comes;
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.drift import mend
@@ -234,9 +236,7 @@ def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, elig
         return
     found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
     asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]
-    for cluster in sorted(pass_.state.remotes):
-        if cluster not in asked and pass_.context.in_view(cluster):
-            pass_.remove(cluster, WorkloadReason.NOT_NOMINATED)
+    _withdraw(pass_, asked)
     if not asked:
         return
     dispatching = pass_.state.dispatching
@@ -249,6 +249,13 @@ def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, elig
         for cluster in sorted(asked):
             if cluster in local.nominated:
                 _clone(pass_, local, cluster)
+
+
+def _withdraw(pass_: WorkloadPass, asked: Collection[str]) -> None:
+    """Remove the copies on clusters that are not asked any more."""
+    for cluster in sorted(pass_.state.remotes):
+        if cluster not in asked and pass_.context.in_view(cluster):
+            pass_.remove(cluster, WorkloadReason.NOT_NOMINATED)
 
 
 def _nominate(pass_: WorkloadPass, local: WorkloadObserved, found: Nominated) -> None:
