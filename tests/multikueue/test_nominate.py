@@ -81,6 +81,11 @@ def test_one_that_goes_away_is_withdrawn_and_its_place_is_given_on() -> None:
     assert removed == ["a"], "its copy is found when it is back"
 
 
+def test_where_its_job_is_already_is_asked_whatever_the_round() -> None:
+    scene = Scene("a", "b", "c", "d", policy=TWO_AT_A_TIME).reserved().clone("d").remote_job("d")
+    assert nomination(scene) == (["d", "a"], 1, "FirstRound")
+
+
 def test_with_fewer_clusters_than_a_round_asks_nothing_is_waited_for() -> None:
     scene = incremental("a", "b", step_size=3)
     assert nomination(scene) == (["a", "b"], 1, "FirstRound")

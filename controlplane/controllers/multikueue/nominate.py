@@ -36,9 +36,12 @@ def nominees(pass_: WorkloadPass, local: WorkloadObserved, eligible: Sequence[st
 
 
 def _a_few_more(pass_: WorkloadPass, local: WorkloadObserved, eligible: Sequence[str]) -> Nominated:
-    """Keep those that were nominated and can still take it, and fill up to as many as the rounds so far allow."""
+    """Keep those that were nominated and can still take it, and where its job is already; fill up to as many as the
+    rounds so far allow.
+    """
     state, policy = pass_.state, pass_.context.policy
     kept = [cluster for cluster in local.nominated if cluster in eligible] if state.dispatching else []
+    kept += [cluster for cluster in eligible if cluster not in kept and state.remote(cluster).job is not None]
     others = [cluster for cluster in eligible if cluster not in kept]
     round_, reason = (state.round, WorkloadReason.AVAILABLE_CLUSTERS) if state.dispatching else (1, _FIRST)
     if state.round_began is not None and len(kept) + len(others) > policy.step_size * round_:
