@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import decide, gang_decide, gang_pass, gang_state, permits
+from controlplane.controllers.candidates.source import decide, gang_decide, gang_events, gang_pass, gang_state, permits
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from tests.candidates.model.gang_world import GangConfig
 from tests.candidates.model.world import Faults
@@ -116,7 +117,8 @@ def a_gang_is_never_let_go(patch: pytest.MonkeyPatch) -> None:
 
 def a_member_that_is_bound_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A gang that is withdrawn is withdrawn, whoever was bound meanwhile."""
-    patch.setattr(gang_decide, "GangKept", gang_decide.GangWithdrawn)
+    events = {**vars(gang_events), "GangKept": gang_events.GangWithdrawn}
+    patch.setattr(gang_decide, "gang_events", SimpleNamespace(**events))
 
 
 def nobody_follows(patch: pytest.MonkeyPatch) -> None:
