@@ -64,7 +64,7 @@ class HostedControllers:
         asked = [one for one in self._hosted if one.unseen is not None]
         if not self.follows:
             asked = [one for one in asked if one.registration.controller is not self.fleet]
-        return next((said for one in asked if one.unseen is not None and (said := one.unseen())), "")
+        return "; ".join(said for one in asked if one.unseen is not None and (said := one.unseen()))
 
     @property
     def connections(self) -> Mapping[str, Connection]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from controlplane.job_kinds.appwrapper import AppWrapper
 from controlplane.job_kinds.base import JobKind, SimulatedKind
 from controlplane.job_kinds.batch_job import BatchJob
-from controlplane.job_kinds.custom import CustomJob
+from controlplane.job_kinds.custom import CustomJob, is_framework
 from controlplane.job_kinds.jobset import JobSet
 from controlplane.job_kinds.kubeflow import JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
 from controlplane.job_kinds.pipelinerun import PipelineRun
@@ -51,8 +51,11 @@ def adapters_for(integrations: Iterable[str]) -> dict[str, JobKind]:
 
 
 def named(gvk: str) -> str:
-    """Return the name by which the settings enable a kind, from its Go GVK string."""
+    """Return the name by which the settings enable a kind, from its Go GVK string; "" if they cannot, as of a kind that
+    only a later version dispatches.
+    """
     known = next((one.integration for one in JOB_KINDS.values() if one.kind.gvk == gvk), "")
     api_version, _, kind = gvk.partition(", Kind=")
     group, _, version = api_version.partition("/")
-    return known or f"{kind}.{version}.{group}"
+    custom = f"{kind}.{version}.{group}"
+    return known or (custom if is_framework(custom) else "")

@@ -16,11 +16,16 @@ FRAMEWORK = r"([A-Z][A-Za-z0-9]*)\.(v[0-9][a-z0-9]*)\.([a-z0-9][-a-z0-9.]*\.[a-z
 """What `Kind.version.group` is like."""
 
 
+def is_framework(text: str) -> bool:
+    """Return whether a text is like `Kind.version.group`."""
+    return re.fullmatch(FRAMEWORK, text) is not None
+
+
 def parse(framework: str) -> Kind:
     """Return the kind that `Kind.version.group` names; `ValueError` says what it has to be like.
 
-    Its plural is made as Kubernetes makes it where nobody says it (k8s.io/apimachinery pkg/api/meta
-    UnsafeGuessKindToResource, v0.36)."""
+    Its plural is guessed by the rules of English, as most definitions have it. A kind with another one is not found on
+    any cluster, which the connection says."""
     found = re.fullmatch(FRAMEWORK, framework)
     if found is None:
         raise ValueError(f'must be Kind.version.group, such as Render.v1.example.com, not "{framework}"')

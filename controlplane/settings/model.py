@@ -15,6 +15,8 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec.structs import FieldInfo
 
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.custom import parse
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
@@ -257,16 +259,30 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "candidates.clockSkew",
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
         )
-    dispatcher = settings.multikueue.dispatcher_name
+    yield from _dispatch_contradictions(settings.multikueue)
+    yield from _local_contradictions(settings)
+    names = [target.partition(":")[0] for target in candidates.targets]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield "candidates.targets", f'names "{name}" twice'
+
+
+def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
+    dispatcher = chosen.dispatcher_name
     if dispatcher.startswith(KUEUES_DISPATCHERS) and dispatcher.removeprefix(KUEUES_DISPATCHERS) not in OWN_DISPATCHERS:
         yield (
             "multikueue.dispatcherName",
             f"is none of Kueue's dispatchers, which are {' and '.join(KUEUES_DISPATCHERS + one for one in OWN_DISPATCHERS)}",
         )
-    yield from _local_contradictions(settings)
-    names = [target.partition(":")[0] for target in candidates.targets]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield "candidates.targets", f'names "{name}" twice'
+    own = {one.kind.name: one.integration for one in JOB_KINDS.values()}
+    named = [parse(framework).name for framework in chosen.external_frameworks]
+    for name in sorted(set(named)):
+        if name in own:
+            yield (
+                "multikueue.externalFrameworks",
+                f'names a kind that is known as "{own[name]}": write that into multikueue.kinds',
+            )
+        elif named.count(name) > 1:
+            yield "multikueue.externalFrameworks", f"names {name} twice: one version of a kind can be dispatched"
 
 
 def _local_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:

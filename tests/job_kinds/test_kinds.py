@@ -156,3 +156,8 @@ def test_a_custom_jobs_copy_is_as_it_is_but_for_who_manages_it() -> None:
     assert kind.active({"phase": "Running"})
     assert not kind.tells_activity()
     assert kind.drained({"phase": "Running"}) == {}
+
+
+@pytest.mark.parametrize("gvk", ["v1, Kind=Pod", "apps/v1, Kind=StatefulSet", "nonsense", ""])
+def test_a_kind_that_only_a_later_version_dispatches_has_no_name_here(gvk: str) -> None:
+    assert named(gvk) == ""

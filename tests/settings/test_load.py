@@ -237,3 +237,17 @@ def test_an_external_kind_without_a_version_is_refused_with_what_it_has_to_be_li
     assert "multikueue.externalFrameworks" in str(refused.value)
     assert "Kind.version.group" in str(refused.value)
     assert "Render.example" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("JobSet.v1alpha2.jobset.x-k8s.io", 'names a kind that is known as "jobset.x-k8s.io/jobset"'),
+        ("Render.v1.example.com,Render.v2.example.com", "names renders.example.com twice"),
+    ],
+)
+def test_a_kind_is_dispatched_in_one_way_only(given: str, said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"CONTROLPLANE_MULTIKUEUE_EXTERNAL_FRAMEWORKS": given})
+    assert "multikueue.externalFrameworks" in str(refused.value)
+    assert said in str(refused.value)

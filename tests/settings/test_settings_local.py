@@ -7,9 +7,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.coscheduling import hosting as coscheduling
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.hosts import hosted
+from controlplane.controllers.multikueue.hosting import in_force, policy_of, reading_policy
 from controlplane.controllers.podgroups import hosting as podgroups
 from controlplane.settings import Settings
 from controlplane.settings.load import SettingsError, load
@@ -78,3 +80,16 @@ def test_a_capacity_that_nobody_records_is_refused_with_what_to_do() -> None:
         load(None, {"CONTROLPLANE_PODGROUPS_CAPACITY": "scheduler"})
     assert "podgroups.capacity" in str(refused.value)
     assert "leave the setting out, or write nodes" in str(refused.value)
+
+
+def test_whatever_is_not_in_view_is_said_of_every_controller() -> None:
+    runs = CoschedulingSettings(image="nop")
+    found = HostedControllers(settings("podgroups", "coscheduling", runs=runs))
+    assert found.unseen == ("podgroups does not see all that it needs; coscheduling does not see all that it needs")
+
+
+def test_a_log_of_a_later_version_is_read_although_it_dispatched_other_kinds() -> None:
+    said = in_force(policy_of(settings("multikueue")), ["multikueue"])
+    later = msgspec.structs.replace(said, kinds=[*said.kinds, "v1, Kind=Pod", "apps/v1, Kind=StatefulSet"])
+    read = reading_policy(settings("multikueue"), later)
+    assert read.awaited == {"jobs.batch", "jobsets.jobset.x-k8s.io"}

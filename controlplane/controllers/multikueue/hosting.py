@@ -143,8 +143,9 @@ def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> Mul
     awaited = own.adapters
     known = [*JOB_KINDS, *settings.multikueue.external_frameworks]
     if said is not None:
-        known += [name for gvk in said.kinds if (name := named(gvk)) not in known]
-        awaited = adapters_for(map(named, said.kinds))
+        then = [name for name in map(named, said.kinds) if name]
+        known += [name for name in then if name not in known]
+        awaited = adapters_for(then)
     own = msgspec.structs.replace(
         own, adapters=adapters_for(known), awaited=frozenset(one.kind.name for one in awaited.values())
     )

@@ -77,10 +77,13 @@ class LocalReplayRules:
 
     def finish(self, logs: Mapping[str, Sequence[Recorded]]) -> None:
         """Fold both logs anew, from the beginning."""
-        fresh = {CONTROLLERS: hosted(), SCHEDULER: scheduler_controllers("replay")}
+        fresh: dict[str, HostedControllers | SchedulerControllers] = {
+            CONTROLLERS: hosted(),
+            SCHEDULER: scheduler_controllers("replay"),
+        }
         for sort, controllers in fresh.items():
             for recorded in logs[sort]:
-                controllers.router.fold(recorded)  # type: ignore[attr-defined]
+                controllers.router.fold(recorded)
             self.folded(sort, "replay", controllers, self.positions[sort])
 
 
