@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, replay, scheduler, takeover
+from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, real, replay, scheduler, takeover
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
+    "real": real.run,
 }
 
 
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     dispatch_ = found.add_argument_group("dispatch")
     dispatch_.add_argument("--workloads", type=int, default=500, help="Jobs to dispatch")
+    dispatch_.add_argument("--clusters", type=int, default=3, help="worker clusters")
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
@@ -55,6 +57,19 @@ def parser() -> argparse.ArgumentParser:
     scheduler_ = found.add_argument_group("scheduler")
     scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
     scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")
+    real_ = found.add_argument_group(
+        "real", "real API servers; KUBEBUILDER_ASSETS and CONTROLPLANE_TEST_CRDS name them"
+    )
+    real_.add_argument("--workers", type=int, default=3, help="worker clusters")
+    real_.add_argument("--paced", type=int, default=60, help="Jobs that are submitted one after the other")
+    real_.add_argument("--rate", type=float, default=1.0, help="how many of those a second")
+    real_.add_argument("--burst", type=int, default=200, help="Jobs that are submitted at once, after them")
+    real_.add_argument("--warm", type=int, default=5, help="Jobs before them, which are not measured")
+    real_.add_argument("--runs-for", type=float, default=3.0, help="seconds that a Job runs")
+    real_.add_argument(
+        "--latency", type=float, default=0, help="milliseconds to each API server and back, for the dispatcher"
+    )
+    real_.add_argument("--quiet", type=float, default=0, help="seconds in which nothing happens, measured too")
     return found
 
 

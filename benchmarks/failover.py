@@ -32,8 +32,6 @@ _AT_ONCE = 250  # Jobs that are created together, so that the clusters are not k
 
 async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
-    import kubernetes_asyncio.config.kube_config  # noqa: F401 - a process loads it when it starts, not when it leads
-
     async with database(args.folder) as url, fleet(WORKERS, runs_for=86_400.0) as clusters:
         budget = Budget(qps=_QPS, burst=_QPS, concurrency=64)
         settings = Settings(budgets=Budgets(management=budget, worker=budget))

@@ -6,6 +6,7 @@ database."""
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import tempfile
 import time
@@ -31,6 +32,8 @@ MANAGEMENT = "management"
 # Long enough that every Workload is admitted before its Job ends, however slow the machine: a shorter path costs fewer
 # requests.
 RUNS_FOR = 20.0
+# How many clusters a MultiKueueConfig lists at most, by Kueue's API.
+CLUSTERS_OF_A_CONFIG = 20
 
 
 class Child:
@@ -56,9 +59,9 @@ class Child:
 
 
 @asynccontextmanager
-async def _child(name: str, role: str, runs_for: float) -> AsyncIterator[Child]:
+async def _child(name: str, role: str, runs_for: float, configs: int) -> AsyncIterator[Child]:
     pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-m", "benchmarks.cluster", role, name, str(runs_for))
+    command = (sys.executable, "-m", "benchmarks.cluster", role, name, str(runs_for), str(configs))
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=2**24)
     try:
         yield Child(process)
@@ -83,11 +86,16 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(workers: Sequence[str], runs_for: float = RUNS_FOR) -> AsyncIterator[Fleet]:
-    """Have a fleet of simulated clusters, set up and with nothing to do. Their Jobs run for `runs_for` seconds."""
+    """Have a fleet of simulated clusters, set up and with nothing to do. Their Jobs run for `runs_for` seconds. Of more
+    clusters than a MultiKueueConfig may list, each of several lists a part, and has a queue of its own.
+    """
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        management = await stack.enter_async_context(_child(MANAGEMENT, "management", runs_for))
-        children = {name: await stack.enter_async_context(_child(name, "worker", runs_for)) for name in workers}
+        configs = max(1, math.ceil(len(workers) / CLUSTERS_OF_A_CONFIG))
+        management = await stack.enter_async_context(_child(MANAGEMENT, "management", runs_for, configs))
+        children = {
+            name: await stack.enter_async_context(_child(name, "worker", runs_for, configs)) for name in workers
+        }
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(str((await management.hear())["kubeconfig"]))
         ways = {name: (await child.hear())["kubeconfig"] for name, child in children.items()}

@@ -38,6 +38,7 @@ _SECRET_WORDS = (
 )
 _CHATTY = {"aiohttp.access": logging.WARNING, "kubernetes_asyncio": logging.WARNING, "alembic": logging.WARNING}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 _BATCH = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -125,6 +126,7 @@ class Metrics:
         self._make_outages()
         self._make_log()
         self._make_effects()
+        self._make_dispatch()
         self._make_scheduler()
         self._make_local()
 
@@ -219,11 +221,46 @@ class Metrics:
         self.effects_executed = new(
             Counter, "effects_executed_total", "cluster action outcome", "Effects carried out, and what came of them."
         )
+
+    def _make_dispatch(self) -> None:
+        """What becomes of Workloads, as Kueue counts it, and what Kueue does not count."""
+        new = self._new
         self.workloads_dispatched = new(
             Counter, "workloads_dispatched_total", "cluster_queue cluster", "Clones of workloads created on a cluster."
         )
         self.workloads_admitted = new(
             Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
+        )
+        as_kueue = "cluster_queue cluster replica_role"
+        self.kueue_dispatched = new(
+            Counter,
+            "multikueue_workloads_dispatched_total",
+            as_kueue,
+            "The same under the name that it has in Kueue; `replica_role` is `leader`, as only the leader dispatches.",
+            prefix="kueue",
+        )
+        self.kueue_admitted = new(
+            Counter,
+            "multikueue_workloads_admitted_total",
+            as_kueue,
+            "Workloads that a cluster won, under the name in Kueue.",
+            prefix="kueue",
+        )
+        self.dispatch_seconds = new(
+            Histogram, "dispatch_seconds", "cluster_queue", "From quota seen to the nomination of clusters.", _WAITS
+        )
+        self.admission_seconds = new(
+            Histogram,
+            "admission_seconds",
+            "cluster_queue cluster",
+            "From the nomination of clusters to the admission check Ready, by the cluster that won.",
+            _WAITS,
+        )
+        self.copies_removed = new(
+            Counter, "copies_removed_total", "cluster reason", "Copies whose removal was decided, and why."
+        )
+        self.retries = new(
+            Counter, "retries_total", "cluster reason", "Workloads that were taken back from a cluster, and why."
         )
 
     def _make_scheduler(self) -> None:
@@ -264,8 +301,17 @@ class Metrics:
         for metric in self._of_cluster:
             metric.remove_by_labels({"cluster": cluster})
 
-    def _new(self, kind: type[M], name: str, label_names: str, doc: str, buckets: tuple[float, ...] = ()) -> M:
-        full, labels = f"controlplane_{name}", tuple(label_names.split())
+    def _new(
+        self,
+        kind: type[M],
+        name: str,
+        label_names: str,
+        doc: str,
+        buckets: tuple[float, ...] = (),
+        *,
+        prefix: str = "controlplane",
+    ) -> M:
+        full, labels = f"{prefix}_{name}", tuple(label_names.split())
         self.table.append((full, kind.__name__.lower(), labels, doc))
         options: dict[str, Any] = {"buckets": buckets} if buckets else {}
         metric = kind(full, doc, labels, registry=self.registry, **options)

@@ -1,19 +1,18 @@
-"""The admission webhook of coscheduling, on what this process has folded: every replica may answer, whether it leads or
-follows.
+"""The admission webhook, on what this process has folded: every replica may answer, whether it leads or follows.
 
-In: AdmissionReviews of TaskRuns, CustomRuns and Pods. Out: answers of coscheduling
+In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`). Of TaskRuns,
+CustomRuns and Pods that belong to a PipelineRun, answers of coscheduling
 (`controlplane.controllers.coscheduling.admission`) in the mode that the run is pinned to. Tekton makes a run's first
 TaskRuns within milliseconds, often before the run has come through the log: it is waited for a moment. Whatever stays
 in doubt is let through with a warning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from controlplane.clock import Clock
 from controlplane.controllers.coscheduling.admission import answer
-from controlplane.controllers.coscheduling.controller import CoschedulingController
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import (
     ANNOTATION,
@@ -22,11 +21,82 @@ from controlplane.controllers.coscheduling.objects import (
     controller_of,
     labels_of,
 )
+from controlplane.controllers.multikueue.admission import answer as claim
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.kube.kinds import PIPELINE_RUNS, Json
+from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
+from controlplane.values import Value
+from controlplane.web.webhook import Answer
+
+if TYPE_CHECKING:
+    from controlplane.app.service import Service
+    from controlplane.controllers.coscheduling.controller import CoschedulingController
 
 PATH = "/mutate/coscheduling"
+JOBS_PATH = "/mutate/multikueue"
 _POLL = 0.05
+
+
+class Endpoint(Value):
+    """Where the webhook is served, with which certificate; `section`: the settings that say so, `key` the one that names
+    the certificate."""
+
+    section: str
+    key_of_certificate: str
+    certificate: str
+    key: str
+    address: str
+    port: int
+
+
+def endpoint(settings: Settings) -> Endpoint | None:
+    """Return where the webhook is to be served, None if nowhere: the older settings of coscheduling count as well."""
+    controllers, common, older = settings.run.controllers, settings.webhook, settings.coscheduling
+    if common.certificate and {"multikueue", "coscheduling"} & set(controllers):
+        return Endpoint(
+            section="webhook",
+            key_of_certificate="webhook.certificate",
+            certificate=common.certificate,
+            key=common.key,
+            address=common.address,
+            port=common.port,
+        )
+    if older.webhook_certificate and "coscheduling" in controllers:
+        return Endpoint(
+            section="coscheduling.webhook",
+            key_of_certificate="coscheduling.webhookCertificate",
+            certificate=older.webhook_certificate,
+            key=older.webhook_key,
+            address=older.webhook_address,
+            port=older.webhook_port,
+        )
+    return None
+
+
+def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics) -> Mapping[str, Answer]:
+    """Return what answers at which path."""
+    patience = settings.coscheduling.webhook_patience.total_seconds()
+    found: dict[str, Answer] = {}
+    if "coscheduling" in settings.run.controllers:
+        found[PATH] = Admission(lambda: service.runs, patience, clock, metrics)
+    if "multikueue" in settings.run.controllers and settings.webhook.certificate:
+        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, metrics)
+    return found
+
+
+class JobAdmission:
+    """Answers reviews of jobs. `controller()` is that of the present term, None before the first."""
+
+    def __init__(self, controller: Callable[[], MultiKueueController | None], metrics: Metrics) -> None:
+        self._controller, self._metrics = controller, metrics
+
+    async def __call__(self, review: Json) -> Json:
+        """Return the answer to a review; `ReviewError`, a `ValueError`, if it is none."""
+        controller = self._controller()
+        if controller is None:
+            raise ValueError("this process has not begun to read the log")
+        return _counted(self._metrics, claim(review, controller.policy, controller.index.leads_to_us))
 
 
 class Admission:
@@ -45,10 +115,7 @@ class Admission:
         controller = self._controller()
         mode = controller.mode_of(namespace, name, uid) if controller is not None else Mode.WORKSPACES
         found: Json = answer(review, mode, controller.find if controller is not None else lambda *_: None)
-        response: dict[str, Any] = found["response"]
-        result = "patched" if "patch" in response else "unknown" if response.get("warnings") else "unchanged"
-        self._metrics.admission_reviews.labels(result=result).inc()
-        return found
+        return _counted(self._metrics, found)
 
     async def _until_pinned(self, namespace: str, name: str, uid: str) -> None:
         until = self._clock.monotonic() + self._patience
@@ -57,6 +124,13 @@ class Admission:
             if controller is not None and controller.is_pinned(namespace, name, uid):
                 return
             await self._clock.sleep(_POLL)
+
+
+def _counted(metrics: Metrics, found: Json) -> Json:
+    response: dict[str, Any] = found["response"]
+    result = "patched" if "patch" in response else "unknown" if response.get("warnings") else "unchanged"
+    metrics.admission_reviews.labels(result=result).inc()
+    return found
 
 
 def _run_of(request: Any) -> tuple[str, str, str]:

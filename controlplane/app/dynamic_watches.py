@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from controlplane.app.live_objects import KINDS_FOLLOWED, CopySink, LiveObjectCache, NamedSink, named_spec
+from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
-from controlplane.controllers.candidates.objects import SOURCE_LABEL
-from controlplane.controllers.candidates.references.controller import LIVE, ReferenceController
+from controlplane.controllers.candidates.objects import FOLLOWED, LIVE, SOURCE_LABEL
+from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.hosting import candidates_in
 from controlplane.controllers.connectivity.events import KindOff, KindSynced
@@ -80,7 +80,7 @@ class DynamicWatches:
         copies.watch_changed = False
         mark = f"{SOURCE_LABEL}={self._placing.policy.cluster}"
         for cluster, namespaces in copies.watched().items():
-            specs = [WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in KINDS_FOLLOWED]
+            specs = [WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in FOLLOWED.values()]
             wanted.setdefault(cluster, {}).update(dict.fromkeys(specs, self._copy_sink))
         named = copies.wanted()
         before, self._named = self._named, {}

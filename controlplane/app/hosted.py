@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any
 
-from controlplane.controllers.candidates.references.controller import ReferenceController
-from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.coscheduling.controller import CoschedulingController
 from controlplane.controllers.hosts import hosted
 from controlplane.controllers.manifests import SERVICE
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.podgroups.controller import PodGroupController
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
 from controlplane.runtime.router import ControllerRouter, merged
 from controlplane.settings import Settings
 
+if TYPE_CHECKING:
+    from controlplane.controllers.candidates.references.controller import ReferenceController
+    from controlplane.controllers.candidates.source.controller import SourceController
+    from controlplane.controllers.coscheduling.controller import CoschedulingController
+    from controlplane.controllers.podgroups.controller import PodGroupController
+
 TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
 """The events of every controller, hosted or not: whoever reads a log reads all of it."""
-
-_Hosted = TypeVar("_Hosted")
 
 
 class HostedControllers:
@@ -41,22 +41,18 @@ class HostedControllers:
     def __init__(self, settings: Settings, policy: MultiKueuePolicy | None = None) -> None:
         self._hosted = hosted(settings, policy)
         self.router = ControllerRouter([one.registration for one in self._hosted])
-        fleet = self._of(MultiKueueController)
-        assert fleet is not None
-        self.fleet = fleet
-        self.sources, self.copies = self._of(SourceController), self._of(ReferenceController)
-        self.groups, self.runs = self._of(PodGroupController), self._of(CoschedulingController)
+        named: dict[str, Any] = {one.registration.name: one.registration.controller for one in self._hosted}
+        self.fleet: MultiKueueController = named["multikueue"]
+        self.sources: SourceController | None = named.get("candidates")
+        self.copies: ReferenceController | None = named.get("copies")
+        self.groups: PodGroupController | None = named.get("podgroups")
+        self.runs: CoschedulingController | None = named.get("coscheduling")
         self.follows = any(one.follows for one in self._hosted)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(self._hosted) == 1
         self.home = united(spec for one in self._hosted for spec in one.home)
         self.workers = united(spec for one in self._hosted for spec in one.workers)
         self._indices = [one.knows for one in self._hosted if one.knows is not None]
-
-    def _of(self, wanted: type[_Hosted]) -> _Hosted | None:
-        """Return the controller of a type, None if it is off."""
-        there = (one.registration.controller for one in self._hosted)
-        return next((one for one in there if isinstance(one, wanted)), None)
 
     @property
     def unseen(self) -> str:

@@ -6,7 +6,7 @@ knows of it: of two names that lead to one cluster and are tried together, one i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime
 
 from controlplane.app.hosted import HostedControllers
@@ -18,6 +18,7 @@ from controlplane.clusters.connection_reports import (
     Lost,
     Reached,
     Removed,
+    Standby,
 )
 from controlplane.controllers.connectivity import identity
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -34,7 +35,7 @@ class Identities:
         """Take what a connection reports."""
         if isinstance(fact, Reached):
             self._answering[cluster] = fact.incarnation
-        elif isinstance(fact, (ConnectFailed, Lost, Disconnected, Removed)):
+        elif isinstance(fact, (Standby, ConnectFailed, Lost, Disconnected, Removed)):
             self._answering.pop(cluster, None)
 
     def objection(self, cluster: str, incarnation: str) -> tuple[FailureReason, str] | None:
@@ -42,7 +43,52 @@ class Identities:
         known = self._hosted.connections.get(cluster)
         if cluster == MANAGEMENT:
             return identity.unbound(incarnation, known)
-        return identity.objection(cluster, incarnation, self._claims(), known, lambda: self._at_stake(cluster))
+        claims = self._claims()
+        claims |= self._resting(incarnation, claims)
+        return identity.objection(cluster, incarnation, claims, known, lambda: self._at_stake(cluster))
+
+    def held_by(self, cluster: str, incarnation: str) -> str:
+        """Return the name under which the cluster that answers is used already, "" if it may be used under this one.
+
+        A name that is gone holds it as long as something waits for word from there: under another name its copies
+        would be taken for superfluous ones, and be removed while they run."""
+        if cluster == MANAGEMENT:
+            return ""
+        if other := self.yields(cluster):
+            return other
+        claims, known = self._claims(), self._hosted.connections.get(cluster)
+        claims |= self._resting(incarnation, claims)
+        return identity.held_by(cluster, incarnation, claims, known, lambda: self._at_stake(cluster))
+
+    def _resting(self, incarnation: str, claims: Container[str]) -> dict[str, str]:
+        """Return the names that are gone, were used for the cluster that answers, and for word of which something
+        waits.
+        """
+        return {
+            name: incarnation
+            for name, one in self._hosted.connections.items()
+            if one.incarnation == incarnation
+            and name not in claims
+            and not (one.behind or one.forgotten)
+            and self._at_stake(name)
+        }
+
+    def yields(self, cluster: str) -> str:
+        """Return the further name that is to be used in the place of this one: one that a MultiKueueConfig lists, while
+        none lists this one and no Workload has to do with it any more. "" if there is none."""
+        fleet = self._hosted.fleet
+        if not fleet.policy.dispatches or self._hosted.sources is not None:
+            return ""  # others than MultiKueueConfigs say where pods may go
+        index = fleet.index
+        listed = {name for config in index.configs.values() for name in config.clusters}
+        behind = sorted(
+            name
+            for name, one in index.connections.items()
+            if one.phase == "Standby" and one.behind == cluster and name in listed and name in index.clusters
+        )
+        if cluster in listed or not behind or not index.ready:
+            return ""
+        return "" if any(state.has_to_do_with(cluster) for state in index.workloads.values()) else behind[0]
 
     def _claims(self) -> dict[str, str]:
         fleet = self._hosted.fleet

@@ -11,40 +11,42 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import structlog
 
-from controlplane.app.dynamic_watches import DynamicWatches
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.identities import Identities
 from controlplane.app.live_objects import LiveObjectCache
-from controlplane.app.measure import Measure, Refused
+from controlplane.app.measure import Measure
+from controlplane.app.warnings import Warnings
 from controlplane.app.workers import Workers
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Fact, Removed
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.management_connection import ManagementConnection
-from controlplane.clusters.protocol import ClusterError, Delta, Executes, Looks, Sink
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
+from controlplane.clusters.protocol import Delta, Executes, Looks, Sink
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterStandby
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue.hosting import in_force
-from controlplane.kube.kinds import SECRETS, ObjectRef
-from controlplane.kube.requests import event_about
+from controlplane.kube.kinds import CLUSTER_PROFILES, SECRETS
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Append, Event, Head, LogError, Recorded
 from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.lifecycle import ProcessContext
+from controlplane.runtime.profiles import Profiles
 from controlplane.runtime.reads import Reads
 from controlplane.runtime.runner import Runner
 from controlplane.runtime.secrets import Secrets
 from controlplane.runtime.term import LeadershipTerm
 from controlplane.settings.model import Budget
-from controlplane.tasks import end
+
+if TYPE_CHECKING:
+    from controlplane.app.dynamic_watches import DynamicWatches
 
 _log = structlog.get_logger(__name__)
 
@@ -81,24 +83,29 @@ class ServiceTerm(LeadershipTerm):
         )
         self._hosted, self._fleet, self.measure = hosted, hosted.fleet, measure
         self._who = Identities(hosted, self._time.now)
-        self._telling: set[asyncio.Task[None]] = set()
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
+        profiles = settings.multikueue.cluster_profile
+        self._profiles = Profiles(lambda name: self._connections.profile_changed(name))
         self._home_kinds = [spec.kind for spec in hosted.home]
+        self._warnings = self._warner()
         self._worker_kinds = [spec.kind for spec in hosted.workers]
-        self._connections = Connections(self._surroundings(hosted.workers, settings.budgets.worker, self._recorder))
-        secrets = [WatchSpec(SECRETS, namespace=settings.multikueue.namespace)] if hosted.follows else []
-        home_specs = [*hosted.home, *secrets]
+        workers = self._surroundings(hosted.workers, settings.budgets.worker, self._recorder)
+        self._connections = Connections(
+            dataclasses.replace(workers, read_profile=self._profiles.read, access_providers=profiles.access_providers)
+        )
         self._home = ManagementConnection(
             MANAGEMENT,
             context.open_management,
-            self._surroundings(home_specs, settings.budgets.management, self._home_sink),
+            self._surroundings([*hosted.home, *self._sources()], settings.budgets.management, self._home_sink),
         )
         self._extras: DynamicWatches | None = None
         if hosted.sources is not None:
+            from controlplane.app.dynamic_watches import DynamicWatches
+
             self._extras = DynamicWatches(
                 hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies
             )
-        self._workers = Workers(hosted.fleet, self._connections, self._facts)
+        self._workers = Workers(hosted.fleet, self._connections, self._facts, profiles=profiles.on)
         capability = hosted.router
         self._reads = Reads(log, capability, self._time, self._look, rng=context.random) if capability.reads else None
         self.runner = Runner(
@@ -112,9 +119,28 @@ class ServiceTerm(LeadershipTerm):
             poll=context.ports.poll,
         )
 
+    def _warner(self) -> Warnings:
+        settings = self._context.settings
+        return Warnings(
+            self._fleet,
+            lambda: self._executor(MANAGEMENT),
+            self._home_kinds,
+            settings.leader.identity,
+            self._clock,
+            automates=settings.multikueue.quota_automation == "yes",
+        )
+
+    def _sources(self) -> list[WatchSpec]:
+        """Return the watches of what says how other clusters are reached."""
+        chosen = self._context.settings.multikueue
+        kinds = (SECRETS, CLUSTER_PROFILES) if chosen.cluster_profile.on else (SECRETS,)
+        return [WatchSpec(kind, namespace=chosen.namespace) for kind in kinds if self._hosted.follows]
+
     def _surroundings(self, specs: Sequence[WatchSpec], budget: Budget, sink: Sink) -> ConnectionConfig:
         given = self._given(specs, sink, self._secrets.read, budget)
-        return dataclasses.replace(given, objection=self._who.objection)
+        return dataclasses.replace(
+            given, objection=self._who.objection, held_by=self._who.held_by, yields=self._who.yields
+        )
 
     # --- following and leading -----------------------------------------------------------------------------------
 
@@ -151,7 +177,7 @@ class ServiceTerm(LeadershipTerm):
         """Let what is on its way end, and let go of every cluster."""
         async with contextlib.AsyncExitStack() as last_to_first:
             last_to_first.push_async_callback(self._connections.close)
-            last_to_first.push_async_callback(end, *self._telling)
+            last_to_first.push_async_callback(self._warnings.close)
             last_to_first.push_async_callback(self._effects.close)
             if self._reads is not None:
                 await self._reads.close()
@@ -179,6 +205,8 @@ class ServiceTerm(LeadershipTerm):
     async def _home_sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
         if deltas and deltas[0].kind == SECRETS:
             await self._secrets(cluster, deltas)
+        elif deltas and deltas[0].kind == CLUSTER_PROFILES:
+            await self._profiles(cluster, deltas)
         else:
             await self._recorder(cluster, deltas)
 
@@ -186,7 +214,8 @@ class ServiceTerm(LeadershipTerm):
         self._who.noted(cluster, fact)
         event = self._noted(cluster, fact, self._home_kinds if cluster == MANAGEMENT else self._worker_kinds)
         if event is not None:
-            _log.info("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))
+            log = _log.warning if isinstance(event, ClusterStandby) else _log.info
+            log("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))
             await self._recorder.record([connectivity_event(cluster, event)])
 
     def _folded(self, events: Sequence[Recorded]) -> None:
@@ -198,23 +227,8 @@ class ServiceTerm(LeadershipTerm):
         for recorded in events:
             if isinstance(recorded.event, ClusterConnected):
                 self._effects.cluster_back(recorded.cluster)
-            elif isinstance(recorded.event, Refused) and self._live:
-                self._tell(recorded.cluster, recorded.event)
-
-    def _tell(self, cluster: str, refused: Refused) -> None:
-        """Say on an object of the management cluster that it cannot be understood: a Warning Event, once a version."""
-        _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
-        kind = next((kind for kind in self._home_kinds if kind.name == refused.kind), None)
-        executor = self._executor(cluster)
-        if cluster != MANAGEMENT or kind is None or executor is None:
-            return
-        about = ObjectRef(kind, refused.namespace, refused.name)
-        note = f"Controlplane cannot read this {kind.kind} and leaves it alone: {refused.error}"
-        identity, mark = self._context.settings.leader.identity, refused.resource_version
-        event = event_about(about, refused.uid, "Warning", "Refused", note, mark, identity, self._clock.now())
-        task = asyncio.create_task(_quietly(executor.execute(event)))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+            if self._live:
+                self._warnings.heard(recorded)
 
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""
@@ -240,9 +254,3 @@ class ServiceTerm(LeadershipTerm):
         if full:
             self.measure.backlog(now)
             self.measure.local(self._hosted)
-
-
-async def _quietly(work: Awaitable[Any]) -> None:
-    """Best effort: an Event that cannot be sent is not worth a failure; the log has what it would say."""
-    with contextlib.suppress(ClusterError):
-        await work

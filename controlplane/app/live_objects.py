@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import orjson
 
 from controlplane.clusters.protocol import Change, Delta, Off, Synced
-from controlplane.controllers.candidates.references.controller import KINDS, LIVE, ReferenceController, live_ref
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.controllers.candidates.objects import FOLLOWED, LIVE, live_ref
+from controlplane.kube.kinds import Json, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.port import Log
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.recorder import Recorder
+
+if TYPE_CHECKING:
+    from controlplane.controllers.candidates.references.controller import ReferenceController
 
 _PATIENCE, _LOOK = 5.0, 0.1
 
@@ -97,7 +101,7 @@ class CopySink:
 
 def named_spec(kind: str, namespace: str, name: str) -> WatchSpec:
     """Return the watch of one object."""
-    return WatchSpec(KINDS[kind], namespace=namespace, field_selector=f"metadata.name={name}")
+    return WatchSpec(FOLLOWED[kind], namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _bare(change: Change) -> Change:
@@ -111,4 +115,3 @@ def _bare(change: Change) -> Change:
 
 
 _HEAD = frozenset({"name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp"})
-KINDS_FOLLOWED: tuple[Kind, ...] = tuple(KINDS.values())

@@ -19,19 +19,61 @@ from controlplane.controllers.coscheduling.events import CoschedulingDecision as
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.observations import SightingRefused
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.events import CheckStateDecided, CloneDecided, WorkloadDecision
-from controlplane.controllers.multikueue.observations import ObservationRefused
+from controlplane.controllers.multikueue.events import (
+    AttemptBegun,
+    CheckStateDecided,
+    CloneDecided,
+    NominationDecided,
+    RemovalDecided,
+    WorkloadDecision,
+)
+from controlplane.controllers.multikueue.observations import ObservationRefused, WorkloadGone, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.podgroups.events import GroupDecision, MemberRefused
 from controlplane.controllers.podgroups.phases import Phase as GroupPhase
+from controlplane.controllers.quota.events import QuotaDecision, QuotaInputRefused
 from controlplane.log.event import Recorded
 from controlplane.runtime.measure import ProcessMeasure
 from controlplane.telemetry import Metrics
 
-Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused
+Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused | QuotaInputRefused
 """An object that is not what it claims to be, in each capability's words."""
 
 _MINUTE = timedelta(minutes=1)
+_ROLE = "leader"
+
+
+class Waits:
+    """How long Workloads wait for a nomination, and from there for their admission check; by the log's times, of what
+    began while this process leads."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._reserved: dict[str, datetime] = {}
+        self._nominated: dict[str, datetime] = {}
+
+    def seen(self, recorded: Recorded, event: WorkloadObserved | WorkloadGone) -> None:
+        """Note that a Workload has quota; without it, or without a Workload, nothing is waited for."""
+        stream = recorded.stream
+        if isinstance(event, WorkloadGone) or not event.is_true("QuotaReserved") or event.is_true("Finished"):
+            self._reserved.pop(stream, None)
+            self._nominated.pop(stream, None)
+        elif not event.cluster_name and stream not in self._nominated:
+            self._reserved.setdefault(stream, recorded.recorded_at)
+
+    def nominated(self, recorded: Recorded, queue: str) -> None:
+        """Note the first nomination of an attempt."""
+        since = self._reserved.pop(recorded.stream, None)
+        if since is not None:
+            self._metrics.dispatch_seconds.labels(queue).observe((recorded.recorded_at - since).total_seconds())
+        self._nominated.setdefault(recorded.stream, recorded.recorded_at)
+
+    def ready(self, recorded: Recorded, queue: str, cluster: str) -> None:
+        """Note that the admission check is to be Ready."""
+        since = self._nominated.pop(recorded.stream, None)
+        if since is not None:
+            waited = (recorded.recorded_at - since).total_seconds()
+            self._metrics.admission_seconds.labels(queue, cluster).observe(waited)
 
 
 class Measure(ProcessMeasure):
@@ -41,10 +83,12 @@ class Measure(ProcessMeasure):
         super().__init__(metrics)
         self._fleet = fleet
         self._shown: set[str] = set()
+        self._waits = Waits(metrics)
 
     def follows(self) -> None:
         """Say that this process does not lead, and forget what only a leader knows."""
         super().follows()
+        self._waits = Waits(self._metrics)
         for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
             labelled.clear()
         for gauge in (self._metrics.ungrouped_pods, self._metrics.mass_outage, self._metrics.requeue_budget):
@@ -54,11 +98,13 @@ class Measure(ProcessMeasure):
         super()._count(recorded)
         event = recorded.event
         match event:
-            case WorkloadDecision() | CandidateDecision() | GroupDecision() | RunDecision():
+            case WorkloadDecision() | CandidateDecision() | GroupDecision() | RunDecision() | QuotaDecision():
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
                 if isinstance(event, WorkloadDecision):
                     self._count_dispatch(recorded, event)
-            case ObservationRefused() | CandidateObservationRefused() | MemberRefused() | SightingRefused():
+            case WorkloadObserved() | WorkloadGone():
+                self._waits.seen(recorded, event)
+            case _ if isinstance(event, Refused):
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
             case ClusterConnected():
                 self._metrics.cluster_connected.labels(cluster=recorded.cluster).set(1)
@@ -70,11 +116,20 @@ class Measure(ProcessMeasure):
         queue = state.local.cluster_queue if state and state.local else ""
         if isinstance(event, CloneDecided):
             self._metrics.workloads_dispatched.labels(cluster_queue=queue, cluster=event.cluster).inc()
+            self._metrics.kueue_dispatched.labels(queue, event.cluster, _ROLE).inc()
+        elif isinstance(event, RemovalDecided) and event.of == "Workload":
+            self._metrics.copies_removed.labels(event.cluster, event.reason.value).inc()
+        elif isinstance(event, NominationDecided | AttemptBegun):
+            self._waits.nominated(recorded, queue)
         elif isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.ADMITTED_ON_WORKER:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
-        elif isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
+            self._metrics.kueue_admitted.labels(queue, event.winner, _ROLE).inc()
+            self._waits.ready(recorded, queue, event.winner)
+        elif isinstance(event, CheckStateDecided) and event.state == "Retry":
             cluster = state.local.cluster_name if state and state.local else ""
-            self._metrics.requeues.labels(cluster=cluster).inc()
+            self._metrics.retries.labels(cluster, event.reason.value).inc()
+            if event.reason == WorkloadReason.REMOTE_LOST:
+                self._metrics.requeues.labels(cluster=cluster).inc()
 
     def connections(self, now: datetime) -> None:
         """Set the gauges of each cluster's connection; one that was removed has none any more."""

@@ -64,7 +64,7 @@ def forgettable(index: WorkloadIndex, name: str) -> Connection:
     if connection is None or name.startswith("@"):
         known = ", ".join(sorted(other for other in index.connections if not other.startswith("@"))) or "none"
         raise NoSuchCluster(f'the log knows no cluster "{name}": it knows {known}')
-    if connection.connected or connection.phase == "Unknown":
+    if connection.connected or connection.phase in ("Unknown", "Standby"):
         raise NotAllowed(
             f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be forgotten'
         )

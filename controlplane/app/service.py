@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import random
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -15,7 +16,6 @@ from controlplane.app.hosted import TYPES, HostedControllers
 from controlplane.app.leadership import ServiceTerm
 from controlplane.app.measure import Measure
 from controlplane.clock import Clock, SystemClock
-from controlplane.controllers.coscheduling.controller import CoschedulingController
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
@@ -24,6 +24,9 @@ from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, Proce
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
+
+if TYPE_CHECKING:
+    from controlplane.controllers.coscheduling.controller import CoschedulingController
 
 _log = structlog.get_logger(__name__)
 

@@ -11,18 +11,24 @@ from collections.abc import Awaitable, Callable
 from controlplane.clusters import connection_reports
 from controlplane.clusters.connection_reports import Fact
 from controlplane.clusters.connections import Connections
-from controlplane.clusters.sources import PathSource, SecretSource
+from controlplane.clusters.sources import PathSource, ProfileSource, SecretSource
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 
 
 class Workers:
-    """The driver of `Connections`; `report(cluster, fact)` is for what cannot even be tried."""
+    """The driver of `Connections`; `report(cluster, fact)` is for what cannot even be tried. `profiles`: whether
+    clusters are reached by ClusterProfiles too."""
 
     def __init__(
-        self, fleet: MultiKueueController, connections: Connections, report: Callable[[str, Fact], Awaitable[None]]
+        self,
+        fleet: MultiKueueController,
+        connections: Connections,
+        report: Callable[[str, Fact], Awaitable[None]],
+        *,
+        profiles: bool = False,
     ) -> None:
-        self._fleet, self._connections, self._report = fleet, connections, report
+        self._fleet, self._connections, self._report, self._profiles = fleet, connections, report, profiles
         self._changed = asyncio.Event()
         self._sources: dict[str, tuple[str, ...]] = {}
 
@@ -46,11 +52,15 @@ class Workers:
             if self._sources.pop(name, None) is not None:
                 await self._connections.remove(name)
             return
-        source = (seen.location_type, seen.location, seen.cluster_profile)
-        if self._sources.get(name) == source:
+        source, before = (seen.uid, seen.location_type, seen.location, seen.cluster_profile), self._sources.get(name)
+        if before == source:
             return
+        if before is not None and before[0] != seen.uid:
+            await self._connections.remove(name)  # what was known was of another object of that name
         self._sources[name] = source
-        if seen.cluster_profile:
+        if seen.cluster_profile and self._profiles:
+            self._connections.set(name, ProfileSource(seen.cluster_profile))
+        elif seen.cluster_profile:
             await self._connections.remove(name)
             message = "load client config failed: MultiKueueClusterProfile feature gate is disabled"
             failed = connection_reports.ConnectFailed("MultiKueueClusterProfileFeatureDisabled", message, 0, None)

@@ -47,9 +47,9 @@ def placed(state: WorkloadState) -> str:
 
 def is_away(connection: Connection) -> bool:
     """Whether a cluster was tried and cannot be reached, or is gone: not one of which nothing is known since a
-    start.
+    start, and not a further name of a cluster.
     """
-    return connection.name != MANAGEMENT and not connection.connected and connection.phase != "Unknown"
+    return connection.name != MANAGEMENT and not connection.connected and connection.phase not in ("Unknown", "Standby")
 
 
 def absences(index: WorkloadIndex, now: datetime) -> dict[str, Absence]:

@@ -18,12 +18,16 @@ from controlplane.controllers.connectivity.events import (
     ClusterConnectFailed,
     ClusterForgotten,
     ClusterLost,
+    ClusterStandby,
     cluster_stream,
 )
 from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
+    ClustersScored,
     FinishDecided,
+    GateOpeningDecided,
     StatusRelayDecided,
     WinnerChosen,
 )
@@ -32,6 +36,7 @@ from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.phrases import listed
 
 E = TypeVar("E", bound=Observation)
 STAMP = "%Y-%m-%d %H:%M:%S UTC"
@@ -119,7 +124,8 @@ def away(case: Case, cluster: str, position: int | None = None) -> Recorded | No
     stream = cluster_stream(cluster)
     own = [e for e in case.events if e.stream == stream and (position is None or e.position < position)]
     back = max((e.position for e in own if isinstance(e.event, ClusterConnected)), default=0)
-    return next((e for e in own if isinstance(e.event, ClusterLost | ClusterConnectFailed) and e.position > back), None)
+    began = ClusterLost | ClusterConnectFailed | ClusterStandby
+    return next((e for e in own if isinstance(e.event, began) and e.position > back), None)
 
 
 def given_up(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
@@ -213,3 +219,29 @@ def placed_since(case: Case) -> Recorded | None:
 def true_since(case: Case, kind: str) -> Recorded | None:
     """Return since when a condition is true."""
     return case.shown(lambda seen: seen.is_true(kind))
+
+
+def beside(case: Case, cluster: str) -> tuple[str, Recorded | None]:
+    """Return for which checks of its worker the copy on a cluster with quota waits, or since when one without may preempt
+    others, with the decision; nothing if neither is so."""
+    clone = case.state.remote(cluster).clone
+    if clone is not None and clone.is_true("QuotaReserved") and not clone.is_true("Admitted") and clone.awaits:
+        each = (f"{name} ({said.rstrip('.')})" for name, said in sorted(clone.awaits.items()))
+        return f", and waits for the check of {listed(list(each))}", None
+    if clone is None or clone.gate is None or clone.is_true("QuotaReserved"):
+        return "", None
+    since = stamp(clone.gate.last_transition_time, case.now)
+    return f", and may preempt others since {since:{STAMP}}", case.on(cluster, GateOpeningDecided)
+
+
+def scores_of(case: Case) -> tuple[str, Recorded | None]:
+    """Return how the clusters were scored for this attempt, and the event that says so; nothing where they were not."""
+    last = case.last(ClustersScored, test=lambda e: getattr(e.event, "attempt", 0) == case.state.attempt)
+    if last is None or not isinstance(last.event, ClustersScored):
+        return "", None
+    each = (
+        f"{one.cluster} {one.score} ({', '.join(f'{name} {points}: {one.facts[name]}' for name, points in one.rules.items())})"
+        for one in last.event.clusters
+    )
+    out = (f"{name} was left out: {why}" for name, why in last.event.left_out.items())
+    return f"; scores: {'; '.join((*each, *out))}", last

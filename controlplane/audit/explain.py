@@ -18,6 +18,7 @@ from controlplane.audit.case import (
     Answer,
     Case,
     away,
+    beside,
     by_operator,
     given_up,
     not_available,
@@ -25,6 +26,7 @@ from controlplane.audit.case import (
     quota_since,
     result_of,
     said,
+    scores_of,
     taken_back,
     true_since,
     waits_since,
@@ -154,18 +156,16 @@ def _closed(case: Case, cluster: str) -> str:
     """Return why a cluster is not offered the Workload, "" if it may be."""
     if not case.context.available(cluster):
         return not_available(case, cluster)
-    if case.context.takes(cluster):
-        return ""
-    fit = (case.context.judged or {}).get(cluster)
-    return fit.detail if fit is not None else "whether it can take it is not judged yet"
+    route = case.context.route
+    known = left_out(case.context, route).get(cluster, "") if route is not None else ""
+    return known or ("" if case.context.takes(cluster) else "whether it can take it is not judged yet")
 
 
 def _nominated(case: Case) -> Answer:
     offer = case.last(NominationDecided)
     names = _offered_to(case, offer)
     held = _held(case)
-    context = case.context
-    unfit = left_out(context, context.route) if context.route is not None else {}
+    unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
     each = (
         [f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})"] if held else []
     )
@@ -178,10 +178,11 @@ def _nominated(case: Case) -> Answer:
         WinnerReleased, test=lambda e: offer is None or getattr(e.event, "attempt", 0) == case.state.attempt
     )
     after = _after_release(released)
+    scored, scores = scores_of(case)
     first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet{after}"
-    evidence = [offer, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
-    evidence += [away(case, name) for name in held]
-    return f"{first}{': ' if each else ''}{'; '.join(each)}.", evidence
+    evidence = [offer, scores, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
+    evidence += [*(away(case, name) for name in held), *(beside(case, name)[1] for name in names)]
+    return f"{first}{': ' if each else ''}{'; '.join(each)}{scored}.", evidence
 
 
 def _offered_to(case: Case, offer: Recorded | None) -> list[str]:
@@ -225,7 +226,8 @@ def _on_worker(case: Case, cluster: str) -> str:
         return f"refused our write: {failure.message}"
     if clone is None:
         return "has no copy yet"
-    return f"says: {face(clone)}{'' if clone.is_true('QuotaReserved') else said(clone, 'QuotaReserved')}"
+    quota = "" if clone.is_true("QuotaReserved") else said(clone, "QuotaReserved")
+    return f"says: {face(clone)}{quota}{beside(case, cluster)[0]}"
 
 
 def _seen_on(case: Case, cluster: str) -> Recorded | None:
@@ -280,7 +282,9 @@ def _placed(case: Case) -> Answer:
             and e.event.reason != WorkloadReason.TOPOLOGY_ASSIGNED
         ),
     )
-    evidence: list[Recorded | None] = [chosen, ready, placed_since(case)]
+    scored, scores = scores_of(case)
+    text += scored
+    evidence: list[Recorded | None] = [scores, chosen, ready, placed_since(case)]
     if case.standing.word == "Running":
         evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:

@@ -14,13 +14,13 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from controlplane.controllers.candidates.references.events import COPY_EVENTS
-from controlplane.controllers.candidates.source.controller import SourceController
+from controlplane.controllers.candidates.source.phrases import POD_EVENTS
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
 from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
+from controlplane.controllers.quota.events import EVENTS as QUOTA_EVENTS
 from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
@@ -74,9 +74,9 @@ LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
 """The events of one's own cluster: readable whether their controllers are on or off."""
 READ: tuple[type[Event], ...] = (
     *MultiKueueController.types,
-    *SourceController.types,
-    *COPY_EVENTS,
+    *POD_EVENTS,
     *JUDGING_EVENTS,
+    *QUOTA_EVENTS,
     *LOCAL_EVENTS,
     *SCHEDULING_EVENTS,
     *TARGET_EVENTS,

@@ -124,7 +124,7 @@ def _before_the_job(state: WorkloadState, context: WorkloadContext, cluster: str
         return f"{cluster} to come back"
     if state.remote(cluster).job is not None:
         return "its admission check to be Ready"
-    losers = [name for name in sorted(state.remotes) if name != cluster]
+    losers = [name for name, remote in sorted(state.remotes.items()) if name != cluster and remote.job is not None]
     return f"the other copies to go ({', '.join(losers)})" if losers else f"its job to be created on {cluster}"
 
 

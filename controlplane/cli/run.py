@@ -12,7 +12,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,12 @@ from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
-    from controlplane.app.service import Service
+    from controlplane.app.admission import Endpoint
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
-    from controlplane.telemetry import Metrics
     from controlplane.web import Certificate, Health, WebServer
+    from controlplane.web.webhook import Answer
 
 OpenManagement = Callable[[], Awaitable["ApiServer"]]
 Started = Callable[["WebServer"], None]
@@ -128,14 +128,17 @@ async def serve(
 
     Raises `ListenError`, `CommandFailure` for a kubeconfig or a webhook's certificate that cannot be used, and what
     `Service.run` raises."""
+    from controlplane.app.admission import answers, endpoint
     from controlplane.app.ports import ports_of
     from controlplane.app.service import CHECKS, Service
+    from controlplane.clock import SystemClock
     from controlplane.telemetry import metrics
 
-    certificate = _certificate(settings)
+    chosen = endpoint(settings)
+    certificate = _certificate(chosen)
     async with serving(settings, CHECKS, revision, open_server, started) as health:
         service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health)
-        async with _admission(settings, service, certificate, metrics):
+        async with _admission(chosen, answers(settings, service, SystemClock(), metrics), certificate):
             await service.run(stop)
 
 
@@ -162,38 +165,33 @@ async def serving(
         await server.stop()
 
 
-def _certificate(settings: Settings) -> Certificate | None:
+def _certificate(chosen: Endpoint | None) -> Certificate | None:
     """Return the certificate of the admission webhook, None if none is to be served; `CommandFailure` if it cannot be
     used.
     """
     from controlplane.web import Certificate, CertificateError
 
-    chosen = settings.coscheduling
-    if "coscheduling" not in settings.run.controllers or not chosen.webhook_certificate:
+    if chosen is None:
         return None
     try:
-        return Certificate(chosen.webhook_certificate, chosen.webhook_key)
+        return Certificate(chosen.certificate, chosen.key)
     except CertificateError as error:
-        raise CommandFailure(f"coscheduling.webhookCertificate: {error}", Exit.CONFIGURATION) from None
+        raise CommandFailure(f"{chosen.key_of_certificate}: {error}", Exit.CONFIGURATION) from None
 
 
 @contextlib.asynccontextmanager
 async def _admission(
-    settings: Settings, service: Service, certificate: Certificate | None, metrics: Metrics
+    chosen: Endpoint | None, answers: Mapping[str, Answer], certificate: Certificate | None
 ) -> AsyncIterator[None]:
     """Serve the admission webhook while the block runs, if there is a certificate for it."""
-    from controlplane.app.admission import PATH, Admission
-    from controlplane.clock import SystemClock
     from controlplane.telemetry import logger
     from controlplane.web import serve_webhook
 
-    if certificate is None:
+    if chosen is None or certificate is None:
         yield
         return
-    chosen = settings.coscheduling
-    answer = Admission(lambda: service.runs, chosen.webhook_patience.total_seconds(), SystemClock(), metrics)
-    webhook = await serve_webhook(PATH, answer, certificate, chosen.webhook_address, chosen.webhook_port)
-    logger(__name__).info("serving admission", address=chosen.webhook_address, port=webhook.port, path=PATH)
+    webhook = await serve_webhook(answers, certificate, chosen.address, chosen.port, chosen.section)
+    logger(__name__).info("serving admission", address=chosen.address, port=webhook.port, paths=sorted(answers))
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ and the reflectors keep their places over it.
       │ good
       ▼
     probe ──no, or not the cluster that is meant──▶ ConnectFailed, back off, probe again
-      │ Reached
+      │ Reached         used under another name ──▶ Standby, probe again at each heartbeat
       ▼
     reflectors + heartbeat ──all settled──▶ Connected
       └── two heartbeats missed, 401 ──▶ Lost, back to probe        another kubeconfig: Disconnected, back to the top
@@ -25,16 +25,19 @@ from typing import Literal
 
 from controlplane.clusters.backoff import Backoff, jittered
 from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.cluster_profile import client_config
 from controlplane.clusters.concurrency import first_to_end, until_failure
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import (
     Connected,
     ConnectFailed,
     Disconnected,
+    Fact,
     FailureReason,
     Lost,
     Reached,
     Recovered,
+    Standby,
     Suspected,
 )
 from controlplane.clusters.connection_watches import ConnectionWatches
@@ -42,7 +45,7 @@ from controlplane.clusters.dynamic_reader import Dynamic
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
-from controlplane.clusters.sources import PathSource, Source, load
+from controlplane.clusters.sources import PathSource, ProfileSource, Source, load
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.verbs import Executor
 from controlplane.kube.kinds import NAMESPACES, meta
@@ -62,6 +65,14 @@ class _ConnectionFailure(Exception):  # noqa: N818 - caught in this module
         self.reason, self.message, self.failure = reason, message, failure
 
 
+class _HeldElsewhere(Exception):  # noqa: N818 - caught in this module
+    """The cluster that answers is used under another name."""
+
+    def __init__(self, behind: str, incarnation: str) -> None:
+        super().__init__(behind)
+        self.fact = Standby(behind, incarnation)
+
+
 class ClusterConnection:
     """One cluster's connection. `run` it in a task; cancelling the task closes everything."""
 
@@ -73,6 +84,7 @@ class ClusterConnection:
         self._budget = RequestBudget(around.limits, clock=around.clock, random=around.random)
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
+        self._standby: Standby | None = None
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     def nudge(self) -> None:
@@ -87,6 +99,11 @@ class ClusterConnection:
         """
         self._watches.want(wanted)
 
+    async def _say(self, fact: Fact) -> None:
+        """Report a fact; one that is still so is said once."""
+        self._standby = fact if isinstance(fact, Standby) else None
+        await self._around.facts(self.name, fact)
+
     async def run(self) -> None:
         """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
         try:
@@ -94,13 +111,13 @@ class ClusterConnection:
                 self._nudge.clear()
                 fingerprint, found = await self._read(patient=False)
                 if isinstance(found, KubeconfigError):
-                    await self._around.facts(self.name, ConnectFailed(found.reason, found.message, 0, None))
+                    await self._say(ConnectFailed(found.reason, found.message, 0, None))
                     await self._until_changed(fingerprint)
                     continue
                 await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
                 if self.executor is not None:
                     self.executor = self.looks = None
-                    await self._around.facts(self.name, Disconnected("kubeconfig changed"))
+                    await self._say(Disconnected("kubeconfig changed"))
         finally:
             self.executor = self.looks = None
 
@@ -112,7 +129,7 @@ class ClusterConnection:
         backoff = self._backoff()
         while True:
             try:
-                data = await load(self.source, self._around.path_prefix, self._around.read_secret)
+                data = await self._load()
             except KubeconfigError as error:
                 return error.message, error
             except ClusterError as error:
@@ -123,9 +140,21 @@ class ClusterConnection:
                 continue
             fingerprint = _digest(data)
             try:
-                return fingerprint, parse_kubeconfig(data)
+                return fingerprint, self._parsed(data)
             except KubeconfigError as error:
                 return fingerprint, error
+
+    async def _load(self) -> bytes:
+        """Return what the source holds now."""
+        around = self._around
+        if isinstance(self.source, ProfileSource):
+            return await around.read_profile(self.source.name)
+        return await load(self.source, around.path_prefix, around.read_secret)
+
+    def _parsed(self, data: bytes) -> ClientConfig:
+        if isinstance(self.source, ProfileSource):
+            return client_config(self.source.name, data, self._around.access_providers)
+        return parse_kubeconfig(data)
 
     async def _until_changed(self, fingerprint: str) -> None:
         """Return once the source holds something else.
@@ -147,7 +176,7 @@ class ClusterConnection:
         if not isinstance(self.source, PathSource):
             return (await self._read(patient=True))[0]
         try:
-            return _digest(await load(self.source, self._around.path_prefix, self._around.read_secret))
+            return _digest(await self._load())
         except KubeconfigError as error:
             return error.message
 
@@ -158,16 +187,23 @@ class ClusterConnection:
             try:
                 server = await self._open(config)
             except KubeconfigError as error:  # certificates that cannot be used: only another kubeconfig helps
-                await self._around.facts(self.name, ConnectFailed(error.reason, error.message, 0, None))
+                await self._say(ConnectFailed(error.reason, error.message, 0, None))
                 await self._until_worth_trying()
                 continue
+            wait, standby = 0.0, False
             try:
                 await self._live(server, config)
+            except _HeldElsewhere as held:
+                self.executor = self.looks = None
+                if held.fact != self._standby:
+                    await self._say(held.fact)
+                backoff.reset()
+                wait, standby = jittered(self._around.timing.heartbeat, self._around.random), True
             except _ConnectionFailure as failure:
                 if self.executor is not None:
                     self.executor = self.looks = None
                     backoff.reset()
-                    await self._around.facts(self.name, Lost(failure.reason, failure.message))
+                    await self._say(Lost(failure.reason, failure.message))
                     wait = backoff.next()
                     backoff.reset()  # the first attempt after a loss is quick, and the first that counts
                 else:
@@ -175,7 +211,7 @@ class ClusterConnection:
                     await self._report_failure(failure.failure, failure.message, backoff.attempts, wait)
             finally:
                 await server.close()
-            await self._pause(config, wait)
+            await (self._clock.sleep(wait) if standby else self._pause(config, wait))
 
     async def _pause(self, config: ClientConfig, wait: float) -> None:
         """Wait before the next attempt, but not while the cluster answers: what is owed to it should not wait for our
@@ -199,6 +235,8 @@ class ClusterConnection:
             await self._probe(server)
         except _ConnectionFailure:
             return False
+        except _HeldElsewhere:
+            return True
         finally:
             await server.close()
         return True
@@ -216,7 +254,7 @@ class ClusterConnection:
         self._unauthorized.clear()
         self._announced.clear()
         reached = await self._probe(server)
-        await self._around.facts(self.name, reached)
+        await self._say(reached)
         self._watches.place(reached.incarnation, config.server)
         try:
             await until_failure(
@@ -246,6 +284,8 @@ class ClusterConnection:
             raise _ConnectionFailure(
                 "Unauthorized" if error.status == 401 else "Unreachable", f"{self.name}: {error}"
             ) from None
+        if behind := self._around.held_by(self.name, incarnation):
+            raise _HeldElsewhere(behind, incarnation)
         if (objection := self._around.objection(self.name, incarnation)) is not None:
             failure, message = objection
             raise _ConnectionFailure("Unreachable", message, failure)
@@ -264,7 +304,7 @@ class ClusterConnection:
         off = await self._watches.settled()
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)
-        await self._around.facts(self.name, Connected(reached.incarnation, reached.server_version, off))
+        await self._say(Connected(reached.incarnation, reached.server_version, off))
         self._announced.set()
 
     async def _heartbeat(self, server: ApiServer) -> None:
@@ -275,6 +315,8 @@ class ClusterConnection:
         while True:
             pause = timing.heartbeat if since is None else timing.suspect_heartbeat
             await self._clock.sleep(jittered(pause, self._around.random))
+            if behind := self._around.yields(self.name):
+                raise _HeldElsewhere(behind, self._watches.incarnation)
             silence = await self._silence(server)
             if silence is None:
                 if since is not None:
@@ -300,7 +342,7 @@ class ClusterConnection:
     async def _suspect(self, silence: str | None) -> None:
         """Report a doubt about a connection that was announced, or its end."""
         if self.executor is not None:
-            await self._around.facts(self.name, Recovered() if silence is None else Suspected(silence))
+            await self._say(Recovered() if silence is None else Suspected(silence))
 
     async def _credentials_refused(self) -> None:
         """Raise once a request of the executor was answered 401."""
@@ -320,7 +362,7 @@ class ClusterConnection:
 
     async def _report_failure(self, reason: FailureReason, message: str, attempt: int, wait: float) -> None:
         at = self._clock.now() + timedelta(seconds=wait)
-        await self._around.facts(self.name, ConnectFailed(reason, message, attempt, at))
+        await self._say(ConnectFailed(reason, message, attempt, at))
 
 
 def _short(found: object) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.backoff import Random
 from controlplane.clusters.budget import RateLimits
+from controlplane.clusters.cluster_profile import not_found
 from controlplane.clusters.connection_reports import Facts, FailureReason
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.protocol import Sink
@@ -23,6 +24,7 @@ from controlplane.clusters.transport import Transport
 from controlplane.clusters.verbs import OnRequest, always
 from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
+from controlplane.settings.access_providers import AccessProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,21 @@ def _admitted(cluster: str, incarnation: str) -> None:
     """Take whatever cluster answers for the one that is meant."""
 
 
+def _its_own(cluster: str, incarnation: str) -> str:
+    """Take whatever cluster answers for one that nobody else has."""
+    return ""
+
+
+def _for_good(cluster: str) -> str:
+    """Keep a cluster under the name that it has."""
+    return ""
+
+
+async def _no_profile(name: str) -> bytes:
+    """Know no ClusterProfile."""
+    raise not_found(name)
+
+
 def _uncounted(*_: object) -> None:
     """Count nothing."""
 
@@ -70,11 +87,15 @@ class ConnectionConfig:
     chance.
 
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a
-    `ClusterError`. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
+    `ClusterError`; `read_profile(name)` what a ClusterProfile says of the way to its cluster, where one of
+    `access_providers` logs in. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
     (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
     in the cluster's present incarnation; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
     asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
-    it is believed: why it is not to be used under this name, None if it may be."""
+    it is believed: why it is not to be used under this name, None if it may be; `held_by(cluster, incarnation)` before
+    that: the name under which the same cluster is used already, "" if there is none.
+    `yields(cluster)` at each heartbeat: the other name under which the cluster is to be used from now on, "" if it
+    is to stay."""
 
     specs: Sequence[WatchSpec]
     sink: Sink
@@ -84,11 +105,15 @@ class ConnectionConfig:
     newest: Callable[[str, Kind], int] = _nothing_seen
     is_gone: Callable[[str, str], bool] = _nothing_gone
     objection: Callable[[str, str], tuple[FailureReason, str] | None] = _admitted
+    held_by: Callable[[str, str], str] = _its_own
+    yields: Callable[[str], str] = _for_good
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport
     on_request: OnRequest = _uncounted
     allowed: Callable[[], bool] = always
     on_poison: OnPoison = _uncounted
     path_prefix: str = DEFAULT_PREFIX
+    read_profile: Callable[[str], Awaitable[bytes]] = _no_profile
+    access_providers: Sequence[AccessProvider] = ()
     limits: RateLimits = field(default_factory=RateLimits)
     pace: Pace = field(default_factory=Pace)
     timing: ConnectionTiming = field(default_factory=ConnectionTiming)

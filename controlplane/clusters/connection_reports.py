@@ -14,6 +14,8 @@ import msgspec
 FailureReason = Literal[
     "BadKubeConfig",
     "InsecureKubeConfig",
+    "BadClusterProfile",
+    "BadRestConfig",
     "ClientConnectionFailed",
     "MultiKueueClusterProfileFeatureDisabled",
     "ClusterIdentityChanged",
@@ -51,6 +53,15 @@ class ConnectFailed(msgspec.Struct, frozen=True, gc=False):
     message: str
     attempt: int
     next_attempt_at: datetime | None
+
+
+class Standby(msgspec.Struct, frozen=True, gc=False):
+    """The API server answers and knows us, and it is that of the cluster `behind`, which is used under that name alone.
+
+    It is asked again now and then whether that holds. Nothing is watched and nothing written meanwhile."""
+
+    behind: str
+    incarnation: str
 
 
 class Suspected(msgspec.Struct, frozen=True, gc=False):
@@ -92,7 +103,7 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
     """The cluster was taken out of the set."""
 
 
-Fact = Reached | Connected | ConnectFailed | Suspected | Recovered | Restored | Lost | Disconnected | Removed
+Fact = Reached | Standby | Connected | ConnectFailed | Suspected | Recovered | Restored | Lost | Disconnected | Removed
 
 #: `await facts(cluster, fact)`. Returning means that it is in the log.
 Facts = Callable[[str, Fact], Awaitable[None]]

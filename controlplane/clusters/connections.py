@@ -14,7 +14,7 @@ from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Removed
 from controlplane.clusters.protocol import Executes, Looks, Sink
-from controlplane.clusters.sources import SecretSource, Source
+from controlplane.clusters.sources import ProfileSource, SecretSource, Source
 from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
@@ -69,6 +69,12 @@ class Connections:
         """Let the clusters whose kubeconfig is in this Secret look at it again."""
         for link, _ in self._links.values():
             if link.source == SecretSource(name):
+                link.nudge()
+
+    def profile_changed(self, name: str) -> None:
+        """Let the clusters of a ClusterProfile look at it again; of all of them if no name is given."""
+        for link, _ in self._links.values():
+            if isinstance(link.source, ProfileSource) and name in ("", link.source.name):
                 link.nudge()
 
     def executor(self, name: str) -> Executes | None:

@@ -14,7 +14,7 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -22,9 +22,13 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-Reason = Literal["BadKubeConfig", "InsecureKubeConfig"]
+from controlplane.clusters.credentials import Credentials
+
+Reason = Literal["BadKubeConfig", "InsecureKubeConfig", "BadClusterProfile", "BadRestConfig"]
 BAD: Reason = "BadKubeConfig"
 INSECURE: Reason = "InsecureKubeConfig"
+BAD_PROFILE: Reason = "BadClusterProfile"
+BAD_REST: Reason = "BadRestConfig"
 
 _MAX_BYTES = 1 << 20  # what a Secret can hold
 # A kubeconfig nests six deep; libyaml's composer recurses in C and overflows its stack on a hundred thousand brackets.
@@ -48,7 +52,7 @@ class KubeconfigError(Exception):
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
     """All that is needed to reach one API server. PEM texts are bytes; empty means absent. The repr shows no
-    secret.
+    secret. `credentials` take the place of token and certificate, on the way over a ClusterProfile alone.
     """
 
     server: str
@@ -58,6 +62,7 @@ class ClientConfig:
     client_key_data: bytes = field(default=b"", repr=False)
     proxy_url: str = field(default="", repr=False)
     tls_server_name: str = ""
+    credentials: Credentials | None = field(default=None, repr=False, compare=False)
     verify: bool = True  # only a person's own kubeconfig for the management cluster can switch it off
 
     @property
@@ -237,11 +242,16 @@ def _by_name(entries: Iterable[tuple[str, _Entry]]) -> dict[str, _Entry]:
     return found
 
 
-def _decoded(text: str) -> bytes:
+def decoded(text: str, failure: Callable[[], KubeconfigError]) -> bytes:
+    """Return what a text in base64 holds; raises the failure if it is none."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise _unparseable("illegal base64 data") from None
+        raise failure() from None
+
+
+def _decoded(text: str) -> bytes:
+    return decoded(text, lambda: _unparseable("illegal base64 data"))
 
 
 def _check_cluster(name: str, cluster: _Cluster) -> None:
@@ -270,6 +280,22 @@ def _check_user(name: str, user: _User, cluster: _Cluster) -> None:
             "use client-certificate-data and client-key-data for user"
         )
         raise KubeconfigError(INSECURE, f"{err} {name}")
+
+
+def check_rest_config(config: ClientConfig) -> None:
+    """Check what a ClusterProfile came to, whose credentials are not in it: `BadRestConfig`, with Kueue's messages.
+
+    Ours come last: no credentials in the URL, and none sent in the clear to another machine."""
+    if not _valid_host(config.server):
+        raise KubeconfigError(BAD_REST, "untrusted server endpoint")
+    if "@" in urlsplit(config.server).netloc:
+        raise KubeconfigError(BAD_REST, "basic auth is not allowed")
+    if config.proxy_url and urlsplit(config.proxy_url).scheme not in ("http", "https"):
+        raise KubeconfigError(BAD_REST, "proxy-url must be an http or https URL")
+    if not config.may_carry_token:
+        raise KubeconfigError(
+            BAD_REST, "credentials are not sent over plain http to another machine, use an https server"
+        )
 
 
 def _valid_host(server: str) -> bool:

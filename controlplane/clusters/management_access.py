@@ -1,8 +1,8 @@
 """Opens the management cluster: by a pod's service account, or by a person's kubeconfig.
 
 Unlike a worker's, these credentials are the operator's own, so everything that kubectl accepts is accepted: exec
-plugins, token files, OIDC, files beside the kubeconfig. Tokens are renewed as they age; a client certificate from an
-exec plugin is read once."""
+plugins, token files, OIDC, files beside the kubeconfig. A plain one is read here, any other one by kubernetes-asyncio's
+loader. Tokens are renewed as they age; a client certificate from an exec plugin is read once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pathlib import Path
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.credentials import Credentials, LoaderToken, StaticToken, TokenFile, load
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError
+from controlplane.clusters.plain_kubeconfig import read_plain
 from controlplane.clusters.transport import Timeouts, Transport
 
+KUBECONFIG = "~/.kube/config"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -54,6 +56,9 @@ async def from_kubeconfig(
 
     Raises `KubeconfigError` for one that cannot be loaded.
     """
+    plain = read_plain(path or os.environ.get("KUBECONFIG") or KUBECONFIG, context)
+    if plain is not None:
+        return Transport(name, plain, identity=identity, timeouts=timeouts)
     from kubernetes_asyncio import client
     from kubernetes_asyncio.config import kube_config
 
@@ -76,9 +81,9 @@ async def from_kubeconfig(
     fixed = not _renewable(loader)
     header = str(configuration.api_key.get("BearerToken", ""))
     bearer = header.removeprefix("Bearer ")
-    plain = fixed and (not header or bearer != header)
+    static = fixed and (not header or bearer != header)
     credentials: Credentials = (
-        StaticToken(bearer) if plain else LoaderToken(loader, configuration, clock or SystemClock())
+        StaticToken(bearer) if static else LoaderToken(loader, configuration, clock or SystemClock())
     )
     return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
 

@@ -39,7 +39,14 @@ class PathSource:
     path: str
 
 
-Source = SecretSource | PathSource
+@dataclass(frozen=True, slots=True)
+class ProfileSource:
+    """`clusterProfileRef`: the name of a ClusterProfile in the control plane's own namespace."""
+
+    name: str
+
+
+Source = SecretSource | PathSource | ProfileSource
 
 
 def secret_not_found(name: str) -> KubeconfigError:
@@ -111,7 +118,7 @@ def read_path(raw: str, prefix: str = DEFAULT_PREFIX) -> bytes:
         raise KubeconfigError(BAD, f"open {path}: {_go_words(error)}") from None
 
 
-async def load(source: Source, prefix: str, read_secret: Callable[[str], Awaitable[bytes]]) -> bytes:
+async def load(source: SecretSource | PathSource, prefix: str, read_secret: Callable[[str], Awaitable[bytes]]) -> bytes:
     """Return the bytes that a source holds now; `KubeconfigError` if it is not there, or what `read_secret` raises."""
     if isinstance(source, PathSource):
         return read_path(source.path, prefix)

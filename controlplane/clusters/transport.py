@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +19,8 @@ import aiohttp
 import orjson
 
 from controlplane.clusters.credentials import Credentials, StaticToken
-from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.exec_credentials import ExecCredentials, ExecFailed, KeyPair
+from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError
 from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.protocol import Unreachable, UnreadableResponse
 from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
@@ -61,12 +62,14 @@ class Transport(ApiServer):
     ) -> None:
         self.name = name
         self._config = config
-        self._credentials: Credentials = credentials or StaticToken(config.token)
+        self._credentials: Credentials = credentials or config.credentials or StaticToken(config.token)
         self._timeouts = timeouts or Timeouts()
         https = urlsplit(config.server).scheme == "https"
         self._ssl: ssl.SSLContext | bool = tls_context(config) if https else True
         self._user_agent = f"controlplane/{metadata.version('controlplane')}" + (f" ({identity})" if identity else "")
         self._session: aiohttp.ClientSession | None = None
+        self._key_pair = KeyPair()
+        self._outdated: list[aiohttp.ClientSession] = []
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
 
@@ -148,8 +151,8 @@ class Transport(ApiServer):
         self._closed = True
         for response in self._open:  # aiohttp closes the sockets but leaves whoever reads a body waiting
             response.content.set_exception(aiohttp.ClientConnectionError("the connection was closed"))
-        if self._session is not None:
-            await self._session.close()
+        for session in (*self._outdated, *([self._session] if self._session is not None else [])):
+            await session.close()
 
     async def _json(
         self,
@@ -183,6 +186,7 @@ class Transport(ApiServer):
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """Open one request; every way in which no whole answer comes back leaves as `Unreachable`."""
         authorization = await self._authorization()
+        await self._present_certificate()
         try:
             async with self._opened().request(
                 method,
@@ -214,11 +218,33 @@ class Transport(ApiServer):
     async def _authorization(self) -> str:
         try:
             header = await self._credentials.authorization()
+        except ExecFailed as error:
+            raise Unreachable(f"{self.name}: {error}") from None
         except Exception as error:  # an exec plugin or a file; what either says may hold what it should not
             raise Unreachable(f"{self.name}: no credentials ({type(error).__name__})") from None
         if header and not self._config.may_carry_token:
             raise Unreachable(f"{self.name}: credentials are not sent over plain http to another machine")
         return header
+
+    async def _present_certificate(self) -> None:
+        """Take the client certificate that an exec plugin gives; a new one is for new connections, and what is under
+        way ends on the old ones."""
+        if not isinstance(self._credentials, ExecCredentials):
+            return
+        try:
+            pair = await self._credentials.key_pair()
+            if pair == self._key_pair:
+                return
+            config = replace(self._config, client_certificate_data=pair.certificate, client_key_data=pair.key)
+            if isinstance(self._ssl, ssl.SSLContext):
+                self._ssl = tls_context(config)
+        except (ExecFailed, KubeconfigError) as error:
+            raise Unreachable(f"{self.name}: {error}") from None
+        self._key_pair = pair
+        if self._session is not None:
+            for session in self._outdated:  # on which nothing has begun since the certificate before
+                await session.close()
+            self._outdated, self._session = [self._session], None
 
     def _opened(self) -> aiohttp.ClientSession:
         """Return the session, made on first use: no environment, no cap of its own on connections (the budget has

@@ -1,13 +1,12 @@
-"""The controllers that a service can host, in the order in which they look at an object. A new one is a line here."""
+"""The controllers that a service can host, in the order in which they look at an object. A new one is a line here.
+
+One that is off is not loaded: most services host MultiKueue's alone, and start sooner for it. What is asked here is
+coarse; each folder's `host` has the last word."""
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.source import hosting as candidates
-from controlplane.controllers.coscheduling import hosting as coscheduling
-from controlplane.controllers.coscheduling.feasibility import hosting as feasibility
 from controlplane.controllers.multikueue import hosting as multikueue
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.podgroups import hosting as podgroups
 from controlplane.runtime.hosting import HostedController
 from controlplane.settings.model import Settings
 
@@ -15,10 +14,26 @@ from controlplane.settings.model import Settings
 def hosted(settings: Settings, policy: MultiKueuePolicy | None = None) -> list[HostedController]:
     """Return the controllers that the settings name; `policy` takes the place of what they say of Workloads."""
     policy = policy or multikueue.policy_of(settings)
-    return [
-        *multikueue.host(settings, policy),
-        *feasibility.host(settings, policy.judged if policy.dispatches else frozenset()),
-        *candidates.host(settings),
-        *podgroups.host(settings),
-        *coscheduling.host(settings),
-    ]
+    on = settings.run.controllers
+    found = [*multikueue.host(settings, policy)]
+    if settings.multikueue.quota_automation == "yes":
+        from controlplane.controllers.quota import hosting as quota
+
+        found += quota.host(settings)
+    if policy.dispatches and policy.judged:
+        from controlplane.controllers.coscheduling.feasibility import hosting as feasibility
+
+        found += feasibility.host(settings, policy.judged)
+    if "candidates" in on:
+        from controlplane.controllers.candidates.source import hosting as candidates
+
+        found += candidates.host(settings)
+    if "podgroups" in on:
+        from controlplane.controllers.podgroups import hosting as podgroups
+
+        found += podgroups.host(settings)
+    if "coscheduling" in on:
+        from controlplane.controllers.coscheduling import hosting as coscheduling
+
+        found += coscheduling.host(settings)
+    return found

@@ -12,8 +12,11 @@ from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.job_kinds.custom import CustomJob, is_framework
 from controlplane.job_kinds.jobset import JobSet
 from controlplane.job_kinds.kubeflow import JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
+from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.pipelinerun import PipelineRun
+from controlplane.job_kinds.pod import Pod
 from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
+from controlplane.job_kinds.statefulset import StatefulSet
 from controlplane.job_kinds.trainjob import TrainJob
 from controlplane.kube.kinds import Kind
 
@@ -31,6 +34,9 @@ _EVERY: tuple[JobKind, ...] = (
     RayCluster(),
     RayService(),
     AppWrapper(),
+    Pod(),
+    StatefulSet(),
+    LeaderWorkerSet(),
     PipelineRun(),
 )
 JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in _EVERY}

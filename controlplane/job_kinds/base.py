@@ -21,6 +21,7 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+ORIGIN_UID = "kueue.x-k8s.io/multikueue-origin-uid"
 ATTEMPT = "controlplane/attempt"
 """The annotation of a copy with the number of its attempt, where attempts are fenced."""
 
@@ -50,7 +51,11 @@ class JobKind(ABC):
     controller. `own_controller` is what `managedBy` names, if anything, where the kind's own controller runs the job;
     `succeeded` and `failed` are the types of its final conditions. The rest is what an API server shows of it: short
     names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it. Fields of its spec that are
-    `synced` follow the user's job to the copy also after that was made."""
+    `synced` follow the user's job to the copy also after that was made. What is `elastic` can be made larger and smaller
+    while it runs, if a job asks for it.
+    What does not `delegate` names no controller, and is ours wherever its Workload has our check; `home_selector` narrows
+    what is watched of it on the management cluster. `relays`: its status is that of its copy; `names_origin`: the copy has the
+    UID of the user's as an annotation; `composed`: it has several Workloads, and one copy for all of them."""
 
     integration: str
     kind: Kind
@@ -66,6 +71,12 @@ class JobKind(ABC):
     list_map_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     pod_specs: ClassVar[tuple[str, ...]] = ()
     synced: ClassVar[tuple[str, ...]] = ()
+    elastic: ClassVar[bool] = False
+    delegates: ClassVar[bool] = True
+    home_selector: ClassVar[str] = ""
+    relays: ClassVar[bool] = True
+    names_origin: ClassVar[bool] = False
+    composed: ClassVar[bool] = False
 
     # Kueue's job framework.
 
@@ -80,6 +91,12 @@ class JobKind(ABC):
     def delegated(self, controller: str) -> Json:
         """Return the part of a spec that gives a job to a controller."""
         return _nested(self.managed_by_path, controller)
+
+    def claimed(self, job: Mapping[str, Any], controller: str) -> Json:
+        """Return the part of a spec with which a job is created that this controller is to have: empty if it has it, or
+        another one is named.
+        """
+        return self.delegated(controller) if self.managed_by(job) in ("", self.own_controller) else {}
 
     def started(self) -> Json:
         """Return the part of a spec that lets a suspended job start."""
@@ -156,6 +173,49 @@ class JobKind(ABC):
         """Return the fields of a spec that follow the user's job to its copy; None stands for one that is not there."""
         spec = job.get("spec") or {}
         return {field: spec.get(field) for field in self.synced}
+
+    def held(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is kept from running on the management cluster by something that Kueue leaves alone, of a
+        kind that names no controller.
+        """
+        return False
+
+    def group(self, job: Mapping[str, Any]) -> str:
+        """Return the group of which a job is one of several that have one Workload, "" for none."""
+        return ""
+
+    def components(self, job: Mapping[str, Any]) -> int:
+        """Return how many Workloads a job of a composed kind has, 0 for any other."""
+        return 0
+
+    def shared(self, job: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the UID of the user's job that a copy of a composed kind is of, and its first Workload; "" for any
+        other.
+        """
+        return "", ""
+
+    def shown(self, status: Json, local: Json, *, suspended: bool) -> Json:
+        """Return what of a copy's status is written to the user's job, which has the status `local`."""
+        return status
+
+    def size(self, job: Mapping[str, Any]) -> dict[str, int]:
+        """Return how many pods each pod set of a job has, by the names of its Workload's, which Kueue writes small."""
+        return {one.name.lower(): one.pods for one in self.pods(job)}
+
+    def sized(self, spec: Mapping[str, Any]) -> Json:
+        """Return the part of a copy's spec that is written again when its size changes; empty if only the size is."""
+        return {}
+
+    def resized(self, part: Json, job: Mapping[str, Any]) -> Json:
+        """Return the part of a spec, as a merge patch, that gives a copy the size of the user's job; `part`: what
+        `sized` returned of the copy.
+        """
+        return {}
+
+    def of_size(self, spec: Json, size: Mapping[str, int]) -> Json:
+        """Return a copy's spec with as many pods as its Workload has, by pod set: the user's job may be of another size
+        by now, which the next slice is for."""
+        return spec
 
     def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
         """Whether the remote status may be written to the user's job now: always, unless the kind says otherwise."""

@@ -24,6 +24,7 @@ class BatchJob(SimulatedKind):
     status_manager = "kube-controller-manager"
     succeeded = "Complete"
     failed = "Failed"
+    elastic = True
 
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
         """Return the pod set: as many pods as run at once, never more than have to complete."""
@@ -45,6 +46,14 @@ class BatchJob(SimulatedKind):
         spec.pop("selector", None)
         _take_labels(spec.get("template", {}))
         return spec
+
+    def resized(self, part: Json, job: Mapping[str, Any]) -> Json:
+        """Return the parallelism."""
+        return {"parallelism": job["spec"].get("parallelism")}
+
+    def of_size(self, spec: Json, size: Mapping[str, int]) -> Json:
+        """Return the spec with the parallelism of its pod set."""
+        return {**spec, "parallelism": size["main"]} if "main" in size else spec
 
     def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
         """A suspended Job cannot have a start time: relay when it runs here, when both rest, or when all is over."""

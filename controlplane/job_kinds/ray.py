@@ -81,6 +81,25 @@ class RayCluster(RayKind):
     kind = Kind("ray.io", "v1", "RayCluster", "rayclusters")
     columns = (("status", ".status.state", "string"),)
     conditions = False
+    elastic = True
+
+    def sized(self, spec: Mapping[str, Any]) -> Json:
+        """Return the groups of workers: a merge patch replaces the list as a whole."""
+        return {"workerGroupSpecs": spec.get("workerGroupSpecs") or []}
+
+    def resized(self, part: Json, job: Mapping[str, Any]) -> Json:
+        """Return the copy's groups of workers with the sizes that the user's have, by their names."""
+        wanted = {group["groupName"]: group for group in job["spec"].get("workerGroupSpecs") or ()}
+        return {"workerGroupSpecs": [_sized_as(group, wanted) for group in part.get("workerGroupSpecs") or ()]}
+
+    def of_size(self, spec: Json, size: Mapping[str, int]) -> Json:
+        """Return the spec with the replicas of each group of workers."""
+        groups = []
+        for group in spec.get("workerGroupSpecs") or ():
+            pods = size.get(str(group["groupName"]).lower())
+            hosts = int(group.get("numOfHosts") or 1)
+            groups.append(group if pods is None else {**group, "replicas": pods // hosts})
+        return {**spec, "workerGroupSpecs": groups} if groups else spec
 
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether its state is ready."""
@@ -127,3 +146,15 @@ class RayService(RayKind):
     def show_suspended(self, job: Json, status: Json, at: str) -> None:
         """Show that it is not ready."""
         self._show(job, status, "suspended", at, Suspended=True, Ready=False)
+
+
+def _sized_as(group: Json, wanted: Mapping[str, Json]) -> Json:
+    """Return a group of workers with the size of that of its name; as it is if there is none."""
+    other = wanted.get(group["groupName"])
+    if other is None:
+        return group
+    kept = {name: value for name, value in group.items() if name not in _SIZE}
+    return kept | {name: other[name] for name in _SIZE if other.get(name) is not None}
+
+
+_SIZE = ("replicas", "numOfHosts")

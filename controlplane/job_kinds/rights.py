@@ -48,9 +48,10 @@ def _rights(one: JobKind, place: str) -> list[tuple[str, str]]:
     """Return what is done with a kind: resources and verbs."""
     plural = one.kind.plural
     if place == "worker":
-        return [(plural, f"get, list, watch, create, {'patch, ' if one.synced else ''}delete")]
-    return [(plural, "get, list, watch"), (f"{plural}/status", "patch")]
+        return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
+    return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]
 
 
 def _rule(one: JobKind, resource: str, verbs: str) -> str:
-    return f"  - apiGroups: [{one.kind.group}]\n    resources: [{resource}]\n    verbs: [{verbs}]\n"
+    group = one.kind.group or '""'
+    return f"  - apiGroups: [{group}]\n    resources: [{resource}]\n    verbs: [{verbs}]\n"

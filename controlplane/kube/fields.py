@@ -22,6 +22,14 @@ class Misfit(ValueError):  # noqa: N818
         self.field = field
 
 
+class BadValue(Misfit):
+    """A field has a value of the right type that it may not have; the text says why."""
+
+    def __init__(self, field: str, why: str) -> None:
+        ValueError.__init__(self, f"{field}: {why}")
+        self.field = field
+
+
 class UnreadableObject(Misfit):
     """An object cannot be read as a whole; the text says why. Its `field` is `object`."""
 

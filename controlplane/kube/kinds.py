@@ -101,6 +101,7 @@ MULTIKUEUE_CONFIGS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueConfig", "mult
 MULTIKUEUE_CLUSTERS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueCluster", "multikueueclusters", namespaced=False)
 CLUSTER_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", namespaced=False)
 LOCAL_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
+CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "ClusterProfile", "clusterprofiles")
 PODS = Kind("", "v1", "Pod", "pods")
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 SERVICES = Kind("", "v1", "Service", "services")

@@ -1,6 +1,6 @@
 """Label selectors and node selector terms, parsed once and asked often.
 
-In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts. Out: hashable values with `matches`. A selector
+In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts, or a selector as text. Out: hashable values with `matches`. A selector
 that the API would refuse raises `InvalidSelector`, which names the field; a node selector term that does not parse
 matches nothing, and the others are still asked (kubernetes/kubernetes
 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, v1.36)."""
@@ -102,6 +102,40 @@ def label_selector(obj: Mapping[str, Any] | None, field: str = "labelSelector") 
         if operator in _NUMERIC:
             raise InvalidSelector(f"{where}.operator", f'"{operator}" is not a valid label selector operator')
         found.append(_expression(expression, where))
+    return LabelSelector(tuple(found))
+
+
+_TERM = re.compile(
+    r"""\s*(?:!\s*(?P<absent>[^\s=!,()<>]+)
+    |(?P<key>[^\s=!,()<>]+)\s*(?:(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s=!,()<>]*)
+    |(?<=\s)(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?P<end>,|$)""",
+    re.VERBOSE,
+)
+_OPERATORS = {"==": "In", "=": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In", "notin": "NotIn"}
+
+
+@lru_cache(maxsize=1024)
+def parse_selector(text: str, field: str = "labelSelector") -> LabelSelector:
+    """Return a label selector written as for `kubectl get -l`: `env=prod,region in (eu,us),!spot`; empty text selects
+    everything. `InvalidSelector` names the field (`Parse` in kubernetes/kubernetes
+    staging/src/k8s.io/apimachinery/pkg/labels/selector.go, v1.36).
+    """
+    found: list[Requirement] = []
+    at = 0
+    while at < len(text.rstrip()):
+        term = _TERM.match(text, at)
+        if term is None or (term["end"] == "," and not text[term.end() :].strip()):
+            raise InvalidSelector(field, f"{text!r} is not a label selector such as `env=prod,region in (eu,us),!spot`")
+        at = term.end()
+        if term["absent"]:
+            found.append(_checked(term["absent"], "DoesNotExist", (), field))
+        elif term["set"]:
+            values = tuple(value.strip() for value in term["values"].split(","))
+            found.append(_checked(term["key"], _OPERATORS[term["set"]], values, field))
+        elif term["operator"]:
+            found.append(_checked(term["key"], _OPERATORS[term["operator"]], (term["value"],), field))
+        else:
+            found.append(_checked(term["key"], "Exists", (), field))
     return LabelSelector(tuple(found))
 
 

@@ -1,6 +1,6 @@
 """Group commit: one task appends whatever has arrived while the last commit was under way.
 
-In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append` a
+In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append_events` a
 batch, and each future's own answer. One task and not many, because the head row's lock lets only one append in at a
 time anyway, and because its order is the order in which the callers asked.
 
@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import msgspec
 import psycopg
 import structlog
 from psycopg.rows import TupleRow as Row
 
+from controlplane.log import arrays
+from controlplane.log.batch import Batch, Outcome
 from controlplane.log.codec import Codec
+from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
 from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
 from controlplane.tasks import end
@@ -28,9 +30,13 @@ _log = structlog.get_logger(__name__)
 
 # %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
 _APPEND = """
-SELECT request, outcome FROM controlplane.append(
+SELECT request, outcome, log_position, stream_version, committed_at FROM controlplane.append_events(
     %b::text, %b::bigint, %b::uuid, %b::uuid, %b::uuid, %b::int[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
     %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::int[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
+
+
+# Of so many streams the last version that was committed here is remembered.
+_REMEMBERED = 4096
 
 
 class _Waiting(msgspec.Struct):
@@ -73,8 +79,9 @@ class AppendStats(msgspec.Struct):
 
 class Appender:
     """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)`
-    is called after each commit, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last
-    batch that is known to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
+    is called after each commit, `on_committed(events, heard)` with what was new in it and what `heard()` had said before
+    it was sent, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last batch that is
+    known to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -85,6 +92,8 @@ class Appender:
         max_batch: int = 1000,
         on_batch: Callable[[Sequence[str], float], None] | None = None,
         on_state: Callable[[bool, str], None] | None = None,
+        on_committed: Callable[[Sequence[CommittedEvent], int], None] = lambda events, heard: None,
+        heard: Callable[[], int] = lambda: 0,
     ) -> None:
         self.stats = AppendStats()
         self.epoch = 0
@@ -92,6 +101,8 @@ class Appender:
         self.known: uuid.UUID | None = None
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
         self._on_batch, self._on_state = on_batch, on_state
+        self._on_committed, self._heard = on_committed, heard
+        self._versions: dict[str, int] = {}
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._fenced: Fenced | None = None
@@ -100,6 +111,13 @@ class Appender:
     def rejoin(self, epoch: int, nonce: uuid.UUID | None, known: uuid.UUID | None) -> None:
         """Append as the holder of this epoch from now on, whatever became of the one before."""
         self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
+        self._versions.clear()
+
+    @property
+    def backend(self) -> int:
+        """The server's process for the appending connection, 0 while there is none: whose notifications are our own."""
+        connection = self._connection
+        return 0 if connection is None or connection.closed else connection.info.backend_pid
 
     def submit(self, request: Append) -> asyncio.Future[int]:
         """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or
@@ -142,11 +160,33 @@ class Appender:
                 size += len(waiting.request.events)
                 seen.add(waiting.request)
             try:
-                await self._commit([waiting for waiting in group if not waiting.future.done()])
+                await self._commit(
+                    [waiting for waiting in group if not (waiting.future.done() or self._overtaken(waiting))]
+                )
             except asyncio.CancelledError:
                 for waiting in [*group, held] if held else group:
                     waiting.future.cancel()
                 raise
+
+    def _overtaken(self, waiting: _Waiting) -> bool:
+        """Refuse a request for a version that a commit of ours is past: the database need not be asked."""
+        expected = waiting.request.expected or {}
+        if not any(self._versions.get(stream, 0) > version for stream, version in expected.items()):
+            return False
+        self._conflict(waiting)
+        return True
+
+    def _conflict(self, waiting: _Waiting) -> None:
+        self.stats.conflicts += 1
+        streams = ", ".join(waiting.request.expected or {})
+        waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
+
+    def _remember(self, committed: Sequence[CommittedEvent]) -> None:
+        for one in committed:
+            self._versions.pop(one.stream, None)
+            self._versions[one.stream] = one.version
+        while len(self._versions) > _REMEMBERED:
+            del self._versions[next(iter(self._versions))]
 
     async def _commit(self, group: list[_Waiting]) -> None:
         if not group:
@@ -155,8 +195,8 @@ class Appender:
             _fail(group, self._fenced)
             return
         try:
-            arrays, batch = self._arrays([waiting.request for waiting in group]), uuid.uuid4()
-            outcomes = await self._send(arrays, batch)
+            batch, heard = Batch([waiting.request for waiting in group], self._codec), self._heard()
+            outcomes = await self._send(batch)
         except Fenced as error:
             self._fenced = error
             _fail(group, error)
@@ -169,39 +209,41 @@ class Appender:
             _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
             _fail(group, LogError(f"the database refused an append: {error}"))
         else:
-            if any(outcome == "new" for _, outcome in outcomes):
-                self.known = batch
+            if any(outcome.said == "new" for outcome in outcomes):
+                self.known = batch.id
+            self.stats.known += batch.known
+            committed = batch.committed(outcomes)
+            self._remember(committed)
+            self._on_committed(committed, heard)
             self._settle(group, outcomes)
 
-    def _settle(self, group: list[_Waiting], outcomes: list[tuple[int, str]]) -> None:
+    def _settle(self, group: list[_Waiting], outcomes: Sequence[Outcome]) -> None:
         new = [0] * len(group)
         refused: set[int] = set()
-        for number, outcome in outcomes:
-            if outcome == "new":
-                new[number] += 1
-            elif outcome == "conflict":
-                refused.add(number)
+        for outcome in outcomes:
+            if outcome.said == "new":
+                new[outcome.request] += 1
+            elif outcome.said == "conflict":
+                refused.add(outcome.request)
             else:
                 self.stats.known += 1
         self.stats.batches += 1
         self.stats.events += sum(new)
-        self.stats.conflicts += len(refused)
         for number, waiting in enumerate(group):
             if waiting.future.done():
                 continue
             if number in refused:
-                streams = ", ".join(waiting.request.expected or {})
-                waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
+                self._conflict(waiting)
             else:
                 waiting.future.set_result(new[number])
 
-    async def _send(self, arrays: tuple[object, ...], batch: uuid.UUID) -> list[tuple[int, str]]:
+    async def _send(self, batch: Batch) -> list[Outcome]:
         delay = 0.05
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
             try:
-                rows = await self._call(arrays, batch)
+                outcomes = await self._call(batch)
             except psycopg.Error as error:
                 if (fence := fenced(error, held=self.epoch > 0)) is not None:
                     raise fence from None
@@ -218,65 +260,26 @@ class Appender:
                 if self._on_state:
                     self._on_state(True, "")
                 if self._on_batch:
-                    types = arrays[4]
-                    assert isinstance(types, list)
-                    new = [name for name, (_, outcome) in zip(types, rows, strict=True) if outcome == "new"]
-                    self._on_batch(new, loop.time() - started)
-                return rows
+                    self._on_batch(batch.types(outcomes), loop.time() - started)
+                return outcomes
 
-    async def _call(self, arrays: tuple[object, ...], batch: uuid.UUID) -> list[tuple[int, str]]:
+    async def _call(self, batch: Batch) -> list[Outcome]:
         if self._connection is None or self._connection.closed:
             self._connection = await self._database.connect("appender")
-        parameters = (self._log, self.epoch, self.nonce, self.known, batch, *arrays)
+            arrays.register(self._connection.adapters)
+        parameters = (self._log, self.epoch, self.nonce, self.known, batch.id, *batch.parameters)
         with bounded(self._connection, self._database.statement_timeout):
             cursor = await self._connection.execute(_APPEND, parameters, binary=True)
-            return await cursor.fetchall()
+            return [Outcome(*row) for row in await cursor.fetchall()]
 
     async def _drop(self) -> None:
         if self._connection:
             await self._connection.close()
             self._connection = None
 
-    def _arrays(self, requests: Sequence[Append]) -> tuple[object, ...]:
-        rows: list[tuple[int, str, str, int, str, int, str, str, str, int, str, datetime | None]] = []
-        expectations: list[tuple[int, str, int]] = []
-        bodies: dict[bytes, str] = {}
-        marks: dict[str, int] = {}
-        for number, request in enumerate(requests):
-            expectations += [(number, stream, version) for stream, version in (request.expected or {}).items()]
-            for new in request.events:
-                if new.source:
-                    if new.mark <= marks.get(new.source, -1):
-                        self.stats.known += 1
-                        continue
-                    marks[new.source] = new.mark
-                name, schema, data = self._codec.encode(new.event)
-                reason = str(getattr(new.event, "reason", ""))
-                rows.append(
-                    (
-                        number,
-                        new.stream,
-                        new.source,
-                        new.mark,
-                        name,
-                        schema,
-                        data,
-                        reason,
-                        new.cluster,
-                        new.caused_by,
-                        new.trace,
-                        new.observed_at,
-                    )
-                )
-                for body in new.bodies:
-                    bodies[body.hash] = body.text
-        expected = [list(column) for column in zip(*expectations, strict=True)] or [[], [], []]
-        columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 12
-        return (*columns, *expected, list(bodies), list(bodies.values()))
-
 
 def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
-    """Return what a refusal by the fence of `controlplane.append` or `renew_epoch` means; None for any other error.
+    """Return what a refusal by the fence of `controlplane.append_events` or `renew_epoch` means; None for any other error.
 
     `held`: the caller had taken the log, so that it cannot be missing.
     """

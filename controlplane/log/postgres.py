@@ -19,6 +19,7 @@ from psycopg.rows import TupleRow as Row
 
 from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
+from controlplane.log.committed import CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Head, LogReplaced, LogUnavailable, Recorded, Sign
 from controlplane.log.traces import Traces
@@ -81,7 +82,17 @@ class PostgresLog:
         on_batch: Callable[[Sequence[str], float], None] | None = None,
     ) -> None:
         self.name = log
-        self.appender = Appender(database, log, codec, max_batch=max_batch, on_state=on_state, on_batch=on_batch)
+        self._committed = CommittedEvents(codec)
+        self.appender = Appender(
+            database,
+            log,
+            codec,
+            max_batch=max_batch,
+            on_state=on_state,
+            on_batch=on_batch,
+            on_committed=self._committed.add,
+            heard=lambda: self._heard,
+        )
         self._database, self._codec = database, codec
         self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
         self.traces = Traces()
@@ -89,6 +100,9 @@ class PostgresLog:
         self._read_to = 0
         self._read_batch: uuid.UUID | None = None
         self._rung = asyncio.Event()
+        self._heard = 0  # how often we were told that somebody else appended
+        self._read_when = 0  # what we had heard when what was read last was the end of the log
+        self._ended: tuple[int, int] | None = None  # where that end was, and what we had heard
         self._listener: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> PostgresLog:
@@ -127,6 +141,7 @@ class PostgresLog:
         leader's.
         """
         look = await self._look()
+        self._committed.clear()
         self.appender.rejoin(look.epoch, look.nonce, None)
         return Head(look.position, look.epoch)
 
@@ -140,6 +155,7 @@ class PostgresLog:
         if not rows:
             return None
         head = Head(*rows[0])
+        self._committed.clear()
         self.appender.rejoin(head.epoch, nonce, self._read_batch)
         await self._look()
         return head
@@ -180,11 +196,35 @@ class PostgresLog:
             new = await self.appender.submit(self.traces.given(request))
         except LogReplaced as error:
             raise self._replaced(str(error), error.ends_at) from None
-        self._ring()
+        if new:
+            self._rung.set()
+        else:
+            self._ring()  # all of it was known, perhaps from a commit of ours whose answer was lost
         return new
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
-        """Return the events after a position, in order, without holes."""
+        """Return the events after a position, in order, without holes.
+
+        What this process committed itself is not asked of the database again. Nor is that nothing follows, by whoever
+        waits for the log by `wait` and reads until there is nothing more: a page that was not full ended at the end of
+        the log, and of what others append after it we hear."""
+        ended, self._ended = self._ended, None
+        if ended == (after, self._heard) and self._committed.end <= after:
+            return []
+        page = self._committed.after(after, limit)
+        if page is None:
+            page = await self._page(after, limit)
+        if page.events:
+            self.traces.read(page.events)
+            self._read_to, self._read_batch = page.events[-1].position, page.batch
+        if page.heard is not None:
+            self._read_when = page.heard
+            if self._listener is not None:
+                self._ended = (self._read_to, page.heard)
+        return page.events
+
+    async def _page(self, after: int, limit: int) -> Page:
+        heard = self._heard
         rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
         decode = self._codec.decode
         found = [
@@ -201,10 +241,7 @@ class PostgresLog:
             )
             for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, _ in rows
         ]
-        if found:
-            self.traces.read(found)
-            self._read_to, self._read_batch = found[-1].position, rows[-1][-1]
-        return found
+        return Page(found, rows[-1][-1] if rows else None, heard if len(found) < limit else None)
 
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
@@ -218,14 +255,16 @@ class PostgresLog:
         """Return when the log may have grown, or after `timeout` seconds: the alarm clock with the poll behind it."""
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen(), name="log-listener")
-        rung = self._rung
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await rung.wait()
-        if rung is self._rung and rung.is_set():
-            self._rung = asyncio.Event()
+        self._ended = None
+        if self._committed.end <= after and self._heard == self._read_when:
+            self._rung.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._rung.wait()
+        self._read_when = self._heard
 
     def _ring(self) -> None:
+        self._heard += 1
         self._rung.set()
 
     async def _listen(self) -> None:
@@ -241,7 +280,8 @@ class PostgresLog:
                             await connection.execute("LISTEN controlplane")
                         self._ring()  # whatever was notified while nobody listened
                         async for notification in connection.notifies(timeout=_LISTEN_AGAIN):
-                            if notification.payload == self.name:
+                            # What this process appends it has been told already, by the answer.
+                            if notification.payload == self.name and notification.pid != self.appender.backend:
                                 self._ring()
             except psycopg.Error as error:
                 _log.debug("listener lost its connection", error=first_line(error), retry_in=delay)

@@ -1,24 +1,32 @@
 """The schema's version: bring a database up to date, or say in one sentence why it will not do.
 
-In: a database URL. Out: nothing, or `SchemaError`. Alembic does the work, over one connection with an advisory lock, so
-that two starting replicas do not migrate at once."""
+In: a database URL. Out: nothing, or `SchemaError`. Alembic migrates, over one connection with an advisory lock, so that
+two starting replicas do not migrate at once. It is loaded for that alone: every start of the service asks for the
+version, and Alembic and SQLAlchemy cost half a second of processor time."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+import psycopg
+
+from controlplane.settings.secret import DatabaseUrl
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
 
 SCHEMA = "controlplane"
 MINIMUM_SERVER = 150000
 _LOCK = 0x636F6E74726F6C  # "control"
+_CONNECT_TIMEOUT = 10
+_UNREADABLE = "the database URL cannot be read: expected postgresql://USER:PASSWORD@HOST:PORT/NAME"
+_SCHEMES = ("postgresql", "postgres")
+# The two lines by which a migration says what it is and what it follows.
+_REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
+_FOLLOWS = re.compile(r'^down_revision = "(\w+)"$', re.MULTILINE)
 
 
 class SchemaError(Exception):
@@ -27,22 +35,20 @@ class SchemaError(Exception):
 
 def sqlalchemy_url(url: str) -> str:
     """Return the URL with psycopg 3 as its driver; `SchemaError` if it is not a PostgreSQL URL."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise SchemaError(
-            "the database URL cannot be read: expected postgresql://USER:PASSWORD@HOST:PORT/NAME"
-        ) from None
-    if parsed.get_backend_name() not in ("postgresql", "postgres"):
-        raise SchemaError(
-            f"the database URL is for {parsed.get_backend_name()}: Controlplane keeps its log in PostgreSQL"
-        )
-    return parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    return f"postgresql+psycopg{libpq_url(url).removeprefix('postgresql')}"
 
 
 def libpq_url(url: str) -> str:
-    """Return the URL as libpq wants it, without SQLAlchemy's driver part."""
-    return make_url(sqlalchemy_url(url)).set(drivername="postgresql").render_as_string(hide_password=False)
+    """Return the URL as libpq wants it, without SQLAlchemy's driver part; `SchemaError` if it is not a PostgreSQL
+    URL.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise SchemaError(_UNREADABLE)
+    backend = scheme.partition("+")[0]
+    if backend not in _SCHEMES:
+        raise SchemaError(f"the database URL is for {backend}: Controlplane keeps its log in PostgreSQL")
+    return f"postgresql://{rest}"
 
 
 def migrations() -> Path:
@@ -52,26 +58,18 @@ def migrations() -> Path:
     return packaged if packaged.is_dir() else package.parent / "migrations"
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
-    return config
-
-
-def _connect(url: str) -> Connection:
-    engine = create_engine(sqlalchemy_url(url), poolclass=NullPool, connect_args={"connect_timeout": 10})
-    try:
-        connection = engine.connect()
-    except OperationalError as error:
-        where = make_url(url).render_as_string(hide_password=True)
-        detail = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
-        raise SchemaError(f"cannot reach the database {where}: {detail}") from None
-    server = connection.connection.driver_connection
-    version: int = server.info.server_version  # type: ignore[union-attr]
-    if version < MINIMUM_SERVER:
-        connection.close()
-        raise SchemaError(f"the database server is PostgreSQL {version // 10000}: Controlplane needs 15 or newer")
-    return connection
+def revisions() -> list[str]:
+    """Return the revisions that this version knows, the oldest first, as the files of the migrations say them."""
+    follows: dict[str, str] = {}
+    for path in (migrations() / "versions").glob("*.py"):
+        text = path.read_text()
+        if found := _REVISION.search(text):
+            before = _FOLLOWS.search(text)
+            follows[before[1] if before else ""] = found[1]
+    ordered, last = [], ""
+    while last in follows:
+        ordered.append(last := follows[last])
+    return ordered
 
 
 def upgrade(url: str) -> tuple[str, str]:
@@ -79,14 +77,26 @@ def upgrade(url: str) -> tuple[str, str]:
 
     Raises `SchemaError` if the database does not answer, is too old, or refuses (its role must own the database and may
     have to create roles)."""
-    with _connect(url) as connection:
+    from alembic import command
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import OperationalError, SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+
+    timeout = {"connect_timeout": _CONNECT_TIMEOUT}
+    engine = create_engine(sqlalchemy_url(url), poolclass=NullPool, connect_args=timeout)
+    try:
+        opened = engine.connect()
+    except OperationalError as error:
+        raise _unreachable(url, error.orig) from None
+    with opened as connection:
+        _check_server(connection.connection.driver_connection.info.server_version)  # type: ignore[union-attr]
         try:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            before = _current(connection)
+            before = _migrated(connection)
             config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-            after = _current(connection)
+            after = _migrated(connection)
             connection.commit()
         except SQLAlchemyError as error:
             detail = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
@@ -94,20 +104,56 @@ def upgrade(url: str) -> tuple[str, str]:
     return before, after
 
 
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
+    return config
+
+
+def _migrated(connection: Connection) -> str:
+    from alembic.runtime.migration import MigrationContext
+
+    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
+    return context.get_current_revision() or ""
+
+
 def check(url: str) -> str:
     """Return the revision of a database whose schema is the newest one; `SchemaError` otherwise."""
-    with _connect(url) as connection:
+    try:
+        opened = psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT)
+    except psycopg.OperationalError as error:
+        raise _unreachable(url, error) from None
+    except psycopg.ProgrammingError:  # its text may quote the password
+        raise SchemaError(_UNREADABLE) from None
+    with opened as connection:
+        _check_server(connection.info.server_version)
         current = _current(connection)
-    newest = ScriptDirectory.from_config(_config()).get_current_head() or ""
+    known = revisions()
+    newest = known[-1]
     if current == newest:
         return current
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if current and current not in known:
         raise SchemaError(f"the schema {current} is newer than this version knows ({newest}): run a newer Controlplane")
     state = f"is at {current}, this version needs {newest}" if current else "is not there yet"
     raise SchemaError(f"the schema {state}: run `controlplane db upgrade`")
 
 
-def _current(connection: Connection) -> str:
-    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
-    return context.get_current_revision() or ""
+def _current(connection: psycopg.Connection[tuple[object, ...]]) -> str:
+    """Return the revision that Alembic has noted, "" for none."""
+    there = connection.execute("SELECT to_regclass('controlplane.alembic_version')").fetchone()
+    if there is None or there[0] is None:
+        return ""
+    row = connection.execute("SELECT version_num FROM controlplane.alembic_version").fetchone()
+    return str(row[0]) if row else ""
+
+
+def _check_server(version: int) -> None:
+    if version < MINIMUM_SERVER:
+        raise SchemaError(f"the database server is PostgreSQL {version // 10000}: Controlplane needs 15 or newer")
+
+
+def _unreachable(url: str, error: BaseException | None) -> SchemaError:
+    lines = str(error or "no answer").strip().splitlines() or ["no answer"]
+    return SchemaError(f"cannot reach the database {DatabaseUrl(libpq_url(url))}: {lines[0]}")

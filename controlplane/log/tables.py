@@ -1,5 +1,5 @@
 """The log's tables in SQLAlchemy's words, for reading. The migrations make them; writing goes through
-`controlplane.append` alone.
+`controlplane.append_events` alone.
 """
 
 from __future__ import annotations

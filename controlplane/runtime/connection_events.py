@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.clusters import connection_reports
 from controlplane.clusters.protocol import Off, Synced
-from controlplane.controllers.connectivity import events
+from controlplane.controllers.connectivity import events, identity
 from controlplane.controllers.connectivity.local_connection import connectivity_event
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube.kinds import Kind
@@ -26,6 +26,12 @@ def event_of(
             followed = [kind.name for kind in kinds if kind.name not in fact.kinds_off]
             return events.ClusterConnected(
                 incarnation=fact.incarnation, server_version=fact.server_version, kinds=followed
+            )
+        case connection_reports.Standby():
+            return events.ClusterStandby(
+                behind=fact.behind,
+                incarnation=fact.incarnation,
+                message=identity.standby(cluster, fact.behind, fact.incarnation),
             )
         case connection_reports.ConnectFailed():
             return events.ClusterConnectFailed(

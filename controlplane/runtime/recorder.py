@@ -112,7 +112,7 @@ class Recorder:
 
     async def _set_aside(self, event: NewEvent, error: str) -> None:
         """Record that an event was refused. A log that refuses that too refuses everything: then both are tried
-        again.
+        again. One that refused everything may have recovered between the two, so the event is tried once more.
         """
         stuck = False
         try:
@@ -129,7 +129,8 @@ class Recorder:
                     if await self._tried_again(event):
                         return
                 else:
-                    _log.error("event refused by the database", stream=event.stream, error=error)
+                    if not await self._tried_again(event):
+                        _log.error("event refused by the database", stream=event.stream, error=error)
                     return
         finally:
             if stuck:

@@ -95,7 +95,7 @@ def plain(settings: Settings) -> dict[str, Any]:
 
 def shown(value: Any) -> str:
     """Return one plain value as one would type it: text as it is, lists separated by commas."""
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(one, dict) for one in value):
         return ",".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)
 

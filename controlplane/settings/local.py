@@ -115,7 +115,8 @@ class CoschedulingSettings(Value, rename="camel"):
         str,
         Setting(
             FILE,
-            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: the section `webhook` "
+            "says where it is served, and with what.",
         ),
     ] = ""
     webhook_key: Annotated[

@@ -155,6 +155,22 @@ class Http(Value, rename="camel"):
     port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8080
 
 
+class WebhookSettings(Value, rename="camel"):
+    """Where the admission webhook is served: jobs are made ours at `/mutate/multikueue`, and what a PipelineRun starts is
+    placed at `/mutate/coscheduling`, as far as the controllers run that answer."""
+
+    certificate: Annotated[
+        str,
+        Setting(
+            FILE,
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
+        ),
+    ] = ""
+    key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
+    address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
+    port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8443
+
+
 class LogSettings(Value, rename="camel"):
     """The service's own messages on stderr, and what the log of events leaves out."""
 
@@ -199,6 +215,7 @@ class Settings(Value, rename="camel"):
     budgets: Budgets = Budgets()
     clusters: ClusterSettings = ClusterSettings()
     http: Http = Http()
+    webhook: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     leader: LeaderSettings = LeaderSettings()
 
@@ -276,10 +293,10 @@ def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
     own = {one.kind.name: one.integration for one in JOB_KINDS.values()}
     named = [parse(framework).name for framework in chosen.external_frameworks]
     for name in sorted(set(named)):
-        if name in own:
+        if own.get(name) in chosen.kinds:
             yield (
                 "multikueue.externalFrameworks",
-                f'names a kind that is known as "{own[name]}": write that into multikueue.kinds',
+                f'names a kind that is known as "{own[name]}", which multikueue.kinds names: take it out here',
             )
         elif named.count(name) > 1:
             yield "multikueue.externalFrameworks", f"names {name} twice: one version of a kind can be dispatched"
@@ -296,3 +313,10 @@ def _local_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "podgroups.schedulerNames", "must name a scheduler when run.controllers names podgroups"
     if placed.webhook_key and not placed.webhook_certificate:
         yield "coscheduling.webhookKey", "is set without coscheduling.webhookCertificate"
+    if settings.webhook.key and not settings.webhook.certificate:
+        yield "webhook.key", "is set without webhook.certificate"
+    if settings.webhook.certificate and placed.webhook_certificate:
+        yield (
+            "coscheduling.webhookCertificate",
+            "is set beside webhook.certificate: one webhook is served, where the section webhook says",
+        )

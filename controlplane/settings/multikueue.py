@@ -7,6 +7,7 @@ from typing import Annotated
 
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.custom import FRAMEWORK
+from controlplane.settings.access_providers import AccessProvider, AccessProviders
 from controlplane.settings.rules import (
     DNS_NAME,
     Checked,
@@ -19,7 +20,8 @@ from controlplane.settings.rules import (
     Text,
     folder_prefix,
 )
-from controlplane.settings.words import EXECUTION_POLICY, LABEL_VALUE, NAMESPACE
+from controlplane.settings.scoring import Scoring
+from controlplane.settings.words import EXECUTION_POLICY, LABEL_VALUE, NAMESPACE, YES_NO
 from controlplane.values import Value
 
 KINDS = tuple(JOB_KINDS)
@@ -30,6 +32,31 @@ OWN_DISPATCHERS = ("all-at-once", "incremental")
 _USUAL_KINDS = ("batch/job", "jobset.x-k8s.io/jobset")
 
 _FINITE = 1_000_000
+
+
+class ClusterProfiles(Value, rename="camel"):
+    """How clusters are reached by ClusterProfiles; what Kueue calls `multiKueue.clusterProfile` in its configuration."""
+
+    enabled: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether MultiKueueClusters may name a ClusterProfile, as with Kueue's gate `MultiKueueClusterProfile`. Access providers say "
+            "yes too.",
+        ),
+    ] = "no"
+    access_providers: Annotated[
+        tuple[AccessProvider, ...],
+        Setting(
+            AccessProviders(),
+            "The commands that log in to the clusters of ClusterProfiles, as in Kueue's configuration. Only these are ever run.",
+        ),
+    ] = ()
+
+    @property
+    def on(self) -> bool:
+        """Whether ClusterProfiles are followed."""
+        return self.enabled == "yes" or bool(self.access_providers)
 
 
 class MultiKueue(Value, rename="camel"):
@@ -122,7 +149,8 @@ class MultiKueue(Value, rename="camel"):
         Setting(
             Text(what="a domain name and a path, such as `example.com/name`", pattern=rf"{DNS_NAME}/[-A-Za-z0-9_./]+"),
             "Who nominates the clusters that are asked for a workload, as Kueue's `multiKueue.dispatcherName`: "
-            "`kueue.x-k8s.io/multikueue-dispatcher-all-at-once`, `kueue.x-k8s.io/multikueue-dispatcher-incremental`, or, under any "
+            "`kueue.x-k8s.io/multikueue-dispatcher-all-at-once`, `kueue.x-k8s.io/multikueue-dispatcher-incremental`, "
+            "`controlplane.dev/multikueue-dispatcher-scored`, or, under any "
             "other name, a controller of yours, which writes `status.nominatedClusterNames`.",
         ),
     ] = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
@@ -130,12 +158,40 @@ class MultiKueue(Value, rename="camel"):
         int,
         Setting(
             Integer(least=1, most=20),
-            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig.",
+            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig; the scored "
+            "one in that of their scores.",
         ),
     ] = 3
     dispatch_round: Annotated[
-        timedelta, Setting(Duration(), "How long a round of the incremental dispatcher lasts.")
+        timedelta, Setting(Duration(), "How long a round of the incremental or the scored dispatcher lasts.")
     ] = timedelta(minutes=5)
+    scoring: Scoring = Scoring()
+    cluster_profile: ClusterProfiles = ClusterProfiles()
+    quota_automation: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether the quota of a ClusterQueue is kept at the sum of its workers' where its MultiKueueConfig says `quotaManagement: "
+            "Automated`, as with Kueue's gate `MultiKueueManagerQuotaAutomation`.",
+        ),
+    ] = "no"
+    orchestrated_preemption: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether the copies of a workload wait for us before they preempt others on their workers, one worker after the other, as "
+            "with Kueue's gate `MultiKueueOrchestratedPreemption`, which the workers' Kueue needs too.",
+        ),
+    ] = "no"
+    pod_gate: Annotated[
+        str,
+        Setting(
+            Choice(("own", "kueue")),
+            "Which scheduling gate keeps a dispatched pod from running on the management cluster as well: `own`, "
+            "`controlplane/dispatched`, with which the pod has to be created; or `kueue`, Kueue's, where its gate MultiKueue is on. "
+            "Where it is off, Kueue lets the pod go.",
+        ),
+    ] = "own"
     pipeline_run_filter: Annotated[
         str,
         Setting(

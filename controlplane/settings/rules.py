@@ -166,9 +166,10 @@ class Choice:
         word = _text(raw).lower()
         if word in self.removed:
             raise ValueError(f'"{raw}" was removed: {self.removed[word]}')
-        if word not in self.words:
+        known = {each.lower(): each for each in self.words}
+        if word not in known:
             raise ValueError(f'must be {self.describe()}, not "{raw}"')
-        return word
+        return known[word]
 
     def show(self, value: str) -> str:
         """Return the word."""

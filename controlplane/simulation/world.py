@@ -31,6 +31,7 @@ from controlplane.kube.kinds import (
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
     PIPELINE_RUNS,
+    PODS,
     RESOURCE_FLAVORS,
     SECRETS,
     Json,
@@ -46,6 +47,8 @@ from controlplane.simulation.kueue.cluster import KUEUE_KINDS, Kueue
 from controlplane.simulation.kueue.common import MULTIKUEUE, Gates
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pipelineruns import PipelineRunFramework
+from controlplane.simulation.kueue.pods import PodFramework
+from controlplane.simulation.kueue.sets import SETS, SetFramework
 from controlplane.simulation.kueue.worker import KueueWorker
 from controlplane.simulation.seeding import ensure
 from controlplane.tasks import end, to_the_end
@@ -63,7 +66,8 @@ class ClusterSpec:
 
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
     is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
-    can resume from."""
+    can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods is
+    on, and pods run. `sets`: those for StatefulSets and LeaderWorkerSets are; `kinds` has them then."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
     flavor: str = "default-flavor"
@@ -71,9 +75,12 @@ class ClusterSpec:
     cluster_queue: str = "cluster-queue"
     local_queue: str = "user-queue"
     strategy: str = "BestEffortFIFO"
+    preempts: bool = False
     gates: Gates = field(default_factory=Gates)
     pace: JobPace = field(default_factory=JobPace)
     kinds: tuple[ServedKind, ...] = DEFAULT_KINDS
+    pods: bool = False
+    sets: bool = False
     port: int = 0
     address: str = "127.0.0.1"
     history: int = 10_000
@@ -89,19 +96,21 @@ class SimulatedCluster:
         self.port = spec.port
         self.store = Store(name, kinds=spec.kinds, now=clock.now, new_uid=self._new_uid, history=spec.history)
         self.faults = Faults(rng.getrandbits(32))
-        kinds = (*KUEUE_KINDS, PIPELINE_RUNS)
+        kinds = (*KUEUE_KINDS, PIPELINE_RUNS, *([PODS] if spec.pods else []), *(one.kind for one in SETS if spec.sets))
         self.view = View(self.store, [kind for kind in kinds if kind in self.store.served])
         make: type[Kueue] = KueueManager if manages else KueueWorker
         self.kueue = make(f"kueue of {name}", self.view, clock, spec.gates)
         self.jobs = JobController(f"jobs of {name}", self.view, clock, spec.pace)
         served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
         self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
+        self.pods = PodFramework(f"pods of {name}", self.kueue, spec.pace) if spec.pods else None
+        self.sets = SetFramework(f"sets of {name}", self.kueue) if spec.sets else None
         self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Everybody who acts in the cluster."""
-        return (self.kueue, self.jobs, *([self.runs] if self.runs is not None else []))
+        return (self.kueue, self.jobs, *(one for one in (self.runs, self.pods, self.sets) if one is not None))
 
     def remember(self, token: str, port: int) -> None:
         """Take over the token and the port of an earlier run."""
@@ -135,6 +144,8 @@ class SimulatedCluster:
         quota = [{"name": name, "nominalQuota": amount} for name, amount in spec.quota.items()]
         group = {"coveredResources": list(spec.quota), "flavors": [{"name": spec.flavor, "resources": quota}]}
         queue: Json = {"namespaceSelector": {}, "queueingStrategy": spec.strategy, "resourceGroups": [group]}
+        if spec.preempts:
+            queue["preemption"] = {"withinClusterQueue": "LowerPriority"}
         if isinstance(self.kueue, KueueManager):
             queue["admissionChecksStrategy"] = {"admissionChecks": [{"name": CHECK}]}
         ensure(store, CLUSTER_QUEUES, spec.cluster_queue, spec=queue)

@@ -1,16 +1,17 @@
 """An admission webhook over HTTPS: AdmissionReviews in, answers out, with a certificate that may change while it is
 served.
 
-In: a function that answers, certificate files, an address. Out: a running server. The certificate is looked at by
+In: the functions that answer, by path, certificate files, an address. Out: a running server. The certificate is looked at by
 content every few seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that cannot be
 used leaves the one before in force."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +115,25 @@ class Webhook:
                 said = str(error)
 
 
-async def serve_webhook(path: str, answer: Answer, certificate: Certificate, address: str, port: int) -> Webhook:
-    """Listen for reviews POSTed to a path and return the running webhook; `ListenError` if that cannot be done."""
+async def serve_webhook(
+    answers: Mapping[str, Answer], certificate: Certificate, address: str, port: int, section: str = "webhook"
+) -> Webhook:
+    """Listen for reviews POSTed to some paths and return the running webhook; `ListenError` if that cannot be done,
+    which names the settings of a section.
+    """
     app = web.Application(client_max_size=_LARGEST)
-
-    async def handle(request: web.Request) -> web.Response:
-        try:
-            review = orjson.loads(await request.read())
-            if not isinstance(review, dict):
-                raise ValueError("an AdmissionReview is an object")
-            return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")
-        except ValueError as error:  # orjson's, and the answer's own
-            return web.Response(status=400, text=f"{error}\n")
-
-    app.router.add_post(path, handle)
+    for path, answer in answers.items():
+        app.router.add_post(path, functools.partial(_handle, answer))
     guard = Guard(_MOST)
-    server = await serve_guarded(app, guard, address, port, "coscheduling.webhook", certificate.context)
+    server = await serve_guarded(app, guard, address, port, section, certificate.context)
     return Webhook(server, certificate)
+
+
+async def _handle(answer: Answer, request: web.Request) -> web.Response:
+    try:
+        review = orjson.loads(await request.read())
+        if not isinstance(review, dict):
+            raise ValueError("an AdmissionReview is an object")
+        return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")
+    except ValueError as error:  # orjson's, and the answer's own
+        return web.Response(status=400, text=f"{error}\n")

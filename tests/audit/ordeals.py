@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
+
 from controlplane.audit.explain import Explanation, explain
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageBegan
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.controllers.multikueue.observations import PREEMPTION_GATE, PreemptionGate
 from controlplane.log.event import NewEvent
 from tests.audit.script import Life, Script, at
 
 WORKERS = ("a", "b", "c")
+GATED = {"QuotaReserved": ("Pending", "it's gated")}
 
 
 def ask(life: Life) -> Explanation:
@@ -45,9 +49,21 @@ def refused_by_b(life: Life) -> None:
     life.clone("b", {"Evicted": ("Deactivated", "too many retries")}, active=False).decide()
 
 
+def let_b_preempt(life: Life) -> None:
+    """The copy on b has asked to preempt before all others, and may."""
+    index = life.script.fleet.index
+    index.policy = msgspec.structs.replace(index.policy, orchestrated_preemption=True)
+    life.offered(*WORKERS)
+    for cluster in ("b", "a"):
+        life.clone(cluster, {**GATED, "BlockedOnPreemptionGates": True}, gated=True)
+    life.decide()
+    gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time="2026-01-01T00:01:00Z")
+    life.clone("b", {**GATED, "BlockedOnPreemptionGates": True}, gated=True, gates=[gate])
+
+
 def given_up(life: Life) -> None:
     life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
-    life.clone("b", {"Evicted": ("Preempted", "")}).decide()
+    life.clone("b", {"Evicted": ("Preempted", "")}).remote_job("b", suspended=True).decide()
 
 
 def nobody_there(life: Life) -> None:

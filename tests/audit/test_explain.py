@@ -20,6 +20,7 @@ from tests.audit.ordeals import (
     fresh,
     give_up,
     given_up,
+    let_b_preempt,
     lose_for,
     name_taken,
     nobody_there,
@@ -120,6 +121,22 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
     ),
     (
         "Nominated",
+        after(fresh, let_b_preempt),
+        (
+            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota (Pending: it's gated);"
+            " b says: waits for quota (Pending: it's gated), and may preempt others since TIME; c says: waits for quota."
+        ),
+        [
+            "WorkloadObserved",
+            "NominationDecided",
+            "CloneObserved",
+            "CloneObserved",
+            "CloneObserved",
+            "GateOpeningDecided",
+        ],
+    ),
+    (
+        "Nominated",
         after(fresh, refused_by_b),
         (
             "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota; c says: waits for"
@@ -155,8 +172,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         after(
             fresh, lambda life: life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
         ),
-        "b was chosen because b was the only one that had admitted it, and it waits for the other copies to go (a, c).",
-        ["CloneObserved", "WinnerChosen"],
+        "b was chosen because b was the only one that had admitted it, and it waits for its job to be created on b.",
+        ["CloneObserved", "WinnerChosen", "JobCreationDecided"],
     ),
     (
         "Chosen",
@@ -165,7 +182,7 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             "b was chosen because b was the only one that had admitted it, and it waits for its job to be created on b;"
             " a write was refused: spec.selector is immutable."
         ),
-        ["CloneObserved", "WinnerChosen", "CloneGone", "JobCreationDecided", "EffectFailed"],
+        ["CloneObserved", "WinnerChosen", "JobCreationDecided", "EffectFailed"],
     ),
     (
         "Admitted",

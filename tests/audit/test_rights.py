@@ -21,7 +21,7 @@ INSERT = (
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
 )
 APPEND = (
-    "SELECT * FROM controlplane.append('main', %s, %s::uuid, NULL, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
+    "SELECT * FROM controlplane.append_events('main', %s, %s::uuid, NULL, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
     " ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''],"
     " ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
@@ -121,15 +121,18 @@ def test_the_service_cannot_change_the_history(url: str, statement: str) -> None
         attempt(url, SERVICE, statement)
 
 
-def test_the_service_appends_with_its_epoch_and_no_other(url: str) -> None:
+@pytest.mark.parametrize("function", ["append_events", "append"])
+def test_the_service_appends_with_its_epoch_and_no_other(url: str, function: str) -> None:
+    """Also as the version before it does."""
+    append = APPEND.replace("append_events", function)
     ((first,),) = attempt(url, SERVICE, "SELECT nonce FROM controlplane.log_head WHERE log = 'main'")
-    assert attempt(url, SERVICE, APPEND, 1, first) == [(0, "new")]
+    assert [row[:2] for row in attempt(url, SERVICE, append, 1, first)] == [(0, "new")]
     ((_, epoch),) = attempt(
         url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE
     )
     assert epoch == 2
     for stale in ((1, first), (2, first), (1, NONCE)):
         with pytest.raises(psycopg.Error) as refused:
-            attempt(url, SERVICE, APPEND, *stale)
+            attempt(url, SERVICE, append, *stale)
         assert refused.value.sqlstate == "CP001"
-    assert attempt(url, SERVICE, APPEND, 2, NONCE) == [(0, "new")]
+    assert [row[:2] for row in attempt(url, SERVICE, append, 2, NONCE)] == [(0, "new")]

@@ -50,8 +50,30 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
         sample(events.NominationDecided, reason=R.NEXT_ROUND, clusters=["a", "b", "c"]),
         "nobody admitted it within the round: a, b and c are asked now",
     ),
+    (
+        sample(events.NominationDecided, reason=R.BEST_SCORES, clusters=["a", "b"]),
+        "of the clusters that can take it now, a and b have the best scores",
+    ),
+    (
+        sample(events.CheckStateDecided, reason=R.INVALID_CLUSTER_SELECTOR),
+        "its job's annotation controlplane/cluster-selector is no label selector",
+    ),
+    (
+        sample(events.CloneDecided, reason=R.COMPONENT_FOLLOWS, cluster="b"),
+        "the others of its job are there",
+    ),
     (sample(events.SpecUpdateDecided, reason=R.SPEC_CHANGED, cluster="b"), "its spec was changed while it runs"),
+    (sample(events.SpecUpdateDecided, reason=R.SLICE_ADMITTED, cluster="b"), "b admitted this slice of the job"),
+    (sample(events.SpecUpdateDecided, reason=R.SIZE_CHANGED, cluster="b"), "its size is another one now"),
+    (
+        sample(events.AttemptBegun, reason=R.SLICE_FOLLOWS, clusters=["c"]),
+        "its job is there, under the name of the slice before",
+    ),
     (sample(events.AttemptBegun, reason=R.NOMINATED_BY_ANOTHER, clusters=["c"]), "another controller nominated c"),
+    (
+        sample(events.GateOpeningDecided, reason=R.BLOCKED_ON_PREEMPTION_GATES, cluster="b"),
+        "the copy on b can be admitted only by preempting others there, and nobody was let five minutes before",
+    ),
     (sample(events.CloneDecided, reason=R.NOMINATED, cluster="b"), "b was nominated and has no copy of it yet"),
     (
         sample(events.WinnerChosen, reason=R.ONLY_ADMITTED, cluster="b", among={"b": "t"}),
@@ -83,6 +105,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (
         sample(events.ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message="too big"),
         "the Kueue of b deactivated the copy: too big",
+    ),
+    (
+        sample(events.ClusterRefused, reason=R.PUT_OFF_BY_WORKER, cluster="b", message="no nodes"),
+        "a check of b put the copy off: no nodes",
     ),
     (
         sample(events.ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message=""),
@@ -134,7 +160,7 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     ),
     (check(R.NO_ADAPTER), "jobs of its kind are not dispatched"),
     (check(R.NOT_MANAGED), "its job's spec.managedBy is not ours"),
-    (check(R.ELASTIC), "its job is elastic, and such jobs are not dispatched"),
+    (check(R.ELASTIC), "its job was made larger, and jobs of its kind cannot be while they run"),
     (check(R.NO_LONGER_REJECTED), "what spoke against dispatching it is mended"),
     (sample(events.StatusRelayDecided, reason=R.STATUS_CHANGED, source="b"), "the status on b is newer"),
     (

@@ -38,9 +38,9 @@ a copy is admitted
 b chosen (attempt 1)
 a copy is to be removed
 c copy is to be removed
+b job's copy is to be created (attempt 1)
 a copy is gone
 c copy is gone
-b job's copy is to be created (attempt 1)
 b job's copy is suspended
 admission check is to be Ready
 Workload is admitted

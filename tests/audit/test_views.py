@@ -17,6 +17,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterDisconnected,
     ClusterLost,
     ClusterRecovered,
+    ClusterStandby,
     ClusterSuspected,
 )
 from controlplane.controllers.connectivity.local_connection import service_started
@@ -198,7 +199,8 @@ async def test_a_choice_that_was_taken_back_and_a_cluster_that_refused(database_
     script = Script("a", "b", "c")
     life = script.workload("w-0a1b2").offered("a", "b", "c")
     life.clone("a", {"Evicted": ("Deactivated", "")}, active=False).clone("b", {"Admitted": True}).decide()
-    life.clone("b", {"Admitted": False, "Evicted": ("Preempted", "")}).decide().clone("c", {"Admitted": True}).decide()
+    life.clone("b", {"Admitted": False, "Evicted": ("Preempted", "")}).remote_job("b", suspended=True).decide()
+    life.clone("c", {"Admitted": True}).decide()
     await write(database_url, script.appended)
     (row,) = placements(database_url, "w-0a1b2")
     assert (row["cluster"], row["released_reason"], row["clusters_refused"]) == ("c", "EvictedBeforeReady", ["a"])
@@ -244,6 +246,7 @@ def steps(letters: str) -> Steps:
         "s": at("a", ClusterSuspected(message="late")),
         "r": at("a", ClusterRecovered()),
         "x": at("a", ClusterDisconnected(reason="Removed")),
+        "b": at("a", ClusterStandby(behind="c", incarnation="i-1", message="another name")),
         "S": service_started(1, "test", "1"),
     }
     found = Steps()
@@ -254,7 +257,28 @@ def steps(letters: str) -> Steps:
 
 @pytest.mark.parametrize(
     "letters",
-    ["C", "ffC", "Clff", "CllfC", "CS", "CSC", "ClSf", "ClSC", "ffSf", "SSCS", "CsrslC", "CsSC", "Cxf", "CfC"],
+    [
+        "C",
+        "ffC",
+        "Clff",
+        "CllfC",
+        "CS",
+        "CSC",
+        "ClSf",
+        "ClSC",
+        "ffSf",
+        "SSCS",
+        "CsrslC",
+        "CsSC",
+        "Cxf",
+        "CfC",
+        "b",
+        "bC",
+        "bSb",
+        "CbC",
+        "fbxb",
+        "blC",
+    ],
 )
 async def test_connectivity_has_the_phases_of_the_fold(database_url: str, letters: str) -> None:
     expected = steps(letters)

@@ -68,7 +68,7 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
     ("text", "code", "said"),
     [
         (
-            "{apiVersion: v1, kind: Pod, metadata: {name: a}}",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
             2,
             "holds something else than jobs of these kinds: AppWrapper, JAXJob, Job, JobSet, ",
         ),

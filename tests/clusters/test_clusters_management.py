@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.credentials import TokenFile
+from controlplane.clusters.credentials import TokenFile, load
 from controlplane.clusters.kubeconfig import KubeconfigError
 from controlplane.clusters.management_access import from_kubeconfig, in_cluster
+from controlplane.clusters.plain_kubeconfig import read_plain
 from controlplane.clusters.protocol import ApiError, Unreachable
 from tests.clusters import pki
 from tests.clusters.clocks import ManualClock
@@ -147,3 +148,70 @@ async def test_a_kubeconfig_that_cannot_be_loaded(tmp_path: Path, content: bytes
         path.write_bytes(content)
     with pytest.raises(KubeconfigError, match="cannot be loaded"):
         await from_kubeconfig("m", str(path))
+
+
+PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
+
+
+@pytest.mark.parametrize("server", ["https://h:6443/", "http://127.0.0.1:8080", "HTTPS://h"])
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        ({}, {"token": "secret"}),
+        ({}, {"token": ""}),
+        ({"insecure-skip-tls-verify": True}, {"token": "secret"}),
+        ({"certificate-authority-data": PEM}, {"client-certificate-data": PEM, "client-key-data": PEM}),
+        ({"certificate-authority": "ca.pem"}, {"client-certificate": "ca.pem", "client-key": "ca.pem"}),
+        ({"certificate-authority": "ca.pem", "certificate-authority-data": PEM}, {"token": "secret"}),
+        ({"tls-server-name": "other", "proxy-url": "http://proxy"}, {"token": "secret"}),
+        ({"extensions": [{"name": "cluster_info"}]}, {"token": "secret"}),
+    ],
+)
+async def test_a_plain_kubeconfig_reads_as_the_loader_reads_it(
+    tmp_path: Path, server: str, cluster: dict[str, Any], user: dict[str, Any]
+) -> None:
+    from kubernetes_asyncio import client
+    from kubernetes_asyncio.config import kube_config
+
+    (tmp_path / "ca.pem").write_bytes(b"a certificate")
+    document = json.loads(with_user(server, user))
+    document["clusters"][0]["cluster"] = {"server": server, **cluster}
+    path = tmp_path / "config"
+    path.write_text(json.dumps(document))
+    read = read_plain(str(path), None)
+    assert read is not None
+    configuration = client.Configuration()
+    keys = await load(kube_config._get_kube_config_loader_for_yaml_file(str(path)), configuration)
+    assert read.server == configuration.host
+    assert (f"Bearer {read.token}" if read.token else "") == configuration.api_key.get("BearerToken", "")
+    assert (read.ca_data, read.client_certificate_data, read.client_key_data) == tuple(keys)
+    assert read.proxy_url == (configuration.proxy or "")
+    if read.server.startswith("https"):
+        assert read.verify == configuration.verify_ssl
+        assert read.tls_server_name == (configuration.tls_server_name or "")
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"exec": {"command": "x"}},
+        {"auth-provider": {"name": "oidc"}},
+        {"tokenFile": "token"},
+        {"username": "u", "password": "p"},
+        {"token": "t", "as": "somebody"},
+        {"token": 3},
+        {"client-certificate": "not-there.pem"},
+        {"client-certificate-data": "abc", "client-key-data": PEM},
+    ],
+)
+def test_what_is_not_plain_is_the_loader_s(tmp_path: Path, user: dict[str, Any]) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(with_user("https://h", user))
+    assert read_plain(str(path), None) is None
+    assert read_plain(f"{path}:{path}", None) is None
+    path.write_bytes(with_user("https://h", {"token": "t"}))
+    assert read_plain(str(path), None) is not None
+    assert read_plain(str(path), "another context") is None
+    path.write_text("clusters: [")
+    assert read_plain(str(path), None) is None
+    assert read_plain(str(tmp_path / "nothing"), None) is None

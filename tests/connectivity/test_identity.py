@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.connectivity.identity import claim, objection
-from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterStandby,
+    ServiceStarted,
+)
+from controlplane.controllers.connectivity.identity import claim, held_by, objection
+from controlplane.controllers.connectivity.state import Connection, fold, restarted
+from controlplane.log.event import Event, Recorded
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 CLAIMS = {"a": "ia", "b": "ib", MANAGEMENT: "im"}
 
 
 def known(**fields: Any) -> Connection:
     return msgspec.structs.replace(Connection(name="a", phase="Lost", incarnation="ia", connected_once=True), **fields)
+
+
+class Folded:
+    """A connection, as events of its stream make it."""
+
+    def __init__(self, name: str) -> None:
+        self.state, self.position = Connection(name=name), 0
+
+    def recorded(self, event: Event) -> Recorded:
+        self.position += 1
+        at = {"stream": f"cluster/{self.state.name}", "position": self.position, "version": self.position}
+        return Recorded(**at, event=event, recorded_at=START)
+
+    def say(self, event: Event) -> None:
+        self.state = fold(self.state, self.recorded(event))
 
 
 def asked(identity: str, connection: Connection | None, stake: str = "1 Workload") -> tuple[str, str]:
@@ -76,3 +100,38 @@ def test_a_cluster_that_is_away_keeps_its_identity_until_it_is_removed_or_given_
     fields: dict[str, Any], claimed: str
 ) -> None:
     assert claim(known(**fields)) == claimed
+
+
+@pytest.mark.parametrize(
+    ("identity", "connection", "stake", "other"),
+    [
+        ("ib", None, "1 Workload", "b"),
+        ("ib", known(incarnation=""), "1 Workload", "b"),
+        ("ib", known(incarnation="ib"), "1 Workload", "b"),
+        ("ib", known(behind="c"), "1 Workload", "b"),
+        ("ib", known(phase="Removed", reason="Removed"), "", "b"),
+        ("ib", known(phase="Removed", reason="Removed"), "1 Workload", ""),
+        ("ib", known(phase="Removed", reason="Reconfigured"), "", ""),
+        ("ib", known(), "", ""),
+        ("ib", known(forgotten=True), "", ""),
+        ("im", None, "", ""),
+        ("new", None, "", ""),
+        ("", None, "", ""),
+    ],
+)
+def test_a_further_name_of_a_cluster_stands_behind_the_first(
+    identity: str, connection: Connection | None, stake: str, other: str
+) -> None:
+    """A name that had a cluster of its own leads elsewhere than it did, and that is another thing."""
+    assert held_by("a", identity, CLAIMS, connection, lambda: stake) == other
+
+
+def test_who_stands_by_claims_nothing_until_it_is_used() -> None:
+    fold_ = Folded("again")
+    fold_.say(ClusterStandby(behind="a", incarnation="ia", message="one cluster"))
+    assert (fold_.state.phase, claim(fold_.state), fold_.state.connected) == ("Standby", "", False)
+    fold_.say(ClusterConnectFailed(reason="BadKubeConfig", message="no", attempt=0))
+    assert claim(fold_.state) == ""
+    fold_.state = restarted(fold_.state, fold_.recorded(ServiceStarted(epoch=2, holder="b", version="1")))
+    fold_.say(ClusterConnected(incarnation="ia"))
+    assert (fold_.state.phase, fold_.state.behind, claim(fold_.state)) == ("Connected", "", "ia")

@@ -4,10 +4,12 @@ served.
 
 from __future__ import annotations
 
-from controlplane.app.admission import PATH
+from controlplane.app.admission import JOBS_PATH, PATH
 from controlplane.controllers.hosts import hosted
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.webhook import configuration
 from controlplane.settings import Settings
-from tests.deploy.manifests import one, render, rights
+from tests.deploy.manifests import ROOT, one, render, rights
 from tests.support.local import settings
 
 
@@ -51,3 +53,31 @@ def test_the_webhook_is_where_the_service_serves_it() -> None:
         assert (target["name"], target["path"]) == (service["metadata"]["name"], PATH)
         assert hook["timeoutSeconds"] > chosen.webhook_patience.total_seconds()
         assert (hook["sideEffects"], hook["failurePolicy"]) == ("None", "Ignore")
+
+
+def test_the_webhook_of_jobs_is_where_the_service_serves_it_and_has_every_kind() -> None:
+    assert (ROOT / "deploy/multikueue-webhook/webhook.yaml").read_text() == configuration(), (
+        "python -m controlplane.job_kinds webhook > deploy/multikueue-webhook/webhook.yaml"
+    )
+    objects = render("deploy/multikueue-webhook")
+    service = one(objects, "Service")
+    assert service["spec"]["ports"][0]["targetPort"] == Settings().webhook.port
+    assert service == one(render("deploy/coscheduling"), "Service"), "one webhook serves both"
+    sent: dict[tuple[str, str, str], list[str]] = {}
+    for hook in one(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        target = hook["clientConfig"]["service"]
+        assert (target["name"], target["path"]) == (service["metadata"]["name"], JOBS_PATH)
+        assert (hook["sideEffects"], hook["failurePolicy"], hook["reinvocationPolicy"]) == (
+            "None",
+            "Ignore",
+            "IfNeeded",
+        )
+        for rule in hook["rules"]:
+            (group,), (version,), (plural,) = rule["apiGroups"], rule["apiVersions"], rule["resources"]
+            sent[group, version, plural] = rule["operations"]
+    kinds = {(kind.group, kind.version, kind.plural) for kind in (one_.kind for one_ in JOB_KINDS.values())}
+    assert sent.keys() == kinds
+    templates = {plural for (_, _, plural), operations in sent.items() if "UPDATE" in operations}
+    assert templates == {"statefulsets", "leaderworkersets"}, "what is immutable is not asked about again"
+    role = rights(one(objects, "ClusterRole"))
+    assert role == {"kueue.x-k8s.io/localqueues": ("get", "list", "watch")}

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.rights import cluster_role
-from tests.deploy.manifests import ROOT, one, render, rights
+from tests.deploy.manifests import ROOT, documents, one, render, rights
 
 SEE = ("get", "list", "watch")
 FOLDERS = ("deploy/base", "deploy/rbac/management", "deploy/rbac/worker", "deploy/migrate")
@@ -37,6 +37,28 @@ def test_secrets_are_readable_in_one_namespace_only() -> None:
     assert not any("core/secrets" in rights(role) for role in roles)
 
 
+def applied_beside(path: str) -> dict[str, tuple[str, ...]]:
+    """The rights of a file that no kustomization has."""
+    folder, name = path.rsplit("/", 1)
+    assert name not in (ROOT / folder / "kustomization.yaml").read_text()
+    return rights(next(one for one in documents((ROOT / path).read_text()) if one["kind"] in ("Role", "ClusterRole")))
+
+
+def test_what_is_off_by_default_has_rights_of_its_own() -> None:
+    assert applied_beside("deploy/rbac/management/clusterprofiles.yaml") == {
+        "multicluster.x-k8s.io/clusterprofiles": SEE
+    }
+    assert applied_beside("deploy/rbac/management/quota.yaml") == {
+        "kueue.x-k8s.io/localqueues": SEE,
+        "kueue.x-k8s.io/clusterqueues": ("patch",),
+        "kueue.x-k8s.io/clusterqueues/status": ("patch",),
+    }
+    assert applied_beside("deploy/rbac/worker/quota.yaml") == {
+        "kueue.x-k8s.io/clusterqueues": SEE,
+        "kueue.x-k8s.io/localqueues": SEE,
+    }
+
+
 def test_worker() -> None:
     assert rights(one(render("deploy/rbac/worker"), "ClusterRole", "controlplane-worker")) == {
         "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "patch", "delete"))),
@@ -51,13 +73,22 @@ def test_the_rights_for_jobs_are_those_of_the_kinds(place: str) -> None:
         f"python -m controlplane.job_kinds {place} > deploy/rbac/{place}/jobs.yaml"
     )
     found = rights(one(render(f"deploy/rbac/{place}"), "ClusterRole", f"controlplane-{place}-jobs"))
-    kinds = [(one_.kind.group, one_.kind.plural) for one_ in JOB_KINDS.values() if not one_.external]
+    kinds = [(one_.kind.group or "core", one_.kind.plural) for one_ in JOB_KINDS.values() if not one_.external]
     if place == "worker":
         wanted = {f"{group}/{plural}": tuple(sorted((*SEE, "create", "delete"))) for group, plural in kinds}
-        wanted["ray.io/rayservices"] = tuple(sorted((*SEE, "create", "patch", "delete")))  # serveConfigV2 follows
+        for changes in (
+            "ray.io/rayservices",
+            "ray.io/rayclusters",
+            "batch/jobs",
+        ):  # serveConfigV2, or the size, follows
+            wanted[changes] = tuple(sorted((*SEE, "create", "patch", "delete")))
     else:
         wanted = {f"{group}/{plural}": SEE for group, plural in kinds}
-        wanted |= {f"{group}/{plural}/status": ("patch",) for group, plural in kinds}
+        wanted |= {
+            f"{group}/{plural}/status": ("patch",)
+            for group, plural in kinds
+            if plural not in ("statefulsets", "leaderworkersets")
+        }
     assert found == wanted
 
 

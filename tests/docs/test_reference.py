@@ -56,7 +56,7 @@ def test_the_streams_are_those_that_somebody_owns() -> None:
         owned = {word for registration in process.registrations for word in registration.owns}
         documented = {re.split("[/,]", pattern)[0] for pattern in first_column(page, "Streams")}
         known = {word for manifest in (*SERVICE, *SCHEDULER) for word in first_words(manifest)}
-        assert documented <= owned | {"fit", "worker"}
+        assert documented <= owned | {"fit", "worker", "quota"}
         assert owned <= known
 
 

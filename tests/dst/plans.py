@@ -35,6 +35,12 @@ def told(outcome: Outcome, *words: str) -> list[str]:
     return [text for text in map(str, outcome.lines) if all(word in text for word in words)]
 
 
+def ended(outcome: Outcome, *words: str) -> list[str]:
+    """Return the lines in which the copies of a Workload that has finished are taken away. Who wrote Finished, the
+    management cluster's Kueue or we, does not matter."""
+    return told(outcome, "RemovalDecided", "because Finished", *words)
+
+
 def submitted(name: str) -> Step:
     return step(5, "submit", name, 400, 2)
 
@@ -45,3 +51,17 @@ def cluster_of(name: str) -> str:
     found = re.search(r"\((w\d)\)", line)
     assert found is not None
     return found[1]
+
+
+def log_put_back(*trouble: Step, seed: int = 1) -> Plan:
+    """Return a plan in which the log goes back to after a Workload and before its nomination; that it runs on w1 is never
+    written to it.
+    """
+    log, home = step(5.022, "restore-log", "", 1.5), step(5.052, "refuse", "management", 8)
+    return plan(step(5, "submit", "once-1", 100, 2), log, home, *trouble, step(299, "cut", "w3"), seed=seed)
+
+
+ASKED_AND_AWAY = log_put_back(step(5.0635, "refuse", "w1", 150))
+"""The same, and w1 is away."""
+BOUND_UNSEEN = log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, "errors", "w1", 30))
+"""The same, and of w1 Workloads are seen, but no Jobs."""

@@ -16,7 +16,7 @@ from controlplane.log.event import Body
 from controlplane.log.redaction import Redaction
 from controlplane.runtime import bodies as live
 from controlplane.runtime.bodies import Bodies
-from tests.dst.plans import held, plan, step, told
+from tests.dst.plans import ended, held, plan, step, told
 
 KINDS = {"submit": "job-1", "submit-set": "job-set-1"}
 # Nothing gets through to the workers, so that decisions stay open over the crash.
@@ -39,7 +39,7 @@ def test_a_copy_that_was_decided_on_before_a_crash_has_all_of_its_job(submit: st
     (made, *_) = told(outcome, "create workloads")
     assert _at(first) < _at(taken_over) < _at(made), "decided on by one process, and done by the other"
     assert told(outcome, "JobCreationDecided")
-    assert told(outcome, "FinishDecided")
+    assert ended(outcome)
 
 
 def _at(line: str) -> float:
@@ -51,14 +51,14 @@ def test_a_worker_that_is_away_and_a_process_that_is_new() -> None:
     steps = [step(5, "submit", "job-1", 20, 4), step(25.2, "partition", "w1", 60.0), step(25.5, "crash", "replica-1")]
     outcome = play(plan(*steps))
     assert held(outcome)
-    assert told(outcome, "FinishDecided")
+    assert ended(outcome)
 
 
 def test_a_memory_that_holds_nothing_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bodies, "_put", lambda self, ref, text: None)
     outcome = play(crashed("submit"))
     assert held(outcome)
-    assert told(outcome, "FinishDecided")
+    assert ended(outcome)
 
 
 class Believed(str):

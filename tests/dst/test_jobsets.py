@@ -17,7 +17,7 @@ from controlplane.dst.scenes.workloads.plan import plan_of
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import JOBS, JOBSETS, Json
 from controlplane.simulation.apiserver.history import Commit, record_of
-from tests.dst.plans import held, plan, step, told
+from tests.dst.plans import ended, held, plan, step, told
 
 
 def test_a_job_set_runs_on_one_cluster_and_finishes() -> None:
@@ -25,7 +25,7 @@ def test_a_job_set_runs_on_one_cluster_and_finishes() -> None:
     assert held(outcome)
     assert len(told(outcome, "JobCreationDecided", "job-set-1")) == 1
     assert len(told(outcome, "ADDED JobSet job-set-1")) == 2  # the user's, and one copy
-    assert len(told(outcome, "FinishDecided")) == 1
+    assert len(ended(outcome)) == 1
 
 
 @pytest.mark.parametrize(("name", "requeued"), [("job-set-1", 1), ("once-set-1", 0)])

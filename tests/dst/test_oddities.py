@@ -13,7 +13,7 @@ from controlplane.dst.engine.steps import Step
 from controlplane.dst.invariants.workloads.refusals import RULE
 from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.oddities import _MADE, HUGE
-from tests.dst.plans import held, plan, step, told
+from tests.dst.plans import ended, held, plan, step, told
 from tests.support.deep import deep_after
 
 HOME, WORKER = _MADE[True], _MADE[False]
@@ -49,7 +49,7 @@ def test_whatever_is_applied_on_a_worker_it_is_left_alone(place: int) -> None:
     (kind, body) = WORKER[place]
     name = body["metadata"]["name"]
     assert not told(outcome, "request replica-1#1: delete", f"{kind.plural} {name} ")
-    assert told(outcome, "FinishDecided", "jobset-job-set-2")
+    assert ended(outcome, "jobset-job-set-2")
 
 
 @pytest.mark.parametrize("value", deep_after(5, range(1, 16)))

@@ -13,10 +13,15 @@ from controlplane.dst.engine.shrink import shrink
 from controlplane.dst.engine.story import command, story, verdict
 from controlplane.dst.engine.trace import Line, Violation
 from controlplane.dst.scenes.workloads.acts import ACTS
+from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
+from controlplane.dst.scenes.workloads.fourth_edition import OTHER_KINDS
 from controlplane.dst.scenes.workloads.plan import TROUBLE, plan_of
+from controlplane.dst.scenes.workloads.processes import DISPATCHERS, KIND, KUEUES, QUOTA, RULES, WEBHOOK
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"
+FOURTH_EDITION = "2a131feb61fe0945ba1deaff5e8ddd2aad7efc2f39f5e87f9717a2f71f6363d6"
+THIRD_EDITION = "1b1b7398c0000ccdee5fb7aa3de60f4816e3dbbcb2670416c807c42e25c9d87d"
 
 
 def test_a_seed_always_means_the_same_plan() -> None:
@@ -59,6 +64,46 @@ def test_the_third_edition_is_the_second_and_more(seed: int) -> None:
 def test_the_second_edition_is_closed() -> None:
     text = "\n".join(str(plan_of(seed, edition=2)) for seed in range(1, 101))
     assert hashlib.sha256(text.encode()).hexdigest() == SECOND_EDITION
+
+
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_fourth_edition_is_the_third_and_more(seed: int) -> None:
+    third, fourth = plan_of(seed, edition=3), plan_of(seed, edition=4)
+    assert fourth.only(third.numbers).steps == third.steps
+    assert (fourth.quotas, fourth.replicas, third.traits) == (third.quotas, third.replicas, ())
+    assert sorted(fourth.numbers) == list(range(1, fourth.size + 1))
+    assert [step.at for step in fourth.steps] == sorted(step.at for step in fourth.steps)
+    assert fourth.size > third.size
+
+
+def test_the_third_edition_is_closed() -> None:
+    text = "\n".join(str(plan_of(seed, edition=3)) for seed in range(1, 101))
+    assert hashlib.sha256(text.encode()).hexdigest() == THIRD_EDITION
+
+
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_fifth_edition_is_the_fourth_and_more(seed: int) -> None:
+    fourth, fifth = plan_of(seed, edition=4), plan_of(seed, edition=5)
+    assert fifth.only(fourth.numbers).steps == fourth.steps
+    assert (fifth.quotas, fifth.replicas) == (fourth.quotas, fourth.replicas)
+    assert fifth.traits[: len(fourth.traits)] == fourth.traits != fifth.traits
+    assert sorted(fifth.numbers) == list(range(1, fifth.size + 1))
+    assert [step.at for step in fifth.steps] == sorted(step.at for step in fifth.steps)
+    assert fifth.size > fourth.size
+
+
+def test_the_fourth_edition_is_closed() -> None:
+    text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=4) for seed in range(1, 101)))
+    assert hashlib.sha256(text.encode()).hexdigest() == FOURTH_EDITION
+
+
+def test_every_dispatcher_rule_gate_and_kind_of_job_is_drawn() -> None:
+    plans = [plan_of(seed) for seed in range(200)]
+    drawn = {trait for plan in plans for trait in plan.traits}
+    kinds = {*OTHER_KINDS, *NEW_KINDS}
+    assert drawn == {*DISPATCHERS, *RULES, QUOTA, WEBHOOK, KUEUES, *(KIND + name for name in kinds)}
+    words = {step.where.split("-")[1] for plan in plans for step in plan.steps if step.kind == "submit-kind"}
+    assert words == {name.lower() for name in kinds}
 
 
 @pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])

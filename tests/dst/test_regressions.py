@@ -76,6 +76,59 @@ MENDED_CANDIDATES_IN_3 = [
     ),
 ]
 
+MENDED_IN_4 = [
+    (
+        23,
+        "1,16,23,25-26",
+        "a slice that a backup of the management cluster lost replaced what ran, and nobody told its end",
+    ),
+    (63, "", "after an attempt that had no round the incremental dispatcher asked no cluster any more"),
+    (
+        69,
+        "1-2,9,23-25,33",
+        "what another dispatcher had nominated was never taken back, so that no cluster was selected",
+    ),
+    (96, "16,22,24,30", "a name was taken away whose Workload a log that had gone back knew nothing else of"),
+    (1, "", "names that were left behind by another dispatcher's nomination could never be taken away"),
+    (116, "", "a copy that was created for a slice had the size that its job was given since, not the slice's"),
+    (96, "", "the same, of a job that became larger: its next slice ran elsewhere"),
+    (
+        209,
+        "8,16,18,21,23-24,28-29",
+        "a job was made larger after its end, before Kueue had finished its slice, which then kept its quota",
+    ),
+    (
+        236,
+        "",
+        "a name that had been another cluster's was used for one on which a job ran under a name that was gone",
+    ),
+    (240, "", "the rule of what was committed knew a cluster by one of its two names only"),
+    (
+        448,
+        "",
+        "a slice that was made smaller before any cluster had room for it was offered in its old size for ever",
+    ),
+]
+MENDED_IN_5 = [
+    (
+        113,
+        "",
+        "a kind that a worker did not serve when it was met again counted as out of view since it was first connected",
+    ),
+    (230, "", "the rule of spreading took choices that are appended together for taken one after the other"),
+    (206, "", "a group of pods stayed for ever on a worker where the name of one of them was somebody else's"),
+    (
+        282,
+        "",
+        "another pod owned the Workload of a group when the last copy of the first one went: its removal was tried for ever",
+    ),
+    (
+        270,
+        "",
+        "the end of a job was not told again to a management cluster that was put back to before it, with its Workload finished",
+    ),
+]
+
 
 def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> None:
     plan = plan_of(seed, scene=scene, edition=edition)
@@ -106,6 +159,16 @@ def test_what_was_mended_in_ones_own_cluster_stays_mended(seed: int, steps: str,
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_3)
 def test_what_was_mended_in_the_third_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 3, CANDIDATES)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(8, MENDED_IN_4))
+def test_what_was_mended_in_the_fourth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 4)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(1, MENDED_IN_5))
+def test_what_was_mended_in_the_fifth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 5)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,36 @@ ROWS |= {
         failed=None,
         templates=2,
     ),
+    "pod": Row(
+        spec={"containers": TEMPLATE["spec"]["containers"]},
+        pods=(("main", 1),),
+        running={
+            "phase": "Running",
+            "startTime": "t",
+            "containerStatuses": [{"name": "main", "state": {"running": {}}}],
+        },
+        succeeded={"phase": "Succeeded", "message": "it is done"},
+        failed={"phase": "Failed", "message": "it is broken"},
+        templates=0,
+    ),
+    "statefulset": Row(
+        spec={"replicas": 2, "serviceName": "s", "template": TEMPLATE},
+        pods=(("main", 2),),
+        running={"replicas": 2, "readyReplicas": 1, "availableReplicas": 1},
+        succeeded=None,
+        failed=None,
+    ),
+    "leaderworkerset.x-k8s.io/leaderworkerset": Row(
+        spec={
+            "replicas": 2,
+            "leaderWorkerTemplate": {"size": 3, "leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE},
+        },
+        pods=(("leader", 1), ("worker", 2)),
+        running={"replicas": 2, "readyReplicas": 1, "updatedReplicas": 1},
+        succeeded=None,
+        failed=None,
+        templates=2,
+    ),
     "workload.codeflare.dev/appwrapper": Row(
         spec={
             "components": [

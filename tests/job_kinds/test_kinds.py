@@ -63,7 +63,7 @@ def test_it_is_stopped_started_and_given_to_another_controller(kind: JobKind, ro
     assert kind.suspended(stopped)
     assert not kind.suspended(changed(stopped, kind.started()))
     delegated = changed(stopped, kind.delegated(MANAGED_BY))
-    assert kind.managed_by(delegated) == MANAGED_BY
+    assert kind.managed_by(delegated) == (MANAGED_BY if kind.delegates else "")
     assert kind.suspended(delegated), "nothing else of it is changed"
 
 
@@ -81,7 +81,8 @@ def test_a_copy_waits_and_is_its_workers_own(kind: JobKind, row: Row) -> None:
     assert kind.suspended(copy_)
     assert kind.managed_by(copy_) == ""
     assert copy_["metadata"]["labels"] == {"team": "blue", ORIGIN_LABEL: "here"}
-    assert copy_["metadata"]["annotations"] == {"note": "x", PREBUILT: "train-wl"}
+    bound = {} if kind.composed else {PREBUILT: "train-wl"}
+    assert copy_["metadata"]["annotations"] == {"note": "x", **bound}
     assert kind.pod_sets(copy_) == kind.pod_sets(row.job())
 
 
@@ -158,6 +159,6 @@ def test_a_custom_jobs_copy_is_as_it_is_but_for_who_manages_it() -> None:
     assert kind.drained({"phase": "Running"}) == {}
 
 
-@pytest.mark.parametrize("gvk", ["v1, Kind=Pod", "apps/v1, Kind=StatefulSet", "nonsense", ""])
+@pytest.mark.parametrize("gvk", ["v1, Kind=ReplicationController", "apps/v1, Kind=DaemonSet", "nonsense", ""])
 def test_a_kind_that_only_a_later_version_dispatches_has_no_name_here(gvk: str) -> None:
     assert named(gvk) == ""

@@ -5,24 +5,26 @@ sentences.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from controlplane.local.postgres import EmbeddedPostgres
-from controlplane.log import schema
+from controlplane.log import arrays, schema
 from controlplane.log.appender import _APPEND
+from controlplane.log.batch import Batch
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, unacceptable
 from controlplane.log.event import LogUnavailable, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
 from tests.log.words import ROLE, TYPES, everything, request, saw, until
+from tests.support.waiting import PATIENCE
 
 
 def log_of(url: str, **more: object) -> PostgresLog:
@@ -53,18 +55,76 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
     """The reply of a commit was lost: the same batch comes again under its id, and finds itself."""
     async with log_of(database_url) as log:
         head = await log.take_epoch("one")
-        arrays = log.appender._arrays([request(saw("a", 1), saw("b", 2))])
-        batch, nonce = uuid.uuid4(), log.appender.nonce
+        batch = Batch([request(saw("a", 1), saw("b", 2))], Codec(TYPES))
         async with await log.appender._database.connect("test") as connection:
-            first = await (
-                await connection.execute(_APPEND, (log.name, head.epoch, nonce, None, batch, *arrays), binary=True)
-            ).fetchall()
-            again = await (
-                await connection.execute(_APPEND, (log.name, head.epoch, nonce, None, batch, *arrays), binary=True)
-            ).fetchall()
-        assert [outcome for _, outcome in first] == ["new", "new"]
-        assert [outcome for _, outcome in again] == ["known", "known"]
+            arrays.register(connection.adapters)
+            sent = (log.name, head.epoch, log.appender.nonce, None, batch.id, *batch.parameters)
+            first = await (await connection.execute(_APPEND, sent, binary=True)).fetchall()
+            again = await (await connection.execute(_APPEND, sent, binary=True)).fetchall()
+        assert [(said, position, version) for _, said, position, version, _ in first] == [("new", 1, 1), ("new", 2, 1)]
+        assert [(said, position) for _, said, position, _, _ in again] == [("known", None), ("known", None)]
         assert len(await everything(log)) == 2
+
+
+async def last_asked(url: str) -> int:
+    """Return when the log's reader asked last, in microseconds, as the server knows it."""
+    async with await psycopg.AsyncConnection.connect(schema.libpq_url(url), autocommit=True) as other:
+        query = "SELECT query_start FROM pg_stat_activity WHERE application_name = 'controlplane reader'"
+        rows = await (await other.execute(query)).fetchall()
+    assert len(rows) == 1
+    return int(rows[0][0].timestamp() * 1e6)
+
+
+async def test_the_end_of_the_log_is_not_asked_for_twice(database_url: str) -> None:
+    async with log_of(database_url) as log, log_of(database_url) as other:
+        await log.take_epoch("one")
+        await log.wait(0, 0.0)
+        await until(lambda: log._rung.is_set())  # it listens
+        await other.assist()
+        await other.append(request(saw("a", 1), saw("a", 2)))
+        async with asyncio.timeout(PATIENCE):
+            while log._heard < 2:  # both the listening and the append
+                await log.wait(0, PATIENCE)
+        assert len(await log.read(0, 1)) == 1  # a full page: there may be more
+        assert len(await log.read(1)) == 1
+        asked = await last_asked(database_url)
+        assert await log.read(2) == []
+        assert await last_asked(database_url) == asked
+        assert await log.read(2) == []  # asked again without having waited: that is a question
+        assert await last_asked(database_url) != asked
+
+
+async def test_what_another_appends_after_a_page_rings(database_url: str) -> None:
+    async with log_of(database_url) as log, log_of(database_url) as other:
+        await log.take_epoch("one")
+        await log.wait(0, 0.0)
+        await until(lambda: log._rung.is_set())  # it listens
+        await log.append(request(saw("a", 1)))
+        await log.wait(0, PATIENCE)
+        found = await log.read(0)
+        await other.assist()
+        await other.append(request(saw("b", 2)))
+        found += [*await log.read(1)]
+        async with asyncio.timeout(PATIENCE):
+            while len(found) < 2:
+                await log.wait(1, PATIENCE)
+                found += await log.read(1)
+        assert [one.stream for one in found] == ["a", "b"]
+
+
+async def test_what_this_process_appends_does_not_wake_it_twice(database_url: str) -> None:
+    async with log_of(database_url) as log, log_of(database_url) as other:
+        await log.take_epoch("one")
+        await log.wait(0, 0.0)
+        await until(lambda: log._rung.is_set())  # it listens
+        await log.wait(0, PATIENCE)
+        await log.append(request(saw("a", 1)))
+        heard = log._heard
+        await other.assist()
+        await other.append(request(saw("b", 2)))
+        await until(lambda: log._heard > heard)  # this notification came after that of our own append
+        assert log._heard == heard + 1
+        assert len([*await log.read(0), *await log.read(1)]) == 2
 
 
 async def test_killed_connections_are_made_anew(database_url: str) -> None:
@@ -97,8 +157,9 @@ async def test_appends_wait_for_a_server_that_restarts(tmp_path_factory: pytest.
             await log.take_epoch("one")
             await log.append(request(saw("a", 1)))
             await server.stop()
+            assert len(await log.read(0)) == 1  # committed by this process
             with pytest.raises(LogUnavailable):
-                await log.read(0)
+                await log.read(1)
             appending = [asyncio.create_task(log.append(request(saw("a", n)))) for n in range(2, 12)]
             await until(lambda: False in states)
             assert not any(task.done() for task in appending)
@@ -160,10 +221,18 @@ def test_a_newer_schema_is_refused(empty_database_url: str) -> None:
         schema.check(empty_database_url)
 
 
+def test_the_revisions_are_those_that_alembic_finds() -> None:
+    """The service reads them itself, since loading Alembic takes longer than all the rest of a start."""
+    found = ScriptDirectory(str(schema.migrations())).walk_revisions()
+    assert schema.revisions() == [script.revision for script in reversed(list(found))]
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
         ("postgresql://u:geheim@127.0.0.1:1/x", "cannot reach the database"),
+        ("postgresql://u:geheim@h:port/x", "cannot"),
+        ("postgresql://u:geheim%zz@h/x", "cannot be read"),
         ("mysql://u:geheim@h/x", "is for mysql"),
         ("not a url", "cannot be read"),
     ],

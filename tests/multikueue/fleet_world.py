@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import JobCreationDecided, WorkloadDecision, WorkloadWrite
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind, Request, meta
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, WORKLOADS, Json, Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from tests.multikueue.scene import CHECK, START, stamp
 
@@ -110,13 +110,14 @@ class Server:
             raise ApiError(409, "Conflict", "changed")
         if request.verb == "delete":
             assert request.uid
-            assert request.owner_label == (ORIGIN, "multikueue")
+            assert request.owner_label == ((ORIGIN, "multikueue") if request.resource_version else None)
             assert meta(found)["labels"][ORIGIN] == "multikueue", "deleted what is not ours"
             self.remove(kind)
             return None
         assert request.resource_version, "a patch without a resourceVersion"
-        self.webhook(found, merged(found, request.body))
-        self.change(kind, request.body)
+        written = applied(found, request) if request.content_type == APPLY_PATCH else merged(found, request.body)
+        self.webhook(found, written)
+        self.store(kind, written)
         return self.objects.get(kind, found)
 
     def webhook(self, old: Json, new: Json) -> None:
@@ -136,7 +137,9 @@ class Server:
         check = status["admissionChecks"][0]
         if true(workload, "Finished"):
             return
-        if check["state"] == "Retry" and not true(workload, "Evicted"):
+        if true(job, "Complete"):
+            self.condition("Finished", reason="Succeeded")
+        elif check["state"] == "Retry" and not true(workload, "Evicted"):
             self.evict(retries=check.get("retryCount", 0) + 1)
         elif true(workload, "Evicted") and not job["spec"]["suspend"]:
             self.change(JOBS, {"spec": {"suspend": True}})
@@ -176,10 +179,22 @@ class Server:
             self.change(JOBS, {"spec": {"suspend": False}, "status": {"active": 1, "startTime": stamp(self.now)}})
 
 
+def applied(found: Json, request: Request) -> Json:
+    """What a server makes of a server-side apply of a status, where nobody else owns any of its fields."""
+    status = request.body["status"]
+    if request.field_manager == "kueue-admission":
+        return {**found, "status": status}
+    assert (request.field_manager, list(status)) == ("kueue.x-k8s.io/multikueue", ["admissionChecks"])
+    ours = {check["name"]: check for check in status["admissionChecks"]}
+    checks = [ours.get(check["name"], check) for check in found["status"]["admissionChecks"]]
+    return {**found, "status": {**found["status"], "admissionChecks": checks}}
+
+
 class Log:
     """The log, the fleet that lives from it, and the loop around them, one thing at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, **policy: Any) -> None:
+        self.policy = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS), **policy)
         self.now, self.recorded = START, list[Recorded]()
         self.versions: dict[str, int] = {}
         self.marks: dict[str, int] = {}
@@ -188,7 +203,7 @@ class Log:
         self.fleet = self.fresh()
 
     def fresh(self) -> MultiKueueController:
-        return MultiKueueController(MultiKueuePolicy(adapters=adapters_for(JOB_KINDS)), "test")
+        return MultiKueueController(self.policy, "test")
 
     def append(self, new: NewEvent) -> None:
         if new.source and new.mark <= self.marks.get(new.source, -1):

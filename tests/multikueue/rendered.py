@@ -27,8 +27,9 @@ def request_of(scene: Scene, bodies: dict[str, bytes] | None = None, action: str
     """The request of the one open write, or of the one with this action."""
     writes = [w for w in scene.fleet.open_writes(STREAM) if not action or w.action == action]
     (write,) = writes
-    assert set(scene.fleet.bodies_needed(write)) <= set(bodies or {})
-    request = scene.fleet.request(write, bodies or {}, scene.now)
+    needed, given = set(scene.fleet.bodies_needed(write)), bodies or {}
+    assert needed <= set(given)
+    request = scene.fleet.request(write, {ref: given[ref] for ref in needed}, scene.now)  # the loop loads no others
     assert request is not None
     return request
 

@@ -51,6 +51,8 @@ class Scene:
         self.versions: dict[str, int] = {}
         self.rv = 100
         self.decided: list[Event] = []
+        self.wl, self.stream = WL, STREAM
+        self._slices: dict[str, tuple[dict[str, Any], ...]] = {}
         self._local: dict[str, Any] = {}
         self._job: dict[str, Any] = {}
         self._clones: dict[str, dict[str, Any]] = {}
@@ -63,20 +65,29 @@ class Scene:
             if connected:
                 self.connect(name)
 
+    def on(self, name: str = WL) -> Scene:
+        """From here on another Workload of the same job is meant: of an elastic one, another slice."""
+        self._slices[self.wl] = (self._local, self._clones, self._remote_jobs)
+        self._local, self._clones, self._remote_jobs = self._slices.get(name, ({}, {}, {}))
+        self.wl, self.stream = name, f"workload/{NS}/{name}"
+        return self
+
     # --- the log ---
 
-    def refuses(self, decision: events.WorkloadWrite, code: int, error: str, pause: timedelta) -> None:
-        """An API server says no to a write of the Workload, for the first time."""
+    def refuses(
+        self, decision: events.WorkloadWrite, code: int, error: str, pause: timedelta, failures: int = 1
+    ) -> None:
+        """An API server says no to a write of the Workload, for the first time if nothing else is said."""
         refused = events.EffectFailed(
             target=decision.target,
             action=type(decision).__name__,
             code=code,
             error=error,
             message="not now",
-            failures=1,
+            failures=failures,
             retry_at=self.now + pause,
         )
-        self.fold(STREAM, refused)
+        self.fold(self.stream, refused)
 
     def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> None:
         self.position += 1
@@ -98,10 +109,11 @@ class Scene:
 
     @property
     def state(self) -> WorkloadState:
-        return self.fleet.index.workloads[STREAM]
+        return self.fleet.index.workloads[self.stream]
 
-    def decide(self, stream: str = STREAM) -> list[Event]:
+    def decide(self, stream: str = "") -> list[Event]:
         """One pass; its decisions are recorded and returned."""
+        stream = stream or self.stream
         decided = self.fleet.decide(stream, self.now)
         for new in decided.events:
             self.fold(stream, new.event, new.cluster)
@@ -109,7 +121,7 @@ class Scene:
         self.wake = decided.wake
         return [new.event for new in decided.events]
 
-    def names(self, stream: str = STREAM) -> list[str]:
+    def names(self, stream: str = "") -> list[str]:
         """One pass; the types of its decisions, with their cluster if it is a worker's."""
         return [describe(event) for event in self.decide(stream)]
 
@@ -189,8 +201,8 @@ class Scene:
         event = observations.WorkloadObserved(
             **{
                 "namespace": NS,
-                "name": WL,
-                "uid": "wl-uid",
+                "name": self.wl,
+                "uid": "wl-uid" if self.wl == WL else f"uid-{self.wl}",
                 "resource_version": self._rv(),
                 "owner": observations.Owner(api_version="batch/v1", kind="Job", name=JOB, uid="job-uid"),
                 "template": "bb" * 32,
@@ -201,11 +213,11 @@ class Scene:
                 "checks": checks,
             }
         )
-        self.fold(STREAM, event)
+        self.fold(self.stream, event)
         return self
 
     def gone(self) -> Scene:
-        self.fold(STREAM, observations.WorkloadGone(namespace=NS, name=WL, uid=self.state.local.uid))
+        self.fold(self.stream, observations.WorkloadGone(namespace=NS, name=self.wl, uid=self.state.local.uid))
         return self
 
     def clone(self, cluster: str, conditions: dict[str, Any] | None = None, **changes: Any) -> Scene:
@@ -216,7 +228,7 @@ class Scene:
         event = observations.CloneObserved(
             **{
                 "namespace": NS,
-                "name": WL,
+                "name": self.wl,
                 "uid": f"clone-{cluster}",
                 "resource_version": self._rv(),
                 "spec_key": "spec-1",
@@ -224,17 +236,17 @@ class Scene:
                 "conditions": [condition(kind, value, self.now) for kind, value in known.items()],
             }
         )
-        self.fold(STREAM, event, cluster)
+        self.fold(self.stream, event, cluster)
         return self
 
     def clone_gone(self, cluster: str) -> Scene:
         uid = self.state.remote(cluster).clone.uid
         self._clones.pop(cluster, None)
-        self.fold(STREAM, observations.CloneGone(namespace=NS, name=WL, uid=uid), cluster)
+        self.fold(self.stream, observations.CloneGone(namespace=NS, name=self.wl, uid=uid), cluster)
         return self
 
     def remote_job(self, cluster: str, **changes: Any) -> Scene:
-        known = self._remote_jobs.setdefault(cluster, {"suspended": True, "status": "00" * 32, "prebuilt": WL})
+        known = self._remote_jobs.setdefault(cluster, {"suspended": True, "status": "00" * 32, "prebuilt": self.wl})
         known.update(changes)
         event = observations.RemoteJobObserved(
             **{
@@ -246,13 +258,13 @@ class Scene:
                 **known,
             }
         )
-        self.fold(STREAM, event, cluster)
+        self.fold(self.stream, event, cluster)
         return self
 
     def remote_job_gone(self, cluster: str) -> Scene:
         self._remote_jobs.pop(cluster, None)
         event = observations.RemoteJobGone(namespace=NS, name=JOB, uid=f"rjob-{cluster}", kind=JOBS.name)
-        self.fold(STREAM, event, cluster)
+        self.fold(self.stream, event, cluster)
         return self
 
     # --- longer ways ---
@@ -291,7 +303,7 @@ class Scene:
 
 
 def condition(kind: str, value: Any, now: datetime) -> Condition:
-    """A condition of True, False, a reason, or (reason, message[, time])."""
+    """A condition of True, False, a reason, or (reason, message[, time[, status]])."""
     status, reason, message, at = "True", "Test", "", stamp(now)
     if value is False:
         status = "False"
@@ -299,7 +311,8 @@ def condition(kind: str, value: Any, now: datetime) -> Condition:
         reason = value
     elif isinstance(value, tuple):
         reason, message = value[0], value[1]
-        at = value[2] if len(value) > 2 else at
+        at = (value[2] if len(value) > 2 else "") or at
+        status = value[3] if len(value) > 3 else status
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=at)
 
 

@@ -114,7 +114,7 @@ TABLE: list[tuple[Story, str, str, str, str, str]] = [
     (told(stories.happy), "WinnerChosen", "FirstAdmitted", "CloneObserved", "workload", "b"),
     (told(stories.happy), "RemovalDecided", "AnotherClusterWon", "CloneObserved", "workload", "b"),
     (having(slow_loser), "RemovalDecided", "AnotherClusterWon", "WinnerChosen", "workload", "b"),
-    (told(stories.happy), "JobCreationDecided", "AdmittedOnWorker", "CloneGone", "workload", "c"),
+    (told(stories.happy), "JobCreationDecided", "AdmittedOnWorker", "CloneObserved", "workload", "b"),
     (told(stories.happy), "CheckStateDecided", "AdmittedOnWorker", "RemoteJobObserved", "workload", "b"),
     (told(stories.happy), "StatusRelayDecided", "StatusChanged", "RemoteJobObserved", "workload", "b"),
     (told(stories.happy), "StatusRelayDecided", "FinalStatus", "RemoteJobObserved", "workload", "b"),
@@ -211,7 +211,7 @@ def test_what_is_decided_with_the_choice_rests_on_what_the_choice_rests_on() -> 
     admitted = life.script.recorded[-1].position
     life.decide()
     new = [e for e in life.script.recorded if e.position > admitted]
-    assert {type(e.event).__name__ for e in new} == {"WinnerChosen", "RemovalDecided"}
+    assert {type(e.event).__name__ for e in new} == {"WinnerChosen", "RemovalDecided", "JobCreationDecided"}
     assert {e.caused_by for e in new} == {admitted}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from controlplane.app.workers import Workers
 from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterConnectFailed,
@@ -17,7 +19,9 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
 from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.kube.conditions import Condition
+from controlplane.tasks import end
 from tests.multikueue.scene import CHECK, START, Scene, stamp
 
 CHECK_STREAM = f"admissioncheck/{CHECK}"
@@ -53,6 +57,48 @@ def test_a_connected_cluster_is_active() -> None:
 
 def test_a_cluster_that_was_not_tried_yet_says_nothing() -> None:
     assert decided(Scene("a", connected=False), cluster_stream("a")) is None
+
+
+def test_a_cluster_that_was_made_again_does_not_show_the_error_of_the_one_before() -> None:
+    scene = Scene("a", connected=False)
+    failed = ClusterConnectFailed(reason="BadKubeConfig", message=SECRET_MISSING, attempt=4)
+    scene.fold(cluster_stream("a"), failed, "a")
+    assert decided(scene, cluster_stream("a")) is not None
+    again = MultiKueueClusterObserved(name="a", uid="another", resource_version="900", location="a", generation=1)
+    scene.fold(cluster_stream("a"), again)
+    assert decided(scene, cluster_stream("a")) is None
+    assert scene.fleet.index.changed_clusters >= {"a"}
+    scene.connect("a")
+    assert decided(scene, cluster_stream("a")) == ("True", "Active", "Connected")
+
+
+async def test_the_connection_of_a_cluster_that_was_made_again_is_made_again() -> None:
+    """Its kubeconfig is where it was, so that nothing but the UID tells."""
+    scene = Scene("a", connected=False)
+    calls: list[str] = []
+
+    class Recorder:
+        def set(self, name: str, source: object) -> None:
+            calls.append(f"set {name}")
+
+        async def remove(self, name: str) -> None:
+            calls.append(f"remove {name}")
+
+    async def report(name: str, fact: object) -> None:
+        raise AssertionError(f"{name}: {fact}")
+
+    driver = Workers(scene.fleet, Recorder(), report)  # type: ignore[arg-type]
+    running = asyncio.create_task(driver.run())
+    try:
+        for uid in ("one", "one", "two"):
+            seen = MultiKueueClusterObserved(name="a", uid=uid, resource_version="1", location="a", generation=1)
+            scene.fold(cluster_stream("a"), seen)
+            driver.wake()
+            for _ in range(5):
+                await asyncio.sleep(0)
+    finally:
+        await end(running)
+    assert calls == ["set a", "remove a", "set a"]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ docs/explanation/compared-with-kueue.md says of it).
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
+    CloneDecided,
     ClusterRefused,
     EffectFailed,
     NominationDecided,
@@ -21,7 +25,9 @@ from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.scene import CHECK, STREAM, Scene, stamp
 
 
-def refuse(scene: Scene, target: str, action: str, code: int, error: str, failures: int = 1) -> None:
+def refuse(
+    scene: Scene, target: str, action: str, code: int, error: str, failures: int = 1, *, minutes: int = 0
+) -> None:
     event = EffectFailed(
         target=target,
         action=action,
@@ -29,7 +35,7 @@ def refuse(scene: Scene, target: str, action: str, code: int, error: str, failur
         error=error,
         message=f"{error} said",
         failures=failures,
-        retry_at=scene.now,
+        retry_at=scene.now + timedelta(minutes=minutes),
     )
     scene.fold(STREAM, event)
 
@@ -52,9 +58,13 @@ def test_nothing_is_decided_before_the_management_cluster_is_in_view() -> None:
 
 def test_nomination_offers_every_connected_cluster_sorted_and_starts_the_attempt() -> None:
     scene = Scene("c", "a", "b").lose("b").reserved()
-    (decision,) = scene.decide()
+    decision, *clones = scene.decide()
     assert isinstance(decision, NominationDecided)
     assert (decision.clusters, decision.attempt) == (["a", "c"], 1)
+    assert [(clone.cluster, clone.attempt) for clone in clones if isinstance(clone, CloneDecided)] == [
+        ("a", 1),
+        ("c", 1),
+    ]
 
 
 def test_nomination_waits_for_the_other_checks() -> None:
@@ -62,17 +72,26 @@ def test_nomination_waits_for_the_other_checks() -> None:
     scene = Scene("a").job().workload({"QuotaReserved": True}, checks=other)
     assert scene.names() == []
     scene.workload(checks=[CheckState(name=CHECK), CheckState(name="provisioning", state="Ready")])
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
-def test_clones_are_made_only_where_the_nomination_is_stored() -> None:
+def test_clones_are_made_with_the_nomination_and_the_selection_waits_for_it_to_be_stored() -> None:
     scene = Scene("a", "b").reserved()
-    assert scene.names() == ["Nomination"]
-    assert scene.names() == []  # its write is open
-    scene.workload(nominated=["a", "b"])
-    assert scene.names() == ["Clone a", "Clone b"]
-    scene.clone("a")
+    assert scene.names() == ["Nomination", "Clone a", "Clone b"]
+    assert scene.names() == []  # the writes are open
+    scene.clone("a", {"Admitted": True})
     assert scene.names() == []
+    scene.workload(nominated=["a", "b"])
+    assert scene.names() == ["WinnerChosen a", "JobCreation a"]
+
+
+def test_nothing_is_cloned_while_no_attempt_could_begin() -> None:
+    scene = Scene("a").reserved()
+    refuse(scene, "@management/Workload", "NominationDecided", 403, "Forbidden", minutes=1)
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
 def test_no_cluster_available_waits_and_a_connection_wakes_it() -> None:
@@ -81,23 +100,20 @@ def test_no_cluster_available_waits_and_a_connection_wakes_it() -> None:
     scene.fleet.take_dirty()
     scene.connect("a")
     assert STREAM in scene.fleet.take_dirty()
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
 def test_a_cluster_without_the_jobs_kind_is_not_offered() -> None:
     scene = Scene("a", "b", connected=False).connect("a", (WORKLOADS,)).connect("b", (WORKLOADS, JOBS)).reserved()
-    (decision,) = scene.decide()
+    decision, _ = scene.decide()
     assert isinstance(decision, NominationDecided)
     assert decision.clusters == ["b"]
 
 
-def test_first_admitted_wins_losers_go_then_the_job_then_ready() -> None:
+def test_first_admitted_wins_losers_go_as_the_job_comes_then_ready() -> None:
     scene = Scene("a", "b", "c").cloned("a", "b", "c")
     scene.clone("b", {"QuotaReserved": True, "Admitted": True})
-    assert scene.names() == ["WinnerChosen b", "Removal Workload a", "Removal Workload c"]
-    assert scene.names() == []  # the losers first
-    scene.clone_gone("a").clone_gone("c")
-    assert scene.names() == ["JobCreation b"]
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a", "Removal Workload c", "JobCreation b"]
     assert scene.names() == []
     scene.remote_job("b")
     (ready,) = scene.decide()
@@ -110,9 +126,9 @@ def test_reserving_quota_on_a_worker_is_not_being_admitted() -> None:
     assert scene.names() == []
 
 
-def test_a_slow_loser_holds_the_job_up_only_so_long() -> None:
-    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
-    scene.decide()
+def test_a_slow_loser_that_some_job_is_bound_to_holds_the_job_up_only_so_long() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("a", bound_to="unseen").clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a"]
     assert scene.names() == []
     assert scene.wake is not None
     scene.tick(seconds=3)
@@ -156,9 +172,15 @@ def test_the_winner_is_pinned_before_the_api_shows_it() -> None:
     assert all(name == "Removal Workload a" for name in scene.names())
 
 
+def waiting_for_a() -> Scene:
+    """Chosen: b; its job waits until the copy on a is gone, to which some job is bound."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", bound_to="unseen").clone("b", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a"]
+    return scene
+
+
 def test_a_winner_evicted_before_ready_is_released_and_all_are_offered_again() -> None:
-    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
-    scene.decide()
+    scene = waiting_for_a()
     scene.clone_gone("a").clone("b", {"Evicted": True})
     (released,) = scene.decide()
     assert isinstance(released, WinnerReleased)
@@ -167,9 +189,7 @@ def test_a_winner_evicted_before_ready_is_released_and_all_are_offered_again() -
 
 
 def test_a_winner_lost_before_its_job_was_made_is_released_at_once() -> None:
-    scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
-    scene.decide()
-    scene.lose("b")
+    scene = waiting_for_a().lose("b")
     (released,) = scene.decide()
     assert isinstance(released, WinnerReleased)
     assert released.reason == WorkloadReason.LOST_BEFORE_READY
@@ -190,7 +210,6 @@ def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
     scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
     scene.decide()
     scene.clone_gone("a")
-    scene.decide()
     refuse(scene, "b/Job", "JobCreationDecided", 409, "Foreign")
     (refused,) = scene.decide()
     assert isinstance(refused, ClusterRefused)
@@ -200,7 +219,7 @@ def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
     assert scene.names() == []
     assert scene.wake is not None
     scene.now = scene.wake
-    (again,) = scene.decide()
+    again, _ = scene.decide()
     assert isinstance(again, NominationDecided)
     assert again.clusters == ["a", "b"]
 
@@ -208,9 +227,8 @@ def test_a_foreign_job_of_the_same_name_leaves_that_cluster_out() -> None:
 def installing() -> Scene:
     """Chosen: b; its job is being created, and nobody else has a copy."""
     scene = Scene("a", "b").cloned("a", "b").clone("b", {"Admitted": True})
-    scene.decide()
+    assert "JobCreation b" in scene.names()
     scene.clone_gone("a")
-    assert scene.names() == ["JobCreation b"]
     return scene
 
 
@@ -249,13 +267,11 @@ def test_a_cluster_that_is_asked_again_after_its_pause_is_not_left_out_for_what_
     assert scene.names() == []
     assert scene.wake is not None
     scene.now = scene.wake
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone b"]
     scene.workload(nominated=["a", "b"])
-    assert scene.names() == ["Clone b"]
+    assert scene.names() == []
     scene.clone("b", {"Admitted": True})
-    assert scene.names() == ["WinnerChosen b", "Removal Workload a"]
-    scene.clone_gone("a")
-    assert scene.names() == ["JobCreation b"]
+    assert scene.names() == ["WinnerChosen b", "Removal Workload a", "JobCreation b"]
 
 
 def test_a_job_that_may_be_there_unseen_is_waited_for_as_on_a_cluster_that_is_away() -> None:
@@ -325,8 +341,12 @@ def test_a_copy_that_its_worker_deactivated_is_rejected_not_offered_again() -> N
     [
         (None, 'No multikueue adapter found, Previously: "Pending"'),
         (
-            Owner(api_version="v1", kind="Pod", name="p", uid="u"),
-            'No multikueue adapter found for owner kind "v1, Kind=Pod", Previously: "Pending"',
+            Owner(api_version="v1", kind="ReplicationController", name="p", uid="u"),
+            'No multikueue adapter found for owner kind "/v1, Kind=ReplicationController", Previously: "Pending"',
+        ),
+        (
+            Owner(api_version="sparkoperator.k8s.io/v1beta2", kind="SparkApplication", name="p", uid="u"),
+            'No multikueue adapter found for owner kind "sparkoperator.k8s.io/v1beta2, Kind=SparkApplication", Previously: "Pending"',
         ),
     ],
 )
@@ -356,7 +376,7 @@ def test_a_job_that_was_not_seen_yet_is_waited_for() -> None:
     scene = Scene("a").workload({"QuotaReserved": True})
     assert scene.names() == []
     scene.job()
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
 def test_a_clone_of_another_spec_is_replaced() -> None:
@@ -374,3 +394,31 @@ def test_a_changed_priority_is_written_in_place() -> None:
 def test_names_left_over_from_an_attempt_before_are_cleared_first() -> None:
     scene = Scene("a").job().workload({"QuotaReserved": True}, cluster_name="a")
     assert scene.names() == ["NamesClear"]
+
+
+def test_a_copy_that_a_check_of_its_worker_put_off_before_it_had_a_job_makes_room_for_another() -> None:
+    """Its Kueue gives the quota back by the job, and there is none."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"QuotaReserved": True, "Evicted": "AdmissionCheck"})
+    assert scene.names() == ["ClusterRefused a"]
+    assert scene.names() == ["Removal Workload a", "Nomination"]
+    scene.clone_gone("a").workload(nominated=["b"]).decide()
+    assert scene.names() == []
+    scene.tick(minutes=5)
+    assert "Nomination" in scene.names()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"Evicted": "Preempted"}, {"QuotaReserved": False}, {"Evicted": False}],
+    ids=["preempted", "waits", "no"],
+)
+def test_a_copy_that_its_worker_queued_again_goes_on_waiting_there(changes: dict[str, Any]) -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.clone("a", {"QuotaReserved": True, "Evicted": "AdmissionCheck", **changes})
+    assert scene.names() == []
+
+
+def test_a_copy_that_has_its_job_is_waited_for_when_a_check_puts_it_off() -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    scene.clone("a", {"QuotaReserved": True, "Evicted": "AdmissionCheck"}, bound_to="job")
+    assert not [one for one in scene.names() if "Refused" in one]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from controlplane.controllers.connectivity.events import ClusterForgotten
 from controlplane.controllers.multikueue.events import (
     ClusterRefused,
     EffectFailed,
@@ -12,8 +15,10 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.dispatched import GONE, TWO, only, retry, settled
+from tests.multikueue.dispatched import GONE, ONE, TWO, only, retry, settled
 from tests.multikueue.scene import STREAM, Scene
+
+GONE_BACK = "44" * 32
 
 
 def test_a_last_status_that_comes_after_all_patience_is_still_written_before_the_copy_goes() -> None:
@@ -59,6 +64,8 @@ def test_the_status_comes_before_finished_and_then_the_copies_go(reason: str, me
     assert scene.names() == ["StatusRelay"]
     assert scene.names() == []
     scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == []  # Kueue's core finishes the Workload of a job that has finished
+    scene.tick(seconds=1)
     finish = only(scene.decide(), FinishDecided)
     assert (finish.finish_reason, finish.message, finish.source) == (reason, message, "a")
     assert scene.names() == []
@@ -77,8 +84,48 @@ def test_a_workload_whose_copy_finished_waits_for_the_last_status_of_its_job() -
     assert scene.names() == []
     scene.remote_job("a", status=TWO, finished=True, inactive=True)
     assert scene.names() == ["StatusRelay"]
-    scene.job(status=TWO, finished=True, inactive=True)
+    scene.job(status=TWO, finished=True, inactive=True).tick(seconds=1)
     assert scene.names() == ["Finish"]
+
+
+def test_the_last_status_of_a_job_on_a_lost_cluster_is_waited_for_as_long_as_its_grace() -> None:
+    scene = settled().clone("a", {"Finished": ("Succeeded", "done")}).lose("a")
+    assert scene.names() == []
+    assert scene.wake == scene.now + timedelta(minutes=15)
+    scene.tick(minutes=15)
+    assert scene.names() == ["Finish"]  # its quota is free again, though nobody saw the job's last status
+    scene.workload({"Finished": ("Succeeded", "done")})
+    assert scene.names() == []
+    scene.connect("a").remote_job("a", status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["CopyJudged a", "StatusRelay"]
+
+
+def test_under_never_twice_too_an_operator_ends_the_wait_for_the_last_status_of_a_job() -> None:
+    scene = settled().job(status=ONE, inactive=False, execution_policy="never-twice")
+    scene.clone("a", {"Finished": ("Succeeded", "done")}).lose("a").tick(hours=5)
+    assert scene.names() == []
+    scene.fold("cluster/a", ClusterForgotten(by="an operator"))
+    assert scene.names() == ["Finish"]
+
+
+def test_a_job_that_has_ended_is_not_shown_to_run_again_when_its_worker_is_put_back_to_before_its_end() -> None:
+    scene = settled().remote_job("a", status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["StatusRelay"]
+    scene.job(status=TWO, finished=True, inactive=True).remote_job(
+        "a", status=GONE_BACK, finished=False, inactive=False
+    )
+    scene.tick(minutes=1)
+    assert [one for one in scene.decide() if isinstance(one, StatusRelayDecided)] == []
+
+
+def test_a_workload_that_kueues_core_finishes_is_not_written_a_second_time() -> None:
+    scene = settled().remote_job("a", status=TWO, finished=True, inactive=True)
+    scene.clone("a", {"Finished": ("Succeeded", "done")}).decide()
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == []
+    assert scene.wake == scene.now + timedelta(seconds=1)
+    scene.workload({"Finished": ("Succeeded", "done")})
+    assert scene.names() == ["Removal Job a"]
 
 
 def test_a_final_status_that_is_refused_again_and_again_does_not_hold_the_result_up() -> None:
@@ -109,6 +156,7 @@ def test_a_copy_known_to_have_finished_counts_though_its_cluster_is_lost_now() -
     scene.clone("a", {"Finished": ("Succeeded", "done")}).lose("a")
     assert scene.names() == ["StatusRelay"]
     scene.job(status=TWO, finished=True)
+    scene.tick(seconds=1)
     assert scene.names() == ["Finish"]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -39,9 +39,11 @@ def picture(fleet: MultiKueueController) -> dict[str, Any]:
 class Clusters(RuleBasedStateMachine):
     """One Workload, three workers, and everything that can happen to them."""
 
+    POLICY: ClassVar[dict[str, Any]] = {}
+
     @initialize()
     def begin(self) -> None:
-        self.log = Log()
+        self.log = Log(**self.POLICY)
         self.home = Server(MANAGEMENT)
         self.workers = {name: Server(name) for name in WORKERS}
         self.jobs_of: dict[int, dict[str, str]] = {}

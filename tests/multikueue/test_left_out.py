@@ -41,14 +41,14 @@ def test_nothing_is_nominated_before_it_is_judged() -> None:
     assert scene.names() == []
     judge(scene, a=FITS)
     assert "workload/default/job-train-12345" in scene.fleet.take_dirty()
-    (nomination,) = scene.decide()
+    nomination, *_ = scene.decide()
     assert isinstance(nomination, NominationDecided)
     assert nomination.clusters == ["a"]
 
 
 def test_a_cluster_that_cannot_take_it_is_left_out_and_the_check_says_why() -> None:
     scene = judge(stage("a", "b", "c").reserved(), a=FITS, b=CLAIM, c=Fit(reason="X", detail="too small"))
-    (nomination,) = scene.decide()
+    nomination, *_ = scene.decide()
     assert isinstance(nomination, NominationDecided)
     assert nomination.clusters == ["a"]
     scene.workload(nominated=["a"])
@@ -69,7 +69,7 @@ def test_where_nothing_fits_it_waits_and_says_so_until_something_does() -> None:
     assert said == "No cluster can take it: a: there is no claim ci/data; b: too small"
     assert say(scene, said).names() == []
     judge(scene, a=FITS, b=Fit(reason="X", detail="too small"))
-    (nomination,) = scene.decide()
+    nomination, *_ = scene.decide()
     assert isinstance(nomination, NominationDecided)
     assert nomination.clusters == ["a"]
     assert messages(say(scene, said, nominated=["a"])) == ["Not offered to b: too small"]
@@ -105,7 +105,7 @@ def test_a_cluster_that_is_not_judged_yet_or_away_is_not_spoken_of() -> None:
 
 def test_where_nobody_judges_everything_is_as_before() -> None:
     scene = Scene("a", "b").reserved()
-    (nomination,) = scene.decide()
+    nomination, *_ = scene.decide()
     assert isinstance(nomination, NominationDecided)
     assert nomination.clusters == ["a", "b"]
 
@@ -138,7 +138,7 @@ def test_a_run_that_goes_on_where_its_cluster_came_back_is_not_left_out() -> Non
     """An attempt that nobody overtook is adopted, though a node of its cluster was cordoned meanwhile."""
     scene = judge(stage("a", "b").reserved(), a=CLAIM, b=FITS)
     scene.clone("a", {"Admitted": True, "QuotaReserved": True}).remote_job("a", suspended=False, inactive=False)
-    (nomination,) = scene.decide()
+    nomination, *_ = scene.decide()
     assert isinstance(nomination, NominationDecided)
     assert nomination.clusters == ["a", "b"]
     scene.workload(nominated=["a", "b"])

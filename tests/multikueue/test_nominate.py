@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from controlplane.controllers.multikueue.events import AttemptBegun, NominationDecided, RemovalDecided
+from controlplane.controllers.multikueue.events import AttemptBegun, CloneDecided, NominationDecided, RemovalDecided
 from controlplane.controllers.multikueue.nominate import INCREMENTAL
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.scene import Scene
+from tests.multikueue.scene import STREAM, Scene
 
 TWO_AT_A_TIME = {"dispatcher": INCREMENTAL, "step_size": 2}
 MINE = {"dispatcher": "example.com/mine"}
@@ -34,8 +34,7 @@ def incremental(*workers: str, **policy: Any) -> Scene:
 def test_the_first_clusters_of_the_configuration_are_asked_first() -> None:
     scene = incremental("d", "b", "c", "a")
     assert nomination(scene) == (["d", "b"], 1, "FirstRound")
-    scene.workload(nominated=["d", "b"])
-    assert scene.names() == ["Clone b", "Clone d"]
+    assert sorted(write.cluster for write in scene.fleet.open_writes(STREAM)) == ["@management", "b", "d"]
     stored(scene, "d", "b")
     assert scene.names() == []
     assert scene.wake == scene.now + timedelta(minutes=5)
@@ -111,10 +110,11 @@ def test_somebody_elses_nomination_is_waited_for_and_followed() -> None:
     scene = Scene("a", "b", policy=MINE).reserved()
     assert scene.names() == []
     scene.workload(nominated=["b"])
-    (begun,) = scene.decide()
+    begun, clone = scene.decide()
     assert isinstance(begun, AttemptBegun)
+    assert isinstance(clone, CloneDecided)
     assert (begun.clusters, begun.attempt, begun.reason) == (["b"], 1, WorkloadReason.NOMINATED_BY_ANOTHER)
-    assert scene.names() == ["Clone b"]
+    assert (clone.cluster, clone.attempt) == ("b", 1)
     scene.clone("b").workload(nominated=["a", "b"])
     assert scene.names() == ["Clone a"]
     scene.clone("a")

@@ -52,7 +52,7 @@ def test_a_workload_keeps_what_decides() -> None:
 
 def test_the_template_is_a_body_and_not_in_the_event() -> None:
     new = observe(HOME, kinds.WORKLOADS, workload())
-    (body,) = new.bodies
+    body, _ = new.bodies
     assert body.ref == new.event.template
     assert json.loads(body.text) == {
         "labels": {"kueue.x-k8s.io/job-uid": "job-uid", "team": "x"},
@@ -62,10 +62,29 @@ def test_the_template_is_a_body_and_not_in_the_event() -> None:
     assert b"podSets" not in msgspec.json.encode(new.event)
 
 
+def test_what_kueue_applies_with_the_admission_is_a_body() -> None:
+    obj = workload()
+    more: Json = {
+        "requeueState": {"count": 2},
+        "resourceRequests": [{"name": "main", "resources": {"cpu": "1"}}],
+        "accumulatedPastExecutionTimeSeconds": 7,
+        "schedulingStats": {"evictions": [{"reason": "Preempted", "underlyingCause": "", "count": 1}]},
+        "unhealthyNodes": [{"name": "n"}],
+        "preemptionGates": [{"name": "g", "position": "Closed"}],
+        "laterField": {"of": "a version to come"},
+    }
+    admission = obj["status"]["admission"]
+    obj["status"] |= {**more, "reclaimablePods": [{"name": "main", "count": 1}]}
+    new = observe(HOME, kinds.WORKLOADS, obj)
+    _, body = new.bodies
+    assert body.ref == new.event.applied
+    assert json.loads(body.text) == {"admission": admission, **more}
+
+
 def test_kubectls_copy_of_the_object_is_not_kept() -> None:
     obj = workload()
     obj["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-    (body,) = observe(HOME, kinds.WORKLOADS, obj).bodies
+    body, _ = observe(HOME, kinds.WORKLOADS, obj).bodies
     assert json.loads(body.text)["annotations"] == {"note": "y"}
 
 

@@ -127,7 +127,7 @@ def test_a_refused_object_does_not_stop_its_stream() -> None:
     scene = Scene("a").reserved()
     new = observe(HOME, WORKLOADS, bent(workload(), "status.conditions", 1), scene=scene)
     scene.fold(new.stream, new.event)
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
 # --- what never gets in ----------------------------------------------------------------------------------------------
@@ -145,10 +145,31 @@ def test_a_workers_own_configuration_concerns_nobody() -> None:
     assert Scene("a").fleet.observe(sighting("a", MULTIKUEUE_CONFIGS, obj), START) is None
 
 
-def test_managed_fields_and_the_rest_of_the_status_are_not_kept() -> None:
+def test_managed_fields_and_what_kueue_does_not_apply_are_not_kept() -> None:
     obj = workload()
     obj["metadata"]["managedFields"] = [{"manager": "needle"}]
-    obj["status"]["resourceRequests"] = [{"name": "needle"}]
+    obj["status"]["reclaimablePods"] = [{"name": "needle", "count": 1}]
     new: NewEvent = observe(HOME, WORKLOADS, obj)
     assert b"needle" not in msgspec.json.encode(new.event)
     assert not any("needle" in body.text for body in new.bodies)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "why"),
+    [
+        ([f"c{n}" for n in range(21)], "spec.clusters: 21 clusters, and a Workload can be nominated to 20"),
+        (["c1", "c2", "c1"], 'spec.clusters: names "c1" twice'),
+    ],
+)
+def test_clusters_that_kueue_does_not_allow_are_refused(clusters: list[str], why: str) -> None:
+    """A Workload cannot be nominated to them, so that its nomination would be refused for ever."""
+    obj = {"metadata": {"name": "config", "uid": "u", "resourceVersion": "7"}, "spec": {"clusters": clusters}}
+    event = observe(HOME, MULTIKUEUE_CONFIGS, obj).event
+    assert isinstance(event, ObservationRefused)
+    assert (event.field, event.error) == ("spec.clusters", why)
+
+
+def test_as_many_clusters_as_kueue_allows_are_taken() -> None:
+    clusters = [f"c{n}" for n in range(20)]
+    obj = {"metadata": {"name": "config", "uid": "u", "resourceVersion": "7"}, "spec": {"clusters": clusters}}
+    assert observe(HOME, MULTIKUEUE_CONFIGS, obj).event.clusters == clusters

@@ -11,7 +11,7 @@ from tests.multikueue.scene import STREAM, Scene
 def test_a_clone_with_kueues_finalizer_loses_it_before_it_is_deleted() -> None:
     scene = Scene("a", "b").cloned("a", "b")
     scene.clone("a", finalizers=["kueue.x-k8s.io/resource-in-use"]).clone("b", {"Admitted": True})
-    assert scene.names() == ["WinnerChosen b", "FinalizerRemoval a"]
+    assert scene.names() == ["WinnerChosen b", "FinalizerRemoval a", "JobCreation b"]
     scene.clone("a", finalizers=[])
     assert scene.names() == ["Removal Workload a"]
 

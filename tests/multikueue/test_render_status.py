@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.kube.kinds import JOBS, MERGE_PATCH, Json, ObjectRef, Request
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, Json, ObjectRef, Request
 from tests.multikueue.rendered import body, request_of
 from tests.multikueue.scene import CHECK, NS, START, Scene, stamp
 
@@ -20,7 +20,7 @@ from tests.multikueue.scene import CHECK, NS, START, Scene, stamp
 def test_a_nomination_replaces_the_whole_list() -> None:
     scene = Scene("b", "a").reserved()
     scene.decide()
-    request = request_of(scene)
+    request = request_of(scene, action="NominationDecided")
     assert request.body == {"status": {"nominatedClusterNames": ["a", "b"]}}
     assert (request.verb, request.subresource, request.content_type) == ("patch", "status", MERGE_PATCH)
     assert scene.state.local is not None
@@ -108,6 +108,86 @@ def test_a_topology_flips_its_pod_set_and_carries_the_others() -> None:
         "podSetAssignments": [{**assigned[0], "delayedTopologyRequest": "Ready"}, assigned[1], assigned[2]]
     }
     assert status["admissionChecks"][0]["lastTransitionTime"] == stamp(START)
+
+
+# --- the Workload's status, as Kueue applies it ----------------------------------------------------------------------
+
+ADMISSION: Json = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
+REST: Json = {"admission": ADMISSION, "schedulingStats": {"evictions": [{"reason": "Preempted", "count": 1}]}}
+
+
+def apply_of(scene: Scene, rest: Json, action: str = "", **local: Any) -> Request:
+    """The request of the one open write after the Workload was seen once more, with this rest of its status."""
+    ref, bodies = body(rest)
+    scene.workload(applied=ref, **local)
+    scene.decide()
+    return request_of(scene, bodies, action)
+
+
+def test_a_nomination_is_applied_with_everything_that_kueue_applies() -> None:
+    scene = Scene("a").reserved().workload({"WaitingForReplacementPods": False})
+    request = apply_of(scene, REST, "NominationDecided")
+    assert (request.content_type, request.field_manager) == (APPLY_PATCH, "kueue-admission")
+    assert (request.verb, request.subresource) == ("patch", "status")
+    assert scene.state.local is not None
+    assert request.resource_version == scene.state.local.resource_version
+    status = request.body["status"]
+    assert [condition["type"] for condition in status.pop("conditions")] == ["QuotaReserved"]
+    assert [check["name"] for check in status.pop("admissionChecks")] == [CHECK]
+    assert status == {**REST, "nominatedClusterNames": ["a"]}
+
+
+def test_what_the_admission_replaces_and_an_empty_requeue_state_are_left_out() -> None:
+    rest = {"resourceRequests": [{"name": "main"}], "requeueState": {}}
+    assert not {"resourceRequests", "requeueState"} & set(
+        apply_of(Scene("a").reserved(), {**rest, **REST}, "NominationDecided").body["status"]
+    )
+    kept = {"resourceRequests": [{"name": "main"}], "requeueState": {"count": 1}}
+    assert kept.items() <= apply_of(Scene("a").reserved(), kept, "NominationDecided").body["status"].items()
+
+
+def test_the_selection_leaves_the_nomination_out_and_answers_topology_in_the_admission() -> None:
+    waits = {"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}
+    rest: Json = {"admission": {"clusterQueue": "cq", "podSetAssignments": [waits]}}
+    scene = Scene("a").cloned("a").clone("a", {"Admitted": True}, topology=["main"])
+    scene.decide()
+    status = apply_of(scene.remote_job("a"), rest, delayed_topology=["main"], assignments=[waits]).body["status"]
+    assert status["clusterName"] == "a"
+    assert "nominatedClusterNames" not in status
+    assert status["admission"]["podSetAssignments"] == [{**waits, "delayedTopologyRequest": "Ready"}]
+    assert status["admission"]["clusterQueue"] == "cq"
+
+
+def test_a_check_that_only_changes_its_state_is_applied_alone_under_multikueues_name() -> None:
+    other = CheckState(name="other", state="Ready", message="o", last_transition_time="T0")
+    ours = CheckState(name=CHECK, state="Ready", message="m", last_transition_time="T1", retry_count=1)
+    scene = Scene("a").running("a").clone_gone("a").remote_job_gone("a")
+    request = apply_of(scene, REST, checks=[other, ours])
+    assert (request.content_type, request.field_manager) == (APPLY_PATCH, "kueue.x-k8s.io/multikueue")
+    assert [entry["name"] for entry in request.body["status"].pop("admissionChecks")] == [CHECK]
+    assert request.body["status"] == {}
+    assert request.resource_version
+
+
+def test_a_copy_that_its_worker_evicted_is_taken_back_with_the_whole_set() -> None:
+    request = apply_of(Scene("a").running("a").clone("a", {"Evicted": True}), REST)
+    assert request.field_manager == "kueue-admission"
+    assert request.body["status"]["clusterName"] == "a"  # Kueue's eviction removes it, and needs to be its only owner
+
+
+def test_the_end_is_applied_with_the_generation() -> None:
+    scene = Scene("a").running("a").remote_job("a", status="00" * 32, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "Job finished successfully")})
+    request = apply_of(scene, REST, generation=3)
+    assert request.field_manager == "kueue-admission"
+    assert request.body["status"]["conditions"][-1]["observedGeneration"] == 3
+
+
+def test_names_that_stayed_are_removed_whoever_owns_them() -> None:
+    scene = Scene("a").running("a")
+    request = apply_of(scene, REST, "NamesClearDecided", conditions={"Evicted": True}, check="Pending")
+    assert (request.content_type, request.field_manager) == (MERGE_PATCH, "")
+    assert request.body["status"] == {"clusterName": None, "nominatedClusterNames": None}
 
 
 # --- the job's status ------------------------------------------------------------------------------------------------

@@ -4,7 +4,10 @@ found there.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from msgspec import structs
 
 from controlplane.controllers.connectivity import events
 from controlplane.controllers.multikueue.events import (
@@ -17,7 +20,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS
-from tests.multikueue.scene import START, Scene, stamp
+from tests.multikueue.scene import START, STREAM, Scene, stamp
 
 RETRY = 'Admitting remote lost, Previously: "Ready"'
 
@@ -87,7 +90,7 @@ def test_a_doubt_changes_nothing() -> None:
 def test_losing_a_cluster_in_doubt_takes_no_nomination_back() -> None:
     scene = Scene("a", "b").nominated("a", "b")
     scene.fold(events.cluster_stream("a"), events.ClusterSuspected(message="no answer"), "a")
-    assert scene.names() == ["Clone a", "Clone b"]
+    assert scene.names() == []
 
 
 # --- the policies ---------------------------------------------------------------------------------------------------
@@ -227,6 +230,36 @@ def test_a_running_copy_waits_for_quota_and_goes_when_none_comes() -> None:
     assert scene.names() == ["CopyJudged a", "Removal Job a"]
 
 
+@pytest.mark.parametrize(
+    ("requeued", "reason", "seconds"),
+    [
+        (False, "PendingEvaluation", 60),  # Kueue's back-off: quota may come after it
+        (True, "PendingEvaluation", 5),  # the scheduler is to look at it
+        (True, "Pending", 5),  # what older versions say for everything
+        (True, "WaitingForQuota", 60),  # others have the quota: it may come
+        (True, "WaitingForPreemptedWorkloads", 60),
+        (True, "NoMatchingFlavor", 0),
+        (True, "Misconfigured", 0),
+    ],
+)
+def test_a_running_copy_waits_only_as_long_as_quota_may_come(requeued: bool, reason: str, seconds: int) -> None:
+    scene = lost_and_requeued(Scene("a", "b").running("a"))
+    scene.workload({"Requeued": requeued, "QuotaReserved": False}).connect("a")
+    seen = scene.state.local
+    assert seen is not None
+    told = [structs.replace(c, reason=reason) if c.type == "QuotaReserved" else c for c in seen.conditions]
+    scene.fold(STREAM, structs.replace(seen, resource_version="9000", conditions=told))
+    returned = scene.now
+    scene.decide()
+    if seconds:
+        assert scene.wake == returned + timedelta(seconds=seconds)
+        scene.tick(seconds=seconds - 1)
+        assert not any(isinstance(decision, RemovalDecided) for decision in scene.decide())
+        scene.tick(seconds=1)
+        scene.decide()
+    assert any(write.action == "RemovalDecided" for write in scene.fleet.open_writes(STREAM))
+
+
 def test_a_waiting_copy_is_adopted_when_quota_comes_in_time() -> None:
     scene = lost_and_requeued(Scene("a", "b").running("a")).connect("a")
     scene.decide()
@@ -269,6 +302,19 @@ def test_a_copy_that_finished_meanwhile_counts_if_it_succeeded(reason: str, verd
         finish = scene.decide()[-1]
         assert isinstance(finish, FinishDecided)
         assert (finish.source, finish.finish_reason) == ("a", "Succeeded")
+
+
+def test_the_last_status_of_a_copy_that_went_before_its_workload_was_seen_to_finish_is_still_written() -> None:
+    scene = reserved_again(lost_and_requeued(Scene("a", "b").running("a")))
+    scene.workload({"Admitted": True}, check="Ready", cluster_name="b", nominated=[])
+    scene.clone("b", {"Admitted": True}).remote_job("b", suspended=False, inactive=False)
+    scene.connect("a").remote_job("a", suspended=False, finished=True, status="22" * 32)
+    assert "Removal Job a" in scene.names()  # it runs elsewhere, by what is seen so far
+    scene.remote_job_gone("a").clone("a", {"Finished": ("Succeeded", "done")})
+    relays = [one for one in scene.decide() if isinstance(one, StatusRelayDecided)]
+    assert [(one.source, one.status) for one in relays] == [("a", "22" * 32)]
+    scene.job(status="22" * 32, finished=True).tick(seconds=1)
+    assert "Finish" in scene.names()
 
 
 class Fenced(BatchJob):

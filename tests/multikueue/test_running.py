@@ -73,9 +73,9 @@ def test_the_status_of_a_jobset_is_always_copied(
     local("1", suspended=True)
     owner = Owner(api_version=JOBSETS.api_version, kind="JobSet", name=JOB, uid="job-uid")
     scene.workload({"QuotaReserved": True}, owner=owner)
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
     scene.workload(nominated=["a"])
-    assert scene.names() == ["Clone a"]
+    assert scene.names() == []
     scene.clone("a", {"QuotaReserved": True, "Admitted": True})
     assert scene.names() == ["WinnerChosen a", "JobCreation a"]
     scene.remote_job("a", kind=JOBSETS.name, suspended=True)
@@ -242,6 +242,11 @@ def test_every_removal_is_of_the_object_that_was_seen() -> None:
     removal = only(scene.decide(), RemovalDecided)
     clone = scene.state.remote("b").clone
     assert clone is not None
+    assert (removal.uid, removal.resource_version) == (clone.uid, "")
+    scene.clone("b", bound_to="unseen")
+    removal = only(scene.decide(), RemovalDecided)
+    clone = scene.state.remote("b").clone
+    assert clone is not None
     assert (removal.uid, removal.resource_version) == (clone.uid, clone.resource_version)
 
 
@@ -254,7 +259,7 @@ def test_a_new_job_of_the_same_name_after_everything_is_gone_starts_afresh() -> 
     assert STREAM not in scene.fleet.index.workloads
     scene.job(status="00" * 32, inactive=True, suspended=True)
     scene.workload({"Admitted": False}, check="Pending", cluster_name="")
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone a"]
 
 
 def test_a_workload_made_again_under_its_name_does_not_inherit_the_winner() -> None:
@@ -264,7 +269,7 @@ def test_a_workload_made_again_under_its_name_does_not_inherit_the_winner() -> N
     scene.workload({"Admitted": False}, check="Pending", cluster_name="", uid="wl-2")
     assert scene.names() == []  # its job may still run on a
     scene.tick(minutes=15)
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone b"]
 
 
 def test_effects_know_when_they_were_decided() -> None:

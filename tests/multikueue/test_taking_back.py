@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
-from controlplane.controllers.multikueue.events import RemovalDecided
+from controlplane.controllers.multikueue.events import CheckStateDecided, NominationDecided, RemovalDecided
 from controlplane.controllers.multikueue.observations import MultiKueueClusterGone
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.dispatched import GONE, LOST, only, restart, retry, settled
@@ -32,11 +32,31 @@ def test_a_worker_that_evicted_its_copy_is_named() -> None:
 
 
 def test_a_missing_cluster_name_is_reported() -> None:
-    scene = settled().workload(cluster_name="")
+    scene = settled().clone("a", {"Admitted": False}).workload(cluster_name="")
     assert retry(scene.decide()).message == (
         "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it, "
         'Previously: "Ready"'
     )
+
+
+def test_a_cluster_name_that_somebody_removed_is_written_again_and_nothing_stops() -> None:
+    scene = settled().workload(cluster_name="")
+    (nomination,) = scene.decide()
+    assert isinstance(nomination, NominationDecided)
+    assert (nomination.clusters, nomination.attempt) == (["a"], scene.state.attempt)
+    (ready,) = scene.workload(nominated=["a"]).decide()
+    assert isinstance(ready, CheckStateDecided)
+    assert (ready.state, ready.winner) == ("Ready", "a")
+    assert scene.workload(cluster_name="a", nominated=[]).names() == []
+
+
+def test_a_workload_without_its_cluster_name_is_taken_back_when_its_worker_stays_away() -> None:
+    scene = settled().workload(cluster_name="")
+    scene.decide()
+    scene.workload(nominated=["a"]).lose("a")
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert retry(scene.decide()).reason == WorkloadReason.REMOTE_LOST
 
 
 def test_a_lost_worker_keeps_its_workload_until_the_timeout() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -34,9 +35,8 @@ def creating(policy: str = "") -> Scene:
     """The job's creation on a is under way when a is lost."""
     scene = Scene("a", "b").job(execution_policy=policy).cloned("a", "b")
     scene.clone("a", {"QuotaReserved": True, "Admitted": True})
-    assert "WinnerChosen a" in scene.names()
+    assert scene.names() == ["WinnerChosen a", "Removal Workload b", "JobCreation a"]
     scene.clone_gone("b")
-    assert scene.names() == ["JobCreation a"]
     return scene
 
 
@@ -61,7 +61,7 @@ def test_a_workload_that_forgot_its_copy_waits_until_the_grace_is_over() -> None
     assert scene.wake is not None
     assert (scene.wake - lost).total_seconds() == 15 * 60
     scene.tick(minutes=15)
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone b"]
 
 
 def test_it_waits_for_ever_under_never_twice_unless_an_operator_gives_the_cluster_up() -> None:
@@ -69,13 +69,13 @@ def test_it_waits_for_ever_under_never_twice_unless_an_operator_gives_the_cluste
     put_back(scene.job(execution_policy="never-twice").lose("a")).tick(hours=40)
     assert scene.names() == []
     scene.fold(cluster_stream("a"), ClusterForgotten(by="me"), "a")
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone b"]
 
 
 def test_the_copy_is_adopted_when_the_cluster_is_back() -> None:
     scene = put_back(settled("a", "a", "b").lose("a"))
     scene.connect("a")
-    assert scene.names() == ["CopyJudged a", "Nomination"]
+    assert scene.names() == ["CopyJudged a", "Nomination", "Clone b"]
     scene.workload(nominated=["a", "b"])
     assert "WinnerChosen a" in scene.names()
 
@@ -83,7 +83,7 @@ def test_the_copy_is_adopted_when_the_cluster_is_back() -> None:
 def test_a_copy_that_was_stopped_for_good_is_not_waited_for() -> None:
     scene = settled("a", "a", "b")
     scene.clone("a", {"Evicted": ("Deactivated", "")}, active=False).remote_job("a", suspended=True, inactive=True)
-    assert put_back(scene.lose("a")).names() == ["ClusterRefused a", "Nomination"]
+    assert put_back(scene.lose("a")).names() == ["ClusterRefused a", "Nomination", "Clone b"]
 
 
 def test_the_copy_of_another_job_of_that_name_is_not_waited_for() -> None:
@@ -92,7 +92,7 @@ def test_the_copy_of_another_job_of_that_name_is_not_waited_for() -> None:
     scene.workload({"Admitted": False}, uid="wl-2", owner=owner, **QUEUED)
     event = scene.fleet.index.jobs[next(iter(scene.fleet.index.jobs))]
     scene.fold("job/jobs.batch/default/train", type(event)(**{**as_dict(event), "uid": "another"}))
-    assert scene.names() == ["Nomination"]
+    assert scene.names() == ["Nomination", "Clone b"]
 
 
 def as_dict(event: Any) -> dict[str, Any]:
@@ -104,11 +104,76 @@ def test_a_creation_that_nobody_saw_end_is_waited_for_although_the_attempt_is_ov
     scene = put_back(creating(policy).lose("a"))
     assert scene.names() == []
     scene.tick(minutes=15)
-    assert scene.names() == ([] if policy else ["Nomination"])
+    assert scene.names() == ([] if policy else ["Nomination", "Clone b"])
+
+
+def bound_unseen(policy: str = "") -> Scene:
+    """The log knows of no job; what is listed of a shows a copy that a job is bound to, and jobs are not listed there."""
+    scene = Scene("a", "b", connected=False).connect("b").connect("a", (WORKLOADS,))
+    scene.fold(cluster_stream("a"), KindOff(kind=JOBS.name, reason="NotServed", message="not served"), "a")
+    scene.job(execution_policy=policy).workload({"QuotaReserved": True})
+    return scene.clone("a", {"QuotaReserved": True, "Admitted": True}, bound_to="the-job")
+
+
+def test_a_job_that_a_copy_is_bound_to_is_waited_for_where_jobs_cannot_be_seen() -> None:
+    scene = bound_unseen()
+    assert scene.names() == []
+    assert scene.wake == scene.now + timedelta(minutes=15)
+    scene.tick(minutes=15)
+    assert scene.names() == ["Removal Workload a", "Nomination", "Clone b"]
+
+
+def test_under_never_twice_until_they_can() -> None:
+    scene = bound_unseen("never-twice").tick(days=1)
+    assert scene.names() == []
+    scene.remote_job("a", suspended=False, inactive=False)
+    scene.fold(cluster_stream("a"), KindSynced(kind=JOBS.name, resource_version="9", count=1, gap=False), "a")
+    assert scene.names() == ["Nomination", "Clone b"]
+    scene.workload(nominated=["a", "b"])
+    assert scene.names()[0] == "WinnerChosen a"
+
+
+def test_where_jobs_are_listed_and_it_is_not_there_it_is_not_waited_for() -> None:
+    scene = bound_unseen("never-twice")
+    scene.fold(cluster_stream("a"), KindSynced(kind=JOBS.name, resource_version="9", count=0, gap=False), "a")
+    assert scene.names() == ["Nomination", "Clone b"]
+
+
+def asked_before() -> Scene:
+    """The log knows nothing of it and the stored nomination names a, which is away: the job may be there."""
+    return Scene("a", "b").lose("a").job().workload({"QuotaReserved": True}, nominated=["a", "b"])
+
+
+def test_a_cluster_that_was_asked_before_the_log_was_put_back_is_waited_for() -> None:
+    scene = asked_before()
+    assert scene.names() == []
+    assert scene.wake == scene.now + timedelta(minutes=15)
+    scene.tick(minutes=15)
+    assert scene.names() == ["Nomination", "Clone b"]
+
+
+def test_what_it_shows_when_it_is_back_is_adopted() -> None:
+    scene = asked_before()
+    scene.clone("a", {"Admitted": True}).remote_job("a", suspended=False, inactive=False).connect("a")
+    assert "Nomination" in " ".join(scene.names())
+    scene.workload(nominated=["a", "b"])
+    assert scene.names()[0] == "WinnerChosen a"
+    assert scene.state.winner == "a"
+
+
+def test_under_never_twice_it_is_waited_for_however_long() -> None:
+    scene = asked_before().job(execution_policy="never-twice").tick(days=1)
+    assert scene.names() == []
+
+
+def test_a_nomination_of_another_dispatcher_may_be_news_and_waits_only_for_a_first_try() -> None:
+    policy = {"dispatcher": "example.com/mine"}
+    scene = Scene("a", "b", policy=policy).lose("a").job().workload({"QuotaReserved": True}, nominated=["a", "b"])
+    assert scene.names() == ["AttemptBegun", "Clone b"]
 
 
 def test_a_creation_that_was_never_sent_is_not_waited_for() -> None:
-    scene = Scene("a", "b").cloned("a", "b")
+    scene = Scene("a", "b").cloned("a", "b").clone("b", bound_to="unseen")
     scene.clone("a", {"QuotaReserved": True, "Admitted": True})
     assert scene.names() == ["WinnerChosen a", "Removal Workload b"]
     assert scene.state.winner == "a"
@@ -118,7 +183,7 @@ def test_a_creation_that_was_never_sent_is_not_waited_for() -> None:
 @pytest.mark.parametrize(("code", "waits"), [(403, False), (503, True), (429, True)])
 def test_a_creation_that_was_refused_is_waited_for_if_the_refusal_tells_nothing(code: int, waits: bool) -> None:
     scene = put_back(refused(creating(), code).lose("a"))
-    assert scene.names() == ([] if waits else ["Nomination"])
+    assert scene.names() == ([] if waits else ["Nomination", "Clone b"])
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -128,7 +193,7 @@ def test_what_was_not_there_when_its_kind_was_listed_was_never_created(listed: b
     scene.connect("a", kinds).clone_gone("a")
     assert scene.state.unsure == ({} if listed else {"a": JOBS.name})
     scene.lose("a")
-    assert scene.names() == (["Nomination"] if listed else [])
+    assert scene.names() == (["Nomination", "Clone b"] if listed else [])
 
 
 def test_one_kind_is_listed_on_one_cluster() -> None:

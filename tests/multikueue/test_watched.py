@@ -105,6 +105,23 @@ def test_a_kind_that_went_out_of_view_before_the_absence_has_its_grace_too() -> 
     assert taken(scene.tick(seconds=1))
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_kind_that_is_not_served_when_a_cluster_is_met_again_was_in_view_until_then(lost: bool) -> None:
+    """What is told of its kinds comes before the word that it is connected: by a new process, or after a loss."""
+    scene = Scene("a", "b").running("a", "a", "b").tick(hours=48)
+    if lost:
+        scene.lose("a").tick(minutes=5)
+    else:
+        away(scene, minutes=1)
+    off = events.KindOff(kind=WORKLOADS.name, reason="NotServed", message="not served")
+    scene.fold(events.cluster_stream("a"), off, "a")
+    scene.connect("a", ())
+    assert not taken(scene)
+    scene.tick(minutes=9 if lost else 14, seconds=59)
+    assert not taken(scene)
+    assert taken(scene.tick(seconds=1))
+
+
 def test_what_was_lost_when_a_mass_outage_ended_has_its_grace_too() -> None:
     scene = Scene("a", "b").running("a", "a", "b").lose("a").lose("b")
     scene.fold(events.FLEET_STREAM, events.MassOutageBegan(away=["a", "b"], of=2))

@@ -10,10 +10,10 @@ import yaml
 
 from controlplane.app import operate
 from controlplane.controllers.multikueue.hosting import policy_of
-from controlplane.kube.kinds import SECRETS
+from controlplane.kube.kinds import EVENTS, MULTIKUEUE_CLUSTERS, SECRETS
 from controlplane.log.connect import Database
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
-from tests.outages.stage import RETRY, ROLE, Stage, running_on_a, settings
+from tests.outages.stage import RETRY, ROLE, Stage, condition, running_on_a, settings
 
 Make = Callable[..., Awaitable[Stage]]
 NEVER_TWICE = "never-twice"
@@ -24,6 +24,18 @@ def mislead(on: Stage, cluster: str, to: str) -> None:
     config = yaml.safe_dump(on.worker(to).server.kubeconfig()).encode()
     data = {"kubeconfig": base64.b64encode(config).decode()}
     on.manager.store.patch(SECRETS, KUEUE_NAMESPACE, secret_name(cluster), {"data": data})
+
+
+def name_again(on: Stage, cluster: str, name: str) -> None:
+    """Define one more MultiKueueCluster with the kubeconfig of a worker."""
+    config = yaml.safe_dump(on.worker(cluster).server.kubeconfig()).encode()
+    secret = {
+        "metadata": {"namespace": KUEUE_NAMESPACE, "name": secret_name(name)},
+        "data": {"kubeconfig": base64.b64encode(config).decode()},
+    }
+    on.manager.store.create(SECRETS, secret)
+    source = {"kubeConfig": {"location": secret_name(name), "locationType": "Secret"}}
+    on.manager.store.create(MULTIKUEUE_CLUSTERS, {"metadata": {"name": name}, "spec": {"clusterSource": source}})
 
 
 async def wait_for_reason(on: Stage, cluster: str, reason: str) -> str:
@@ -121,3 +133,105 @@ async def test_two_names_of_one_cluster_are_one_too_many(stage: Make) -> None:
     on.end("a")
     await on.done()
     assert on.witness.starts["train"] == ["a"]
+
+
+@pytest.mark.parametrize("watched", ["watched", "restarted"])
+async def test_a_further_name_of_a_cluster_is_active_and_offered_nothing(stage: Make, watched: str) -> None:
+    """Kueue dispatches to both names, and removes what runs as the copy of the one that lost."""
+    on = await stage("a", "b", roomy=("a",), settings=settings(lost=0.2))
+    name_again(on, "a", "again")
+    on.route("again", "a", "b")
+    await on.until(lambda: on.said("ClusterStandby", "again"), "standing by")
+    await on.until(lambda: condition(on.multikueue_cluster("again"), "Active"), "active")
+    if watched == "restarted":
+        await on.kill()
+        await on.up()
+    on.submit()
+    await on.running("a")
+    await on.quiet(1.0)
+    assert on.said("CloneDecided", "again") == on.said("ClusterConnected", "again") == []
+    assert on.why("again") == ("Active", "Connected")
+    assert condition(on.multikueue_cluster("a"), "Active")
+    (said, *_) = on.said("ClusterStandby", "again")
+    assert said["behind"] == "a"
+    assert 'is used as "a"' in said["message"]
+    told = [one for one in on.manager.store.list(EVENTS)[0] if one["reason"] == "ClusterIdentityShared"]
+    assert [one["regarding"]["name"] for one in told] == ["again"]
+    on.end("a")
+    await on.done()
+    assert on.witness.starts["train"] == ["a"]
+
+
+async def test_a_further_name_takes_over_when_the_first_is_gone(stage: Make) -> None:
+    on = await stage("a", "b", roomy=("a",))
+    name_again(on, "a", "again")
+    on.route("a", "again", "b")
+    await on.until(lambda: on.said("ClusterStandby", "again"), "standing by")
+    on.manager.store.delete(MULTIKUEUE_CLUSTERS, "", "a")
+    await on.until(lambda: on.said("ClusterConnected", "again"), "in use")
+    on.submit()
+    await on.until(lambda: on.witness.starts.get("train") == ["a"], "running")
+    await on.until(lambda: (on.workload() or {}).get("status", {}).get("clusterName") == "again", "placed")
+    on.end("a")
+    await on.done()
+    assert on.witness.starts["train"] == ["a"]
+
+
+async def test_a_further_name_takes_over_when_no_configuration_lists_the_first(stage: Make) -> None:
+    """Not while a Workload has to do with the first name; and back when it is the other way round."""
+    on = await stage("a", "b", roomy=("a",))
+    name_again(on, "a", "again")
+    await on.until(lambda: on.said("ClusterStandby", "again"), "standing by")
+    on.submit()
+    await on.running("a")
+    on.route("again", "b")
+    await on.until(
+        lambda: on.said("ClusterConnected", "again"),
+        "in use",
+    )
+    await on.until(lambda: on.said("ClusterStandby", "a"), "standing by in its turn")
+    assert condition(on.multikueue_cluster("a"), "Active")
+    on.submit("second")
+    await on.until(lambda: on.witness.starts.get("second") == ["a"], "running under the other name")
+    on.end("a", name="second")
+    await on.until(lambda: on.finished(name="second"), "second over")
+    on.route("a", "b")
+    await on.until(lambda: len(on.said("ClusterConnected", "a")) == 2, "in use again")
+
+
+async def test_a_further_name_waits_for_what_runs_under_one_that_was_deleted(stage: Make) -> None:
+    """Under another name the copy would be one too many, and be removed while it runs."""
+    wanted = settings(lost=0.2, execution_policy=NEVER_TWICE)
+    on = await running_on_a(stage, settings=wanted)
+    name_again(on, "a", "again")
+    await on.until(lambda: on.said("ClusterStandby", "again"), "standing by")
+    uid = on.uid("a")
+    on.manager.store.delete(MULTIKUEUE_CLUSTERS, "", "a")
+    await on.until(lambda: on.said("ClusterDisconnected", "a"), "let go")
+    await on.kill()
+    await on.up()
+    await on.quiet(1.0)
+    assert on.said("ClusterConnected", "again") == []
+    assert (on.uid("a"), on.witness.starts["train"]) == (uid, ["a"])
+    await operate.forget(Database(on.url, ROLE), "main", policy_of(wanted), "a", "me")
+    await on.until(lambda: on.said("ClusterConnected", "again"), "in use")
+
+
+async def test_nor_is_a_name_of_another_cluster_used_for_it(stage: Make) -> None:
+    """Its kubeconfig leads to the cluster whose name is deleted while a job runs there."""
+    wanted = settings(lost=0.2, execution_policy=NEVER_TWICE)
+    on = await running_on_a(stage, settings=wanted)
+    uid, connected = on.uid("a"), len(on.said("ClusterConnected", "b"))
+    mislead(on, "b", "a")
+    await wait_for_reason(on, "b", "ClusterIdentityInUse")
+    on.manager.store.delete(MULTIKUEUE_CLUSTERS, "", "a")
+    await on.until(lambda: on.said("ClusterDisconnected", "a"), "let go")
+    await on.kill()
+    await on.up(ready=False)
+    tried = len(on.said("ClusterConnectFailed", "b"))
+    await on.until(lambda: len(on.said("ClusterConnectFailed", "b")) > tried, "b refused again")
+    await on.quiet(1.0)
+    assert len(on.said("ClusterConnected", "b")) == connected
+    assert (on.uid("a"), on.witness.starts["train"]) == (uid, ["a"])
+    await operate.forget(Database(on.url, ROLE), "main", policy_of(wanted), "a", "me")
+    await on.until(lambda: len(on.said("ClusterConnected", "b")) > connected, "in use")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, SimulatedKind, merged
 from controlplane.job_kinds.ray import RayService
-from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
 from tests.job_kinds.rows import ROWS
 from tests.multikueue.kep693.rig import NS
 from tests.outages.stage import Stage, condition, settings
@@ -94,3 +94,25 @@ async def test_a_job_of_every_kind_runs_on_a_worker_and_its_end_comes_back(
     for kind in serving:
         on.manager.store.delete(kind.kind, NS, name_of(kind))
     await on.until(lambda: not any(there.copies(kind) for kind in KINDS) and on.left() == [], "nothing left")
+
+
+async def test_a_worker_without_a_kind_is_offered_none_of_it_and_says_so(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    on = await stage("a", "b", roomy=("a", "b"))
+    kind = on.worker("b").store.served.pop(JOBS)
+    await on.kill()
+    await on.up()
+    await on.until(lambda: about_jobs(on, "KindOff"), "off on b")
+    assert about_jobs(on, "KindOff")[-1]["reason"] == "NotServed"
+    assert on.active("b")
+    on.submit()
+    await on.running("a")
+    assert on.said("CloneDecided", "b") == []
+    on.worker("b").store.served[JOBS] = kind
+    on.end("a")
+    await on.done()
+
+
+def about_jobs(on: Stage, said: str) -> list[Json]:
+    return [one for one in on.said(said, "b") if one["kind"] == JOBS.name]

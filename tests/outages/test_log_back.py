@@ -23,7 +23,7 @@ __all__ = ["wired"]
 Make = Callable[..., Awaitable[Stage]]
 
 _APPENDS = (
-    "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname = 'append'"
+    "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname IN ('append', 'append_events')"
     " AND pronamespace = 'controlplane'::regnamespace LOOP EXECUTE format('{}', f); END LOOP; END $$"
 )
 FAULTS = {

@@ -24,8 +24,8 @@ Make = Callable[..., Awaitable[Stage]]
 ORIGIN = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
 
 
-def sample(on: Stage, name: str, **labels: str) -> float:
-    return on.replica.metrics.registry.get_sample_value(f"controlplane_{name}", labels) or 0.0
+def sample(on: Stage, name: str, *, prefix: str = "controlplane", **labels: str) -> float:
+    return on.replica.metrics.registry.get_sample_value(f"{prefix}_{name}", labels) or 0.0
 
 
 async def test_a_poisoned_object_stops_nothing(stage: Make) -> None:
@@ -139,6 +139,13 @@ async def test_who_got_what_can_be_counted(stage: Make) -> None:
         queue = {"cluster_queue": "cluster-queue", "cluster": cluster}
         assert sample(on, "workloads_dispatched_total", **queue) == 2
         assert sample(on, "workloads_admitted_total", **queue) == admitted
+        as_kueue = {**queue, "replica_role": "leader"}
+        assert sample(on, "multikueue_workloads_dispatched_total", prefix="kueue", **as_kueue) == 2
+        if admitted:
+            assert sample(on, "multikueue_workloads_admitted_total", prefix="kueue", **as_kueue) == 2
+            assert sample(on, "admission_seconds_count", **queue) == 2
+    assert sample(on, "dispatch_seconds_count", cluster_queue="cluster-queue") == 2
+    assert sample(on, "copies_removed_total", cluster="b", reason="AnotherClusterWon") == 2
     assert sample(on, "decisions_total", type="RemovalDecided", reason="AnotherClusterWon") == 2
 
 

@@ -197,9 +197,10 @@ async def test_postgresql_restarts_under_a_running_service(
             await on.running(name="train-0")
             await server.stop()
             async with asyncio.timeout(PATIENCE):
-                while (await status(process, "/readyz"))[0] == 200:
+                # The lead may be the first to notice: it asks the server more often than the loop does.
+                while (said := await status(process, "/readyz"))[1]["checks"]["database"]["ok"]:
                     await asyncio.sleep(0.05)
-            assert (await status(process, "/readyz"))[1]["checks"]["database"]["ok"] is False
+            assert said[0] == 503
             assert (await status(process, "/healthz"))[0] == 200
             await server.start()
             await process.ready(PATIENCE)

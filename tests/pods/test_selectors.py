@@ -17,6 +17,7 @@ from controlplane.kube.selectors import (
     label_selector,
     node_terms,
     of_set,
+    parse_selector,
 )
 
 LABELS = {"app": "web", "tier": "front", "size": "5"}
@@ -139,3 +140,37 @@ def test_a_map_selects_what_contains_it(wanted: dict[str, str], labels: dict[str
     contained: Any = wanted.items() <= labels.items()
     assert of_set(wanted).matches(labels) is contained
     assert label_selector({"matchLabels": wanted}).matches(labels) is contained
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app = web , tier==front", True),
+        ("app!=web", False),
+        ("none!=web", True),
+        ("app in (web, db),size>4", True),
+        ("app in(web)", True),
+        ("app notin (web)", False),
+        ("none notin (web)", True),
+        ("size<5", False),
+        ("app", True),
+        ("!app", False),
+        ("! none", True),
+        ("none", False),
+        ("in", False),
+        ("example.com/key in (a)", False),
+    ],
+)
+def test_a_selector_as_text(text: str, matches: bool) -> None:
+    assert parse_selector(text).matches(LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["app=web,", ",", "app in web", "app=(web)", "=web", "app>x", "a b", "-x=1", "app in ()x", "!", "app=web tier=x"],
+)
+def test_a_text_that_is_no_selector_is_named(text: str) -> None:
+    with pytest.raises(InvalidSelector, match="some field"):
+        parse_selector(text, "some field")

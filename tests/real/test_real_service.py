@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -85,7 +86,9 @@ def kubeconfigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
             files = [str(next(Path(CRDS).glob(f"*_{kind}.yaml"))) for kind in NEEDED]
             arguments = [word for file in files for word in ("-f", file)]
             kubectl = ["kubectl", "--kubeconfig", str(path)]
-            subprocess.run([*kubectl, "apply", "--server-side", *arguments], check=True, capture_output=True)
+            subprocess.run(
+                [*kubectl, "apply", "--server-side", "--validate=false", *arguments], check=True, capture_output=True
+            )
             subprocess.run(
                 [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *arguments],
                 check=True,
@@ -201,9 +204,11 @@ async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncItera
     async def open_management() -> Transport:
         return Transport("@management", config)
 
-    health, stop = Health(), asyncio.Event()
+    health, stop, settings = Health(), asyncio.Event(), Settings()
+    # Who reports an Event has to have a name.
+    settings = msgspec.structs.replace(settings, leader=msgspec.structs.replace(settings.leader, identity="real"))
     running = Service(
-        Settings(),
+        settings,
         ports_of(Database(database_url, "controlplane_service")),
         open_management,
         metrics=Metrics(),

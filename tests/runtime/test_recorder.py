@@ -155,6 +155,21 @@ async def test_a_log_that_refuses_everything_is_waited_for_and_nothing_is_passed
     assert desk.stuck[-1] is None
 
 
+async def test_a_log_that_takes_events_again_just_when_one_is_set_aside_has_that_one_too(desk: Desk) -> None:
+    """That it took the word of the refusal does not say that it refuses the event alone."""
+    refusals = 0
+
+    async def refuse(request: Append) -> None:
+        nonlocal refusals
+        if refusals < 2:
+            refusals += 1
+            raise LogError("the database refused an append: invalid input syntax")
+
+    desk.log.before_append = refuse
+    await desk.recorder.record([shown("a"), shown("b")])
+    assert [stream for stream in desk.streams if not stream.startswith("refused/")] == ["a", "b"]
+
+
 async def test_a_log_that_does_not_answer_is_waited_for(desk: Desk) -> None:
     """It has refused nothing: what was seen must not be lost."""
     desk.log.away = True

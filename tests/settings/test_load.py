@@ -239,6 +239,11 @@ def test_an_external_kind_without_a_version_is_refused_with_what_it_has_to_be_li
     assert "Render.example" in str(refused.value)
 
 
+def test_a_known_kind_that_is_not_dispatched_otherwise_may_be_an_external_framework() -> None:
+    given = {"CONTROLPLANE_MULTIKUEUE_EXTERNAL_FRAMEWORKS": "RayCluster.v1.ray.io"}
+    assert load(None, given).multikueue.external_frameworks == ("RayCluster.v1.ray.io",)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -90,6 +90,8 @@ def test_whatever_is_not_in_view_is_said_of_every_controller() -> None:
 
 def test_a_log_of_a_later_version_is_read_although_it_dispatched_other_kinds() -> None:
     said = in_force(policy_of(settings("multikueue")), ["multikueue"])
-    later = msgspec.structs.replace(said, kinds=[*said.kinds, "v1, Kind=Pod", "apps/v1, Kind=StatefulSet"])
+    later = msgspec.structs.replace(
+        said, kinds=[*said.kinds, "v1, Kind=ReplicationController", "apps/v1, Kind=DaemonSet"]
+    )
     read = reading_policy(settings("multikueue"), later)
     assert read.awaited == {"jobs.batch", "jobsets.jobset.x-k8s.io"}

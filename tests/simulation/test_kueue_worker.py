@@ -164,6 +164,33 @@ def test_a_deactivation_target_stops_the_job_and_frees_the_quota(worker: Cluster
     assert not is_true(worker.workload("wl"), "QuotaReserved"), "inactive for good"
 
 
+def test_a_condition_that_is_patched_in_takes_nothing_from_core_and_does_what_it_is_for() -> None:
+    """A merge patch of the whole list of conditions, at the version that was seen: as the copy is stopped from outside."""
+    worker = Cluster()
+    worker.queues()
+    worker.store.create(WORKLOADS, clone("wl", cpu="4"))
+    worker.submit("a", prebuilt="wl", cpu="4")
+    worker.settle()
+    worker.status("wl", {"reclaimablePods": [{"name": "main", "count": 0}]}, manager="somebody")
+    before = worker.workload("wl")
+    held = {entry["manager"]: entry["fieldsV1"] for entry in meta(before)["managedFields"]}
+    target = {"type": "DeactivationTarget", "status": "True", "reason": "EvictedOnManagerCluster", "message": "m"}
+    conditions = [*before["status"]["conditions"], {**target, "lastTransitionTime": worker.stamp()}]
+    worker.status("wl", {"conditions": conditions}, manager="controlplane")
+    after = worker.workload("wl")
+    owned = {entry["manager"]: entry["fieldsV1"] for entry in meta(after)["managedFields"]}
+    ours = owned.pop("controlplane")
+    assert owned == held
+    assert list(ours["f:status"]["f:conditions"]) == ['k:{"type":"DeactivationTarget"}']
+    worker.settle()
+    stopped = worker.workload("wl")
+    assert says(stopped, "Evicted")[:2] == ("True", "DeactivatedDueToEvictedOnManagerCluster")
+    assert not is_true(stopped, "QuotaReserved")
+    assert is_true(stopped, "DeactivationTarget"), "core lets go of it, and we hold it still"
+    assert stopped["status"]["reclaimablePods"] == before["status"]["reclaimablePods"]
+    assert worker.job("a")["spec"]["suspend"] is True
+
+
 def test_a_preempted_workload_is_requeued_here(worker: Cluster) -> None:
     worker.store.create(WORKLOADS, clone("wl"))
     worker.submit("a", prebuilt="wl")

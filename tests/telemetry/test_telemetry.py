@@ -111,7 +111,7 @@ def test_the_page_is_the_one_that_the_code_writes() -> None:
 
 def test_the_page_names_what_the_registry_serves() -> None:
     own = telemetry.Metrics()
-    served = {family.name for family in own.registry.collect() if family.name.startswith("controlplane_")}
+    served = {family.name for family in own.registry.collect() if family.name.startswith(("controlplane_", "kueue_"))}
     assert served == {name.removesuffix("_total") for name, *_ in own.table}
     for name, kind, labels, doc in own.table:
         assert name.endswith("_total") == (kind == "counter")

@@ -50,7 +50,7 @@ async def echo(review: dict[str, Any]) -> dict[str, Any]:
 async def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Webhook]:
     monkeypatch.setattr(webhook, "LOOK_AGAIN", 0.05)
     certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
-    running = await serve_webhook("/mutate", echo, certificate, "127.0.0.1", 0)
+    running = await serve_webhook({"/mutate": echo}, certificate, "127.0.0.1", 0)
     yield running
     await running.stop()
 
@@ -121,5 +121,9 @@ async def test_a_port_that_is_taken_is_said_with_its_setting(folder: Path) -> No
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
+        with pytest.raises(ListenError, match=r"webhook\.port"):
+            await serve_webhook({"/mutate": echo}, certificate, "127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ListenError, match=r"coscheduling\.webhookPort"):
-            await serve_webhook("/mutate", echo, certificate, "127.0.0.1", taken.getsockname()[1])
+            await serve_webhook(
+                {"/mutate": echo}, certificate, "127.0.0.1", taken.getsockname()[1], "coscheduling.webhook"
+            )

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from controlplane.kube.fields import Misfit, items, number, section, text
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import SECRETS, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
 
 GROUP = "candidates.controlplane.dev"
@@ -19,6 +19,8 @@ CANDIDATE_SOURCES = Kind(GROUP, "v1alpha1", "CandidateSource", "candidatesources
 CANDIDATE_TARGETS = Kind(GROUP, "v1alpha1", "CandidateTarget", "candidatetargets")
 PODS = Kind("", "v1", "Pod", "pods")
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+FOLLOWED: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}  # what a pod names and what goes with it
+LIVE = "live:"  # begins the refs of bodies that are in no log
 
 SCHEDULER_NAME = "controlplane-candidates"  # what a source pod asks for to be elected
 SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
@@ -36,6 +38,11 @@ HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace
 HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
+
+
+def live_ref(kind: str, namespace: str, name: str) -> str:
+    """Return the ref of a source's object among bodies."""
+    return f"{LIVE}{kind}/{namespace}/{name}"
 
 
 class Origin(Part):

@@ -4,7 +4,7 @@ under `@management`), what concerns all of them on `fleet`."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from controlplane.log.event import Event
 
@@ -59,7 +59,11 @@ class PolicyInForce(Event):
     mass_outage_share: float
     dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
     step_size: int = 3
+    pod_gate: str = "own"
     dispatch_round_seconds: float = 300.0
+    scoring_window_seconds: float = 3600.0
+    scoring: dict[str, Any] = {}
+    orchestrated_preemption: bool = False
 
 
 class LogWentBack(Event):
@@ -112,6 +116,15 @@ class ClusterConnectFailed(Event):
     message: str
     attempt: int
     next_attempt_at: datetime | None = None
+
+
+class ClusterStandby(Event):
+    """The API server answers, and it is that of the cluster that is used under the name `behind`: nothing is watched or
+    written under this name, until that one is gone."""
+
+    behind: str
+    incarnation: str
+    message: str
 
 
 class ClusterSuspected(Event):
@@ -211,6 +224,7 @@ EVENTS: tuple[type[Event], ...] = (
     LogRebound,
     ClusterConnected,
     ClusterConnectFailed,
+    ClusterStandby,
     ClusterSuspected,
     ClusterRecovered,
     ClusterLost,

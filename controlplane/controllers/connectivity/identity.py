@@ -5,7 +5,7 @@ one before. Out: why it is not to be used, as reason and message of the MultiKue
 be. Pure. Another identity proves nothing of what runs on the cluster before: a kubeconfig may lead elsewhere by
 mistake, and then its copies are unknown and not gone. So it counts as lost, with all that follows from that, until
 nothing rests on it any more: it is back, every grace is over, or an operator gives it up. And one cluster under two
-names would be taken for two."""
+names would be taken for two: a further name of it stands by."""
 
 from __future__ import annotations
 
@@ -39,6 +39,30 @@ def objection(
     return (CHANGED, _changed(name, before, identity, stake)) if stake else None
 
 
+def held_by(
+    name: str, identity: str, claims: Mapping[str, str], known: Connection | None, at_stake: Callable[[], str]
+) -> str:
+    """Return the name under which the cluster that answers is used already, if this one is only a further name of it.
+
+    "" if there is none, or if this name is one of another cluster by the log: then it leads elsewhere than it did,
+    which is for `objection` to judge. The management cluster is never a worker under a further name."""
+    other = next((other for other in sorted(claims) if other != name and identity and claims[other] == identity), "")
+    if not other or other == MANAGEMENT:
+        return ""
+    fresh = known is None or known.incarnation in ("", identity) or known.behind
+    gone = known is not None and known.phase == "Removed" and known.reason == "Removed"
+    return other if fresh or (gone and not at_stake()) else ""
+
+
+def standby(name: str, other: str, identity: str) -> str:
+    """Return what is said of a name that stands by."""
+    return (
+        f'"{name}" and "{other}" lead to one cluster (the UID of its namespace kube-system is {identity}), which is used'
+        f' as "{other}": "{name}" is offered nothing until the MultiKueueCluster "{other}" is deleted, or no'
+        " MultiKueueConfig lists it, and nothing waits for word from it"
+    )
+
+
 def unbound(identity: str, known: Connection | None) -> tuple[Reason, str] | None:
     """Return why the cluster that a process stands beside is not the one that its log belongs to; None if it is.
 
@@ -60,10 +84,10 @@ def unbound(identity: str, known: Connection | None) -> tuple[Reason, str] | Non
 
 
 def claim(connection: Connection) -> str:
-    """Return the identity that a connection has by the log: also while it is away, but not once it is removed, or given
-    up after it was seen to lead elsewhere itself."""
+    """Return the identity that a connection has by the log: also while it is away, but not once it is removed, given
+    up after it was seen to lead elsewhere itself, or known as a further name of a cluster."""
     moved = connection.forgotten and connection.reason in REASONS
-    return "" if moved or connection.phase == "Removed" else connection.incarnation
+    return "" if moved or connection.behind or connection.phase == "Removed" else connection.incarnation
 
 
 def _in_use(name: str, other: str, identity: str) -> str:

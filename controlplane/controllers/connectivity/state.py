@@ -15,14 +15,18 @@ from controlplane.controllers.connectivity import events
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
-Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed"]
+STANDBY = "ClusterIdentityShared"
+"""Why a cluster that stands by is not used, as it is listed."""
+
+Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed", "Standby"]
 
 
 class Connection(Value):
     """What is known of the connection to one cluster.
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it
-    was connected before. `Failed`: it never was. `since` is when the phase began; `lost_since` when it was lost, None
+    was connected before. `Failed`: it never was. `Standby`: it answers, and is used under the name `behind`, which stays
+    set until the cluster is used under this one. `since` is when the phase began; `lost_since` when it was lost, None
     while connected. `life` counts restores of the cluster's store, removals, and other clusters that came in its place.
     `forgotten`: an operator ended the grace. `rebound`: an operator lets another cluster take this one's place.
     `untried_since`: when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts
@@ -50,6 +54,7 @@ class Connection(Value):
     connected_once: bool = False
     untried_since: datetime | None = None
     rebound: bool = False
+    behind: str = ""
 
     @property
     def connected(self) -> bool:
@@ -98,6 +103,19 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
                 attempt=event.attempt,
                 next_attempt_at=event.next_attempt_at,
             )
+        case events.ClusterStandby():
+            return msgspec.structs.replace(
+                state,
+                phase="Standby",
+                since=state.since if state.phase == "Standby" else at,
+                untried_since=None,
+                reason=STANDBY,
+                message=event.message,
+                attempt=0,
+                next_attempt_at=None,
+                synced=frozenset(),
+                behind=event.behind,
+            )
         case events.ClusterSuspected() if state.connected:
             return msgspec.structs.replace(state, phase="Suspect", since=at, message=event.message)
         case events.ClusterRecovered() if state.phase == "Suspect":
@@ -119,15 +137,8 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             # whatever its versions are.
             life = state.life + (event.reason == "Removed" and state.connected_once)
             return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
-        case events.KindSynced():
-            return msgspec.structs.replace(
-                state,
-                synced=state.synced | {event.kind},
-                off={kind: why for kind, why in state.off.items() if kind != event.kind},
-                out_since={kind: since for kind, since in state.out_since.items() if kind != event.kind},
-            )
-        case events.KindOff():
-            return _off(state, event, at)
+        case events.KindSynced() | events.KindOff():
+            return _kind(state, event, at)
         case _:
             return state
 
@@ -142,6 +153,7 @@ def _connected(state: Connection, event: events.ClusterConnected, at: datetime) 
         forgotten=False,
         connected_once=True,
         rebound=False,
+        behind="",
         untried_since=None,
         reason="",
         message="",
@@ -156,8 +168,17 @@ def _connected(state: Connection, event: events.ClusterConnected, at: datetime) 
     )
 
 
-def _off(state: Connection, event: events.KindOff, at: datetime) -> Connection:
-    since = at if event.kind in state.synced else state.unlisted_since or at
+def _kind(state: Connection, event: events.KindSynced | events.KindOff, at: datetime) -> Connection:
+    if isinstance(event, events.KindSynced):
+        return msgspec.structs.replace(
+            state,
+            synced=state.synced | {event.kind},
+            off={kind: why for kind, why in state.off.items() if kind != event.kind},
+            out_since={kind: since for kind, since in state.out_since.items() if kind != event.kind},
+        )
+    # Before the cluster is said to be connected again, it was in view until the loss, or until our own absence.
+    unlisted = state.unlisted_since if state.connected else state.lost_clock
+    since = at if event.kind in state.synced else unlisted or at
     return msgspec.structs.replace(
         state,
         synced=state.synced - {event.kind},
@@ -196,7 +217,7 @@ def restarted(state: Connection, recorded: Recorded) -> Connection:
         out_since={kind: resumed(since, recorded) for kind, since in state.out_since.items()},
         unlisted_since=resumed(state.unlisted_since, recorded) if state.unlisted_since else None,
     )
-    if state.connected or state.phase == "Unknown":
+    if state.connected or state.phase in ("Unknown", "Standby"):
         return msgspec.structs.replace(state, phase="Unknown", since=recorded.recorded_at)
     return state
 

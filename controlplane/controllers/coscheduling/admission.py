@@ -10,11 +10,8 @@ those instead of the ones that Tekton made. A pod that carries the annotation an
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
@@ -30,18 +27,18 @@ from controlplane.controllers.coscheduling.placement.existing import follows
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
 from controlplane.controllers.coscheduling.problems import InputRefused, Problem
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
+from controlplane.kube.reviews import allowed, requested
 
 Find = Callable[[str, str, str], PipelineRun | None]
 """Finds a run by namespace, name and UID; None if it is not known."""
 
-_API = "admission.k8s.io/v1"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
     """Return the answer to an AdmissionReview; `InputRefused` if it is none."""
-    request = review.get("request")
-    if not isinstance(request, dict) or not request.get("uid"):
+    request = requested(review)
+    if request is None:
         what = "it has no request with a uid"
         raise InputRefused(Problem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
     obj = request.get("object")
@@ -54,12 +51,7 @@ def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
                 patch = _bind(obj, namespace, mode, find, warnings)
             case "Pod":
                 patch = _tie(obj)
-    response: Json = {"uid": request["uid"], "allowed": True}
-    if patch:
-        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
-    if warnings:
-        response["warnings"] = warnings
-    return {"apiVersion": _API, "kind": "AdmissionReview", "response": response}
+    return allowed(request, patch, warnings)
 
 
 def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]) -> list[Json]:

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, WorkloadWrite
-from controlplane.controllers.multikueue.state import RepeatedWriteFailure, failure_after
+from controlplane.controllers.multikueue.failures import RepeatedWriteFailure, failure_after
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import Effect, OpenWrites, opened, refused
 

@@ -47,10 +47,12 @@ class Active(msgspec.Struct, frozen=True):
 
 
 def cluster_active(connection: Connection | None) -> Active | None:
-    """Return the condition of a MultiKueueCluster; None while nothing is known, so that a restart writes nothing."""
+    """Return the condition of a MultiKueueCluster; None while nothing is known, so that a restart writes nothing.
+
+    A further name of a cluster is active, as with Kueue, though it is not used: it answers, and its kubeconfig is good."""
     if connection is None or connection.phase in ("Unknown", "Removed"):
         return None
-    if connection.connected:
+    if connection.connected or connection.phase == "Standby":
         return Active("True", "Active", "Connected")
     message = connection.message
     if connection.attempt > 0 and connection.next_attempt_at is not None:

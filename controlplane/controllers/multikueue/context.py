@@ -5,7 +5,7 @@ for each question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -13,11 +13,15 @@ import msgspec
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.controllers.multikueue.scoring import Scoring, ScoringRules, Subject
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.values import Value
 
 AT_LEAST_ONCE, NEVER_TWICE = "at-least-once", "never-twice"
+KUEUES_GATE = "kueue"
+"""The `pod_gate` with which Kueue keeps dispatched pods gated itself."""
 EXECUTION_POLICIES = (AT_LEAST_ONCE, NEVER_TWICE)
 
 
@@ -31,7 +35,11 @@ class MultiKueuePolicy(Value):
     Not `dispatches`: only the clusters are followed, for other controllers. `judged`: kinds of job (`Kind.name`) of
     which a controller judges which clusters can take them, before they are offered. `awaited`: the kinds of job
     that have to be in view on the management cluster, or be off there, before anything is decided; all of the adapters'
-    if it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`."""
+    if it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`.
+    `scoring`: the rules by which clusters are left out and ordered, and over which `scoring_window` their answers count;
+    None where they are not. `pod_gate`: which scheduling gate keeps a dispatched pod from running on the management cluster,
+    `own` or `kueue`. `claims`: jobs of our queues are made ours when they are created. `orchestrated_preemption`: copies
+    preempt others when we let them, one cluster every `preemption_pause`."""
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"
@@ -51,6 +59,12 @@ class MultiKueuePolicy(Value):
     dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
     step_size: int = 3
     dispatch_round: timedelta = timedelta(minutes=5)
+    scoring: ScoringRules | None = None
+    scoring_window: timedelta = timedelta(hours=1)
+    pod_gate: str = "own"
+    claims: bool = False
+    orchestrated_preemption: bool = False
+    preemption_pause: timedelta = timedelta(minutes=5)
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -69,7 +83,10 @@ class WorkloadContext(Value):
     `ready`: the management cluster's objects are in view. `mass_outage`: most clusters are away together;
     `outage_ended`: when they last were. `watched_since`: since when we have looked at clusters, the times without any
     process of ours taken off. `requeue_at`: the budget of re-queues is spent until then. `judged`: which clusters can
-    take the job, None where nobody judges its kind."""
+    take the job, None where nobody judges its kind. `scoring`: what clusters are scored by, None where they are not.
+    `core_writes_until`: until when a write of Kueue's core to the Workload is waited for. `slices`: the other Workloads
+    of the same elastic job; `members`: the pods of the group beside `job`; `components`: the other Workloads of a job
+    that has several."""
 
     policy: MultiKueuePolicy
     ready: bool
@@ -83,6 +100,11 @@ class WorkloadContext(Value):
     requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
     judged: Mapping[str, Fit] | None = None
+    scoring: Scoring | None = None
+    core_writes_until: datetime | None = None
+    slices: tuple[WorkloadState, ...] = ()
+    members: tuple[JobObserved, ...] = ()
+    components: tuple[WorkloadState, ...] = ()
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
@@ -106,6 +128,18 @@ class WorkloadContext(Value):
         found = self.judged.get(cluster)
         return found is not None and found.fits
 
+    def excluded(self, clusters: Iterable[str]) -> Mapping[str, str]:
+        """Return why some clusters, of those that can be asked now, may not be, by the rules of the settings."""
+        if self.scoring is None:
+            return {}
+        return self.scoring.excluded(self.subject, [one for one in clusters if self.available(one) and self.takes(one)])
+
+    @property
+    def subject(self) -> Subject:
+        """What clusters are scored for."""
+        job = self.job
+        return Subject() if job is None else Subject(cluster_selector=job.cluster_selector, labels=job.labels)
+
     @property
     def fences(self) -> bool:
         """Whether an attempt that was overtaken, or that Kueue stopped, is over without a result: its kind begins anew
@@ -127,16 +161,16 @@ class WorkloadContext(Value):
             return None
         return since + self.policy.worker_lost_timeout
 
-    def lost_until(self, cluster: str, default: datetime) -> datetime | None:
-        """Return when the grace of a worker that is away ends; its loss clock starts at `default` if the log knows of
-        none.
+    def lost_until(self, cluster: str, default: datetime, kind: str = WORKLOADS.name) -> datetime | None:
+        """Return when the grace of a worker that is away ends, or where a kind is out of view; its loss clock starts at
+        `default` if the log knows of none.
 
         None: it does not end by itself, or not during a mass outage. Under `never-twice` only the cluster's return, or
         an operator who gives it up, tells that the old copy is dead. Our own absence does not count, neither before the
         first process of ours nor between two. After a mass outage the grace begins anew for all that are still away.
         """
         connection = self.connections.get(cluster)
-        since = (connection.out_of_view_since(WORKLOADS.name) if connection is not None else None) or default
+        since = (connection.out_of_view_since(kind) if connection is not None else None) or default
         if connection is not None and connection.forgotten:
             return since
         ours = (self.outage_ended, self.watched_since, connection.untried_since if connection is not None else None)

@@ -18,21 +18,23 @@ from controlplane.controllers.connectivity.local_connection import service_start
 from controlplane.controllers.connectivity.outage import decide_outage
 from controlplane.controllers.multikueue import conditions, render
 from controlplane.controllers.multikueue.causes import about, causes_of
-from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.decide import decide
 from controlplane.controllers.multikueue.events import (
     EVENTS,
     ConditionDecided,
     EffectFailed,
     EffectUnneeded,
+    WinnerChosen,
     WorkloadDecision,
     WorkloadWrite,
 )
+from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import AdmissionCheckObserved, MultiKueueClusterObserved
 from controlplane.controllers.multikueue.observe import WorkloadObserver
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import RepeatedWriteFailure, WorkloadState
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import rests_on
 from controlplane.kube.kinds import Request
 from controlplane.kube.requests import Obsolete
@@ -58,11 +60,15 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         self.policy, self.identity = policy, identity
         self.index = WorkloadIndex(policy)
         self._granted: deque[datetime] = deque()
+        self._chosen: dict[str, tuple[int, str, str]] = {}
         self._observer = WorkloadObserver(
             policy.adapters,
             policy.controller_name,
             self.index.stream_of_remote_job,
-            lambda name: self.index.queues.get(name),
+            self.index.queue,
+            labelled=policy.scoring is not None,
+            queued=policy.claims,
+            flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
 
     # --- what was seen -----------------------------------------------------------------------------------------------
@@ -104,13 +110,33 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         if state is None:
             return Decided()
         context = msgspec.structs.replace(self.index.context(state), requeue_at=self._requeue_at(now))
-        plan = decide(state, context, now)
+        plan = decide(state, self._with_choices(context, state), now)
         if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
             self._granted.append(now)
+        for decision in plan.decisions:
+            if isinstance(decision, WinnerChosen) and self.policy.scoring is not None:
+                queue = state.local.cluster_queue if state.local is not None else ""
+                self._chosen[stream] = (state.version, queue, decision.cluster)
         around = self.index.marks(state) if plan.decisions else {}
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
         return Decided(events, state.version, plan.wake, self._rested_on(plan.decisions, state))
+
+    def _with_choices(self, context: WorkloadContext, state: WorkloadState) -> WorkloadContext:
+        """Return the context with the choices of clusters in it that were decided a moment ago and are not folded yet:
+        the spread of a queue's Workloads is kept to exactly.
+        """
+        scoring, local = context.scoring, state.local
+        if scoring is None or local is None:
+            return context
+        facts = dict(scoring.facts)
+        for stream, (version, queue, cluster) in list(self._chosen.items()):
+            known = self.index.workloads.get(stream)
+            if known is None or known.version != version:
+                del self._chosen[stream]
+            elif queue == local.cluster_queue and cluster in facts:
+                facts[cluster] = msgspec.structs.replace(facts[cluster], placed=facts[cluster].placed + 1)
+        return msgspec.structs.replace(context, scoring=msgspec.structs.replace(scoring, facts=facts))
 
     def _rested_on(self, decisions: Sequence[WorkloadDecision], state: WorkloadState) -> dict[str, int]:
         """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is
@@ -149,7 +175,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         seen = self.index.clusters.get(name)
         if seen is None or not self.index.ready:
             return None
-        wanted = conditions.cluster_active(self.index.connections.get(name))
+        wanted = conditions.cluster_active(self.index.connection_of(name))
         return conditions.set_active(seen, wanted, "MultiKueueCluster")
 
     def _check_condition(self, name: str) -> ConditionDecided | None:
@@ -193,7 +219,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         decision, state = self._decision(write), self.index.workloads.get(write.stream)
         if decision is None or state is None:
             return []
-        return render.bodies_needed(decision, self.index.job_of(state))
+        job = self.index.written(state, getattr(decision, "part", ""))
+        return render.bodies_needed(decision, job, state.local)
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out, or None if what it was decided on is gone."""
@@ -204,7 +231,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._condition_request(write.stream, decision, now)
         state = self.index.workloads[write.stream]
         try:
-            return render.render(state, self.index.job_of(state), decision, bodies, self.policy, now)
+            job = self.index.written(state, decision.part)
+            return render.render(state, job, decision, bodies, self.policy, now)
         except Obsolete:
             return None
 

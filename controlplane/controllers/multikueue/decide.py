@@ -10,19 +10,28 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.controllers.multikueue.context import EXECUTION_POLICIES, Route, WorkloadContext
+from controlplane.controllers.multikueue.context import EXECUTION_POLICIES, KUEUES_GATE, Route, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.dispatch import dispatch
 from controlplane.controllers.multikueue.draining import drain
-from controlplane.controllers.multikueue.elastic import NOT_SUPPORTED, confirm, outlast, refuses
+from controlplane.controllers.multikueue.elastic import NOT_RESIZED, follow, handed_over, outlast, refuses, seat
+from controlplane.controllers.multikueue.ended import finish_outgrown, report_end
 from controlplane.controllers.multikueue.events import WorkloadDecision
+from controlplane.controllers.multikueue.final_status import late_status
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.returning import judge_returned
-from controlplane.controllers.multikueue.running import finish, late_status, steady
+from controlplane.controllers.multikueue.running import finish, steady
+from controlplane.controllers.multikueue.scoring import selector_problem
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds.gated import HELD
 from controlplane.runtime.decision_pass import PassResult
+
+RUNS_HERE = (
+    "The owner is not managed by Kueue: the pod would be started on the management cluster as well. Create it with the "
+    f"scheduling gate {HELD}, or set multikueue.podGate to kueue where Kueue's gate MultiKueue is on"
+)
 
 
 def decide(state: WorkloadState, context: WorkloadContext, now: datetime) -> PassResult[WorkloadDecision]:
@@ -68,7 +77,12 @@ def _workload(pass_: WorkloadPass, local: WorkloadObserved) -> None:
         return
     judge_returned(pass_, local)
     if local.is_true("Finished"):
-        pass_.remove_everywhere(WorkloadReason.FINISHED, keep=late_status(pass_, local))
+        waits = late_status(pass_, local)
+        pass_.remove_everywhere(WorkloadReason.FINISHED, keep=waits)
+        if not waits:
+            report_end(pass_, local)  # a backup of the management cluster may lack what was written to the job
+        return
+    if report_end(pass_, local):
         return
     route = pass_.context.route
     check = next(entry for entry in local.checks if entry.name == route.check) if route is not None else None
@@ -89,7 +103,8 @@ def _unreserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState 
         and finish(pass_, local, check, job)
     ):
         return  # a copy finished while its cluster was away and its Workload had been queued again: it has run
-    if not local.replaces:  # what a slice is to replace runs on, and may be bound to it already
+    # What a slice is to replace runs on; once it has the job itself, it is like any other.
+    if not local.replaces or any(remote.job is not None for remote in pass_.state.remotes.values()):
         pass_.remove_everywhere(WorkloadReason.QUOTA_NOT_RESERVED)
     if check is not None:
         pass_.clear_names(local)
@@ -118,18 +133,29 @@ def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) ->
     """Return why a Workload cannot be dispatched, as far as its job was seen."""
     adapter, job = pass_.context.adapter, pass_.context.job
     if adapter is None:
-        kind = f' for owner kind "{local.owner.gvk}"' if local.owner else ""
+        core = "/" if local.owner and "/" not in local.owner.api_version else ""  # Go writes the empty group's slash
+        kind = f' for owner kind "{core}{local.owner.gvk}"' if local.owner else ""
         return f"No multikueue adapter found{kind}", WorkloadReason.NO_ADAPTER
     if refuses(pass_, local, check):
-        return NOT_SUPPORTED, WorkloadReason.ELASTIC
+        return NOT_RESIZED, WorkloadReason.ELASTIC
     if job is None:
         return None
     wanted = pass_.context.policy.controller_name
-    if job.managed_by != wanted:
+    if not adapter.delegates:
+        if not _stays(pass_, job):
+            return RUNS_HERE, WorkloadReason.NOT_MANAGED
+    elif job.managed_by != wanted:
         text = f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
         return text, WorkloadReason.NOT_MANAGED
+    if pass_.context.policy.scoring is not None and (text := selector_problem(job.cluster_selector)):
+        return text, WorkloadReason.INVALID_CLUSTER_SELECTOR
     text = _policy_problem(job.execution_policy, pass_.context.queue_policy, local.cluster_queue)
     return (text, WorkloadReason.CONTRADICTING_POLICIES) if text else None
+
+
+def _stays(pass_: WorkloadPass, job: JobObserved) -> bool:
+    """Whether all pods of a group stay gated on the management cluster when the Workload is admitted."""
+    return pass_.context.policy.pod_gate == KUEUES_GATE or all(one.held for one in (job, *pass_.context.members))
 
 
 def _policy_problem(job: str, queue: str, name: str) -> str:
@@ -153,18 +179,22 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
     if (
         adapter is None
         or job is None
-        or job.managed_by != pass_.context.policy.controller_name
+        or (adapter.delegates and job.managed_by != pass_.context.policy.controller_name)
         or (rejected and not evicted)
     ):
         return
+    if handed_over(pass_, local):
+        # The slice that is to take its place may be lost, to a backup say; the end of the job is told all the same.
+        late_status(pass_, local)
+        return
     # A copy that finished counts, even if the Workload was evicted meanwhile: it is not run again.
-    if finish(pass_, local, check, job):
+    if finish(pass_, local, check, job) or finish_outgrown(pass_, local, job):
         return
     if evicted:
         drain(pass_, local, check, job)
     elif check.state == "Ready":
         steady(pass_, local, check, route, adapter, job)
-    elif check.state == "Pending" and local.sliced:
-        confirm(pass_, local, check)
+    elif check.state == "Pending" and (cluster := seat(pass_, local)):
+        follow(pass_, local, check, route, job, cluster)
     elif check.state == "Pending":
         dispatch(pass_, local, check, route, job)

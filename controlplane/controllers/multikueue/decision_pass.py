@@ -6,21 +6,22 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from controlplane.controllers.multikueue import events
+from controlplane.controllers.multikueue.components import kept_by_another, written_by_another
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.observations import (
     CheckState,
     CloneObserved,
     JobObserved,
-    RemoteJobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import Remote, WorkloadState
-from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.job_kinds.base import FINALIZER
 from controlplane.runtime import decision_pass
 
@@ -63,9 +64,10 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
         Kueue applies the status as the field manager `kueue-admission`, and a field that another manager owns as well
         stays (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
-        Those of an elastic job's slice are Kueue's, which copies them from the slice before.
+        Those of a slice that is to replace another one are Kueue's, which copies them from there, until it is evicted.
         """
-        if (local.cluster_name or local.nominated) and not local.sliced:
+        ours = not local.replaces or local.is_true("Evicted")
+        if (local.cluster_name or local.nominated) and ours:
             self.write(
                 events.NamesClearDecided(
                     resource_version=local.resource_version, reason=WorkloadReason.NAMES_LEFT_BEHIND
@@ -98,14 +100,14 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             )
         )
 
-    def relay(self, job: JobObserved, cluster: str, remote: RemoteJobObserved, reason: WorkloadReason) -> None:
+    def relay(self, job: JobObserved, cluster: str, status: str, reason: WorkloadReason) -> None:
         """Write the status of the job's copy on a cluster to the user's job."""
         self.write(
             events.StatusRelayDecided(
                 kind=job.kind,
                 resource_version=job.resource_version,
                 source=cluster,
-                status=remote.status,
+                status=status,
                 reason=reason,
             )
         )
@@ -124,8 +126,22 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
     def remove(self, cluster: str, reason: WorkloadReason) -> bool:
         """Remove the copy on one cluster, job first; return whether it is still going."""
         remote = self.state.remote(cluster)
-        if remote.job is not None:
-            if not remote.job.deleting:
+        for name, member in sorted(remote.members.items()):
+            if not member.deleting:
+                self.write(
+                    events.RemovalDecided(
+                        cluster=cluster,
+                        of="Job",
+                        kind=member.kind,
+                        uid=member.uid,
+                        resource_version=member.resource_version,
+                        member=name,
+                        reason=reason,
+                    )
+                )
+        stays = remote.job is not None and kept_by_another(self.context, cluster)
+        if remote.job is not None and not stays:
+            if not remote.job.deleting and not written_by_another(self.context, cluster):
                 self.write(
                     events.RemovalDecided(
                         cluster=cluster,
@@ -136,19 +152,69 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                         reason=reason,
                     )
                 )
-        elif remote.clone is not None:
+        elif remote.clone is not None and not remote.members:
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        return not remote.empty and not self.removal_failed(cluster)
+        left = remote.clone is not None or bool(remote.members) or (remote.job is not None and not stays)
+        return left and not self.removal_failed(cluster)
 
     def must_wait(self, but: str = "") -> bool:
-        """Whether the job may run unseen on a cluster that is not given up yet: it must not be started anywhere
-        else.
+        """Whether the job may run unseen on a cluster that is not given up yet, or is there under the name of another
+        slice: it must not be started anywhere else.
         """
-        held = unseen(self.state, self.context, self.now, but)
+        held = {**unshown(self.state, self.context, self.now, but), **unseen(self.state, self.context, self.now, but)}
         for until in held.values():
             if until is not None:
                 self.wake_at(until)
-        return bool(held)
+        return bool(held) or any(
+            remote.job is not None and cluster != but and self.context.in_view(cluster)
+            for other in self.context.slices
+            for cluster, remote in other.remotes.items()
+        )
+
+    def others_may_run(self, winner: str) -> bool:
+        """Whether a job is, or may be, on a cluster in view that is not the winner: the winner's has to wait until it
+        is gone.
+
+        What is on a cluster out of view is waited for elsewhere (`must_wait`). A job that an API server does not let us
+        delete holds nothing up for ever, and a clone that some job is bound to, which we do not see, for a while
+        only."""
+        others = [
+            cluster
+            for cluster in sorted(self.state.remotes)
+            if cluster != winner and self.context.in_view(cluster) and not self.removal_failed(cluster)
+        ]
+        if any(self.state.remote(cluster).job is not None for cluster in others):
+            return True
+        return not self._out_of_patience([cluster for cluster in others if not self.holds_nothing(cluster)])
+
+    def _out_of_patience(self, clusters: Collection[str]) -> bool:
+        """Whether these clusters had their time to remove what they have since that was decided."""
+        effects = self.state.effects
+        since = [effect.decided_at for target, effect in effects.items() if target.partition("/")[0] in clusters]
+        until = min(since, default=self.now) + self.context.policy.loser_patience
+        if clusters and self.now < until:
+            self.wake_at(until)
+            return False
+        return True
+
+    def holds_nothing(self, cluster: str) -> bool:
+        """Whether there is a copy of the Workload on a cluster and nothing to lose with it: no job and no result, nor a
+        sign of either.
+
+        Then its UID is precondition enough, and whatever its Kueue writes to it meanwhile makes no conflict."""
+        remote = self.state.remote(cluster)
+        clone = remote.clone
+        return (
+            clone is not None
+            and not remote.clone_version
+            and remote.job is None
+            and not clone.bound_to
+            and not clone.is_true("Finished")
+            and cluster not in self.state.unsure
+            and cluster not in self.state.refused
+            and cluster not in self.state.job_seen
+            and f"{cluster}/Job" not in self.state.effects
+        )
 
     def refused(self, cluster: str) -> bool:
         """Whether a cluster is left out now; after its pause it is offered the Workload again, and may refuse again."""
@@ -177,7 +243,9 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                     cluster=cluster,
                     of="Workload",
                     uid=clone.uid,
-                    resource_version=_version(unread, clone.resource_version, reason),
+                    resource_version=""
+                    if self.holds_nothing(cluster)
+                    else _version(unread, clone.resource_version, reason),
                     reason=reason,
                 )
             )

@@ -1,14 +1,18 @@
 """Brings a Workload that waits to a cluster: nominates, clones, chooses the winner, creates the job there, and only
 then sets the check Ready.
 
-In: a pass over a Workload with quota, not evicted, whose check is Pending. Out: decisions. Nomination and selection are
-two writes, because Kueue refuses a `clusterName` that the stored object does not nominate (kubernetes-sigs/kueue
-pkg/webhooks/workload_webhook.go, ff69552e); the losers go before the job comes; the job is there before Ready."""
+In: a pass over a Workload with quota, not evicted, whose check is Pending. Out: decisions. Three writes wait for each
+other. The nomination is stored before a cluster is selected, since Kueue refuses a `clusterName` that the stored object
+does not nominate (kubernetes-sigs/kueue pkg/webhooks/workload_webhook.go, ff69552e); the clones come with the
+nomination, for a clone alone runs nothing. The job comes with the removal of the losers, since they hold none: only the
+winner ever gets it, and who it is stands in the log before. A loser that holds or may hold a job, from an attempt
+before, is gone first. The job is there before Ready."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from controlplane.controllers.multikueue.components import awaits, kept_by_another, seat, written_by_another
 from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
 from controlplane.controllers.multikueue.drift import mend
@@ -16,6 +20,7 @@ from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
     ClusterRefused,
+    ClustersScored,
     JobCreationDecided,
     NominationDecided,
     WinnerChosen,
@@ -25,7 +30,10 @@ from controlplane.controllers.multikueue.ineligible import report_left_out
 from controlplane.controllers.multikueue.nominate import OWN, Nominated, nominees
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.preemption import open_gate
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.slices import keep_size
 
 
 def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
@@ -39,7 +47,7 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
             return
         _install(pass_, local, check, job, pass_.state.winner)
         return
-    if pass_.must_wait():
+    if pass_.must_wait() or _asked_before(pass_, local) or awaits(pass_.state, pass_.context):
         return
     _refuse(pass_, local)
     eligible = _eligible(pass_, route)
@@ -48,16 +56,45 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
         _install(pass_, local, check, job, winner)
     else:
         _offer(pass_, local, check, eligible)
+        open_gate(pass_, local, [cluster for cluster in eligible if cluster in local.nominated])
         report_left_out(pass_, local, check, route)
+
+
+def _asked_before(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
+    """Whether a cluster out of view may have the job although the log knows of no attempt: the stored nomination says
+    that it was asked.
+
+    The log was put back to before that, or another controller dispatched the Workload. Its grace counts as that of any
+    cluster where the job may run. What somebody else's dispatcher nominates may be news, and is not held up for it once
+    each cluster was tried."""
+    if pass_.state.dispatching:
+        return False
+    held = False
+    for cluster in local.nominated:
+        connection = pass_.context.connections.get(cluster)
+        if connection is None or pass_.context.in_view(cluster):
+            continue
+        if connection.phase == "Unknown":
+            held = True
+        elif pass_.context.policy.dispatcher in OWN:
+            until = pass_.context.lost_until(cluster, pass_.now)
+            held = held or until is None or pass_.now < until
+            pass_.wake_at(until)
+    return held
 
 
 def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
     eligible = []
+    excluded, with_others = pass_.context.excluded(route.clusters), seat(pass_.context)
     for cluster in dict.fromkeys(route.clusters):
+        if with_others not in ("", cluster):
+            continue
         refused = pass_.state.refused.get(cluster)
         if refused is not None and refused.until > pass_.now:
             pass_.wake_at(refused.until)
-        elif pass_.context.available(cluster) and (pass_.context.takes(cluster) or pass_.state.remote(cluster).job):
+        elif pass_.context.available(cluster) and (
+            (cluster not in excluded and pass_.context.takes(cluster)) or pass_.state.remote(cluster).job
+        ):
             # Where its job is already, perhaps since an attempt before, it goes on whatever the judgement on the
             # cluster is now.
             eligible.append(cluster)
@@ -65,25 +102,44 @@ def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
 
 
 def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
-    """Leave out, for a while, a cluster whose Kueue deactivated the copy: offered again at once it would be rejected
-    again.
+    """Leave out, for a while, a cluster whose Kueue deactivated the copy, or put it off for good: offered again at once it
+    would be rejected again.
     """
     for cluster, remote in pass_.state.remotes.items():
         clone = remote.clone
-        if clone is None or clone.active or not local.active or clone.deleting or pass_.refused(cluster):
+        reason = _refusal(remote) if local.active and not pass_.refused(cluster) else None
+        if clone is None or reason is None:
             continue
-        evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
-        if target is not None and target.reason == EVICTED_ON_MANAGER:
-            continue  # we had it stopped, and quota came back before it was gone
+        evicted = clone.condition("Evicted")
         pass_.say(
             ClusterRefused(
                 cluster=cluster,
                 attempt=pass_.state.attempt,
                 message=evicted.message if evicted else "the worker deactivated its copy",
                 until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=WorkloadReason.REJECTED_BY_WORKER,
+                reason=reason,
             )
         )
+
+
+def _refusal(remote: Remote) -> WorkloadReason | None:
+    """Return why a copy cannot become the one that has the job, if its worker's Kueue said so."""
+    clone = remote.clone
+    if clone is None or clone.deleting:
+        return None
+    evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
+    # Where the worker's Kueue writes by merge patch, the target is gone with the eviction.
+    reasons = [one.reason for one in (evicted, target) if one is not None]
+    if EVICTED_ON_MANAGER in reasons or f"DeactivatedDueTo{EVICTED_ON_MANAGER}" in reasons:
+        return None  # we had it stopped, and quota came back before it was gone
+    if not clone.active:
+        return WorkloadReason.REJECTED_BY_WORKER
+    by_check = evicted is not None and evicted.status == "True" and evicted.reason == "AdmissionCheck"
+    if by_check and clone.is_true("QuotaReserved") and remote.job is None and not clone.bound_to:
+        # Kueue takes the quota of what it evicted back by its job (`ReconcileGenericJob` in kubernetes-sigs/kueue
+        # pkg/controller/jobframework/reconciler.go, ff69552e): a copy without one would stay as it is for ever.
+        return WorkloadReason.PUT_OFF_BY_WORKER
+    return None
 
 
 def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> str:
@@ -155,49 +211,46 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
 
 
 def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
-    waiting = pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner) and not _out_of_patience(
-        pass_, winner
-    )
+    pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner)
+    waiting = pass_.others_may_run(winner)
     remote = pass_.state.remote(winner)
     if winner not in local.nominated:
-        # Taken back while no process watched: only a cluster that the stored object nominates can be selected.
-        pass_.write(
-            NominationDecided(
-                resource_version=local.resource_version,
-                attempt=pass_.state.attempt,
-                clusters=[winner],
-                reason=WorkloadReason.NOMINATED,
-            )
-        )
+        # Taken back while no process watched.
+        _nominate_alone(pass_, local, winner)
     elif remote.job is not None and not remote.job.deleting:
         pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     elif _lost_its_job(pass_, winner):
         # It was there and was deleted: the copy has no job any more, and goes.
         pass_.remove(winner, WorkloadReason.STALE_COPY)
         pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=WorkloadReason.GONE_BEFORE_READY))
-    elif remote.job is None and not waiting and not pass_.must_wait(but=winner) and not _job_refused(pass_, winner):
+    elif (
+        remote.job is None
+        and not waiting
+        and not pass_.must_wait(but=winner)
+        and not written_by_another(pass_.context, winner)
+        and not _job_refused(pass_, winner)
+    ):
         pass_.create_job(winner, job)
 
 
-def _out_of_patience(pass_: WorkloadPass, winner: str) -> bool:
-    """Whether the losers had their time to go. While they hold no job, nothing runs twice if one of them is slow; an
-    old copy of the job, on a cluster that came back, is waited for."""
-    if any(
-        remote.job is not None
-        and cluster != winner
-        and pass_.context.in_view(cluster)
-        and not pass_.removal_failed(cluster)
-        for cluster, remote in pass_.state.remotes.items()
-    ):
-        return False
-    patience = pass_.context.policy.loser_patience
-    since = [e.decided_at for target, e in pass_.state.effects.items() if not target.startswith((winner + "/", "@"))]
-    if not since:
-        return False
-    if pass_.now >= min(since) + patience:
-        return True
-    pass_.wake_at(min(since) + patience)
-    return False
+def select(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, winner: str) -> None:
+    """Write the name of the cluster that has the Workload, which only a stored nomination allows."""
+    if winner in local.nominated:
+        pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
+    else:
+        _nominate_alone(pass_, local, winner)
+
+
+def _nominate_alone(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> None:
+    """Nominate the winner: only a cluster that the stored object nominates can be selected."""
+    pass_.write(
+        NominationDecided(
+            resource_version=local.resource_version,
+            attempt=pass_.state.attempt,
+            clusters=[winner],
+            reason=WorkloadReason.NOMINATED,
+        )
+    )
 
 
 def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
@@ -234,21 +287,28 @@ def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, elig
     """Nominate clusters, and create the clones on those whose nomination is stored."""
     if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
         return
+    until = pass_.context.core_writes_until
+    if until is not None and pass_.now < until and not pass_.state.dispatching:
+        pass_.wake_at(until)
+        return
     found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
+    if seat(pass_.context):
+        found = Nominated(eligible, WorkloadReason.COMPONENT_FOLLOWS)
     asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]
     _withdraw(pass_, asked)
     if not asked:
         return
-    dispatching = pass_.state.dispatching
+    begun = pass_.state.dispatching
+    attempt = pass_.state.attempt + (0 if begun else 1)
     if found is not None:
-        _nominate(pass_, local, found)
-    elif not dispatching:
+        begun = _nominate(pass_, local, found, attempt) or begun
+    elif not begun:
         reason = WorkloadReason.NOMINATED_BY_ANOTHER
-        pass_.say(AttemptBegun(attempt=pass_.state.attempt + 1, clusters=asked, reason=reason))
-    if dispatching:
+        pass_.say(AttemptBegun(attempt=attempt, clusters=asked, reason=reason))
+        begun = True
+    if begun:
         for cluster in sorted(asked):
-            if cluster in local.nominated:
-                _clone(pass_, local, cluster)
+            _clone(pass_, local, cluster, attempt)
 
 
 def _withdraw(pass_: WorkloadPass, asked: Collection[str]) -> None:
@@ -258,35 +318,51 @@ def _withdraw(pass_: WorkloadPass, asked: Collection[str]) -> None:
             pass_.remove(cluster, WorkloadReason.NOT_NOMINATED)
 
 
-def _nominate(pass_: WorkloadPass, local: WorkloadObserved, found: Nominated) -> None:
-    """Keep the stored nomination in line with the clusters that are to be asked."""
+def _nominate(pass_: WorkloadPass, local: WorkloadObserved, found: Nominated, attempt: int) -> bool:
+    """Keep the stored nomination in line with the clusters that are to be asked; return whether that was decided now."""
     if pass_.state.dispatching and set(found.clusters) == set(local.nominated):
-        return
-    pass_.write(
-        NominationDecided(
-            resource_version=local.resource_version,
-            attempt=pass_.state.attempt + (0 if pass_.state.dispatching else 1),
-            clusters=found.clusters,
-            round=found.round,
-            reason=found.reason,
-        )
+        return False
+    nomination = NominationDecided(
+        resource_version=local.resource_version,
+        attempt=attempt,
+        clusters=found.clusters,
+        round=found.round,
+        reason=found.reason,
     )
+    if not pass_.write(nomination):
+        return False
+    if found.scores:
+        route = pass_.context.route
+        left_out = pass_.context.excluded(route.clusters if route is not None else ())
+        pass_.say(
+            ClustersScored(
+                attempt=attempt,
+                round=found.round,
+                clusters=list(found.scores),
+                left_out=dict(left_out),
+                reason=WorkloadReason.BEST_SCORES,
+            )
+        )
+    return True
 
 
-def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
-    """Create the clone on a nominated cluster, keep the one that is there in step, or remove it if it cannot be
+def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str, attempt: int) -> None:
+    """Create the clone on a cluster that is asked, keep the one that is there in step, or remove it if it cannot be
     used."""
     remote = pass_.state.remote(cluster)
-    if remote.empty:
+    if remote.empty or (remote.clone is None and kept_by_another(pass_.context, cluster)):
         pass_.write(
             CloneDecided(
                 cluster=cluster,
-                attempt=pass_.state.attempt,
+                attempt=attempt,
                 template=local.template,
+                # What follows the others of its job has no other cluster that could preempt for it as well.
+                gated=pass_.context.policy.orchestrated_preemption and not seat(pass_.context),
                 reason=WorkloadReason.NOMINATED,
             )
         )
     elif usable(remote, local) and not _lost_its_job(pass_, cluster):
+        keep_size(pass_, local, cluster)
         mend(pass_, local, cluster)
     else:
         pass_.remove(cluster, WorkloadReason.STALE_COPY)

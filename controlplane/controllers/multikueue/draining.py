@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import DeactivationDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import Remote
+from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.slices import held_elsewhere
 
 
 def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
@@ -24,10 +26,25 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     for cluster in sorted(pass_.state.remotes):
         if pass_.context.in_view(cluster) and pass_.verdicts.get(cluster) != "Wait":
             running = _drain_copy(pass_, local, job, cluster) or running
-    # Of a slice that never had the job, the job may run under the name of the slice before.
-    owns = not local.sliced or any(remote.job is not None for remote in pass_.state.remotes.values())
-    if owns and not running:
+    for cluster, remote in sorted(held_elsewhere(pass_).items()):
+        if pass_.context.in_view(cluster) and remote.inactive and not job.inactive and not job.deleting:
+            pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
+    if not running and _told(pass_, local):
+        rest_members(pass_)
         _write_rest(pass_, job)
+
+
+def _told(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
+    """Whether what is seen tells where the job is. Of a slice that never had it, it may run under the name of a slice
+    before that nobody has seen yet.
+    """
+    route = pass_.context.route
+    return (
+        not local.replaces
+        or bool(held_elsewhere(pass_))
+        or any(remote.job is not None for remote in pass_.state.remotes.values())
+        or (route is not None and all(pass_.context.in_view(cluster) for cluster in route.clusters))
+    )
 
 
 def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, cluster: str) -> bool:
@@ -37,23 +54,30 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
         # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
         if not local.sliced:
             pass_.remove(cluster, WorkloadReason.DRAINING)
-        return remote.job is not None
+        return remote.job is not None or bool(remote.members)
     if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
         evicted = local.condition("Evicted")
         _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
-    elif _stopped(pass_, remote) and pass_.context.fences:
+    elif _stopped(pass_, remote) and _begins_anew(pass_):
         # The status of what was stopped is final; the user's job has not, it begins anew.
+        rest_members(pass_)
         _write_rest(pass_, job)
     elif _stopped(pass_, remote):
         _relay_rest(pass_, job, cluster)
     return True
 
 
+def _begins_anew(pass_: WorkloadPass) -> bool:
+    """Whether what is stopped is over, and another copy is made: an attempt that is fenced, or a pod."""
+    adapter = pass_.context.adapter
+    return pass_.context.fences or (adapter is not None and not adapter.delegates)
+
+
 def _stopped(pass_: WorkloadPass, remote: Remote) -> bool:
     """Whether nothing of a copy runs any more: by its status, or by its Kueue, which gives the quota back then."""
     adapter = pass_.context.adapter
     if remote.job is not None and (remote.job.inactive or adapter is None or adapter.tells_activity()):
-        return remote.job.inactive
+        return remote.job.inactive and all(member.inactive for member in remote.members.values())
     return remote.clone is not None and not remote.clone.is_true("QuotaReserved")
 
 
@@ -75,7 +99,7 @@ def _relay_rest(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
     remote = pass_.state.remote(cluster).job
     if remote is None or job.inactive or job.deleting or remote.status == job.status:
         return
-    pass_.relay(job, cluster, remote, WorkloadReason.STATUS_CHANGED)
+    pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
 
 
 def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
@@ -83,7 +107,8 @@ def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
 
     Kueue keeps the quota until then.
     """
-    if job.inactive or not job.suspended:
+    adapter = pass_.context.adapter
+    if job.inactive or not job.suspended or (adapter is not None and not adapter.relays):
         return
     pass_.write(
         StatusRelayDecided(

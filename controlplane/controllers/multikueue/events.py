@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.observations import OBSERVATIONS, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Part
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -44,7 +44,12 @@ class WorkloadWrite(WorkloadDecision):
     @property
     def target(self) -> str:
         """The key of the object in its stream: at most one write to it is open."""
-        return f"{self.cluster}/{self.where}"
+        return f"{self.cluster}/{self.where}{f'/{self.part}' if self.part else ''}"
+
+    @property
+    def part(self) -> str:
+        """Which of several objects there it is: a pod of a group beside the first one."""
+        return ""
 
 
 class NominationDecided(WorkloadWrite):
@@ -58,17 +63,46 @@ class NominationDecided(WorkloadWrite):
 
 
 class AttemptBegun(WorkloadDecision):
-    """Somebody else nominated these clusters: an attempt begins."""
+    """Somebody else nominated these clusters, or the job is on one already: an attempt begins."""
 
     attempt: int
     clusters: list[str]
 
 
+class ClusterScore(Part):
+    """How a cluster was scored: the weighted sum of its `rules`, each from 0 to 100, and the `facts` that they rest on."""
+
+    cluster: str
+    score: int
+    rules: dict[str, int] = {}
+    facts: dict[str, str] = {}
+
+
+class ClustersScored(WorkloadDecision):
+    """The clusters that could be asked, the best first, and why others are left out: what the nomination that follows
+    rests on."""
+
+    attempt: int
+    round: int
+    clusters: list[ClusterScore]
+    left_out: dict[str, str] = {}
+
+
 class CloneDecided(WorkloadWrite):
-    """Create the Workload's copy on a worker."""
+    """Create the Workload's copy on a worker. `gated`: it preempts nobody there before its gate is opened."""
 
     attempt: int
     template: str
+    gated: bool = False
+
+
+class GateOpeningDecided(WorkloadWrite):
+    """Open the preemption gate of a copy: it may preempt others on its worker. `blocked`: every cluster whose copy asked
+    for that, with the time of its condition."""
+
+    attempt: int
+    uid: str
+    blocked: dict[str, str]
 
 
 class WinnerChosen(WorkloadDecision):
@@ -107,12 +141,20 @@ class CopyJudged(WorkloadDecision):
 
 
 class JobCreationDecided(WorkloadWrite):
-    """Create the job on the winner, bound to the clone by its prebuilt name."""
+    """Create the job on the winner, bound to the clone by its prebuilt name. `member`: a pod of the group, beside the
+    first one.
+    """
 
     WHERE: ClassVar[Where] = "Job"
     attempt: int
     kind: str
     template: str
+    member: str = ""
+
+    @property
+    def part(self) -> str:
+        """The pod."""
+        return self.member
 
 
 class CheckStateDecided(WorkloadWrite):
@@ -131,7 +173,7 @@ class CheckStateDecided(WorkloadWrite):
 
 
 class StatusRelayDecided(WorkloadWrite):
-    """Write a status to the user's job: the winner's, or one in which nothing runs."""
+    """Write a status to the user's job: the winner's, or one in which nothing runs. `member` as in `JobCreationDecided`."""
 
     WHERE: ClassVar[Where] = "Job"
     kind: str
@@ -139,6 +181,12 @@ class StatusRelayDecided(WorkloadWrite):
     status: str
     mark_suspended: bool = False
     drain: bool = False
+    member: str = ""
+
+    @property
+    def part(self) -> str:
+        """The pod."""
+        return self.member
 
 
 class FinishDecided(WorkloadWrite):
@@ -154,11 +202,17 @@ class NamesClearDecided(WorkloadWrite):
 
 
 class RemovalDecided(WorkloadWrite):
-    """Delete a copy on a worker, by UID."""
+    """Delete a copy on a worker, by UID. `member` as in `JobCreationDecided`."""
 
     uid: str
     of: Where = "Workload"
     kind: str = ""
+    member: str = ""
+
+    @property
+    def part(self) -> str:
+        """The pod."""
+        return self.member
 
     @property
     def where(self) -> Where:
@@ -180,12 +234,23 @@ class CloneUpdateDecided(WorkloadWrite):
 
 
 class SpecUpdateDecided(WorkloadWrite):
-    """Bring fields of a copy's spec in line with the user's job, of which `template` is the body."""
+    """Bring fields of a copy's spec in line with the user's job, of which `template` is the body.
 
-    WHERE: ClassVar[Where] = "Job"
+    `resized`: its size is; `prebuilt`: and from now on it is the job of this Workload, another slice of an elastic one;
+    `sized` as in `RemoteJobObserved`. `of` the Workload: the copy of a slice gets as small as the slice."""
 
     kind: str
     template: str
+    of: Where = "Job"
+    uid: str = ""
+    resized: bool = False
+    prebuilt: str = ""
+    sized: str = ""
+
+    @property
+    def where(self) -> Where:
+        """Which object the write is to."""
+        return self.of
 
 
 class DeactivationDecided(WorkloadWrite):
@@ -223,7 +288,9 @@ EVENTS: tuple[type[Event], ...] = (
     *OBSERVATIONS,
     NominationDecided,
     AttemptBegun,
+    ClustersScored,
     CloneDecided,
+    GateOpeningDecided,
     WinnerChosen,
     WinnerReleased,
     ClusterRefused,

@@ -14,14 +14,29 @@ from controlplane.controllers.multikueue.observations import (
     AdmissionCheckObserved,
     ClusterQueueObserved,
     JobObserved,
+    LocalQueueGone,
+    LocalQueueObserved,
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
     Observation,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.observe import job_stream
+from controlplane.controllers.multikueue.observe import Queue, job_stream, local_queue_stream
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+)
+from controlplane.log.event import Recorded
+
+
+def is_slice(state: WorkloadState) -> bool:
+    """Whether a Workload is, or was, one of an elastic job's."""
+    return state.slice_of is not None or (state.local is not None and state.local.sliced)
 
 
 class ExistingObjects:
@@ -35,7 +50,9 @@ class ExistingObjects:
         self.configs: dict[str, MultiKueueConfigObserved] = {}
         self.clusters: dict[str, MultiKueueClusterObserved] = {}
         self.queues: dict[str, ClusterQueueObserved] = {}
+        self.local_queues: dict[str, LocalQueueObserved] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
+        self._groups: dict[tuple[str, str], set[str]] = {}
 
     def stream_of_job(self, state: WorkloadState | None) -> str:
         """Return the stream of the job of a Workload, "" if that cannot be told."""
@@ -52,6 +69,41 @@ class ExistingObjects:
             return None
         return job
 
+    def _composed(self, state: WorkloadState) -> bool:
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
+        return adapter is not None and adapter.composed
+
+    def group_of(self, job: JobObserved | None) -> set[str]:
+        """Return the streams of the pods of a job's group; none of a job that is in none."""
+        return self._groups.get((job.namespace, job.group), set()) if job is not None and job.group else set()
+
+    def members_of(self, state: WorkloadState) -> tuple[JobObserved, ...]:
+        """Return the pods of a Workload's group beside the one that its job is."""
+        job = self.job_of(state)
+        own = self.stream_of_job(state)
+        return tuple(self.jobs[stream] for stream in sorted(self.group_of(job)) if stream != own)
+
+    def written(self, state: WorkloadState, member: str) -> JobObserved | None:
+        """Return the user's job, or the pod of its group of this name."""
+        if not member:
+            return self.job_of(state)
+        return next((one for one in self.members_of(state) if one.name == member), None)
+
+    def slices_of(self, state: WorkloadState, streams: Iterable[str]) -> tuple[WorkloadState, ...]:
+        """Return the other Workloads, of these streams, of the elastic job that a Workload is of; none of any other."""
+        owner = state.owner
+        if owner is None or not owner.uid or not is_slice(state):
+            return ()
+        found = (self.workloads.get(stream) for stream in sorted(streams))
+        return tuple(
+            other
+            for other in found
+            if other is not None
+            and (other.namespace, other.name) != (state.namespace, state.name)
+            and other.owner is not None
+            and other.owner.uid == owner.uid
+        )
+
     def stream_of_remote_job(self, cluster: str, uid: str) -> str:
         """Return the stream that a job's copy was recorded on; "" if it is not known."""
         return self._remote_jobs.get((cluster, uid), "")
@@ -64,6 +116,29 @@ class ExistingObjects:
                 clusters, error = route_of(check, self.configs)
                 return Route(entry.name, clusters, error)
         return None
+
+    def queue(self, stream: str) -> Queue | None:
+        """Return a ClusterQueue or LocalQueue by its stream, None if it is not known."""
+        return self.local_queues.get(stream) or self.queues.get(stream.partition("/")[2])
+
+    def leads_to_us(self, namespace: str, local_queue: str) -> bool | None:
+        """Return whether a LocalQueue leads to a ClusterQueue with an admission check of ours; None if that is not
+        known.
+        """
+        seen = self.local_queues.get(local_queue_stream(namespace, local_queue))
+        queue = self.queues.get(seen.cluster_queue) if seen is not None else None
+        if queue is None or queue.checks is None:
+            return None
+        controllers = {self.checks[name].controller_name if name in self.checks else None for name in queue.checks}
+        if self.policy.controller_name in controllers:
+            return True
+        return None if None in controllers else False
+
+    def _fold_local_queue(self, recorded: Recorded) -> None:
+        if isinstance(recorded.event, LocalQueueObserved):
+            self.local_queues[recorded.stream] = recorded.event
+        elif isinstance(recorded.event, LocalQueueGone):
+            self.local_queues.pop(recorded.stream, None)
 
     def queue_policy(self, local: WorkloadObserved | None) -> str:
         """Return the execution policy that the ClusterQueue of a Workload asks for, "" for none."""
@@ -85,9 +160,11 @@ class ExistingObjects:
                 MULTIKUEUE_CONFIGS.name: self.configs.values(),
                 MULTIKUEUE_CLUSTERS.name: self.clusters.values(),
                 CLUSTER_QUEUES.name: self.queues.values(),
+                LOCAL_QUEUES.name: self.local_queues.values(),
             }
             return named.get(kind, [job for job in self.jobs.values() if job.kind == kind])
         remotes = [state.remotes[cluster] for state in self.workloads.values() if cluster in state.remotes]
         if kind == WORKLOADS.name:
             return [remote.clone for remote in remotes if remote.clone is not None]
-        return [remote.job for remote in remotes if remote.job is not None and remote.job.kind == kind]
+        jobs = [job for remote in remotes for job in (remote.job, *remote.members.values()) if job is not None]
+        return [job for job in jobs if job.kind == kind]

@@ -16,11 +16,15 @@ from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.connectivity.events import MANAGEMENT, PolicyInForce
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, KINDS, LOCAL_QUEUE
+from controlplane.controllers.multikueue.nominate import SCORED
+from controlplane.controllers.multikueue.scoring import ScoringRules
 from controlplane.job_kinds import JOB_KINDS, adapters_for, named
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
@@ -40,6 +44,9 @@ _STREAMS = frozenset(
         "admissioncheck",
         "multikueueconfig",
         "clusterqueue",
+        "localqueue",
+        CLUSTER_QUEUE,
+        LOCAL_QUEUE,
         "fleet",
         "service",
         "refused",
@@ -53,6 +60,8 @@ _VALUES = (
     "mass_outage_share",
     "dispatcher",
     "step_size",
+    "pod_gate",
+    "orchestrated_preemption",
 )
 _DURATIONS = (
     "worker_lost_timeout",
@@ -62,6 +71,7 @@ _DURATIONS = (
     "refusal_pause",
     "loser_patience",
     "dispatch_round",
+    "scoring_window",
 )
 
 
@@ -69,7 +79,10 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
     """Return the controller."""
     fleet = MultiKueueController(policy, settings.leader.identity)
     jobs = [adapter.kind for adapter in policy.adapters.values()]
+    own = [WatchSpec(adapter.kind, adapter.home_selector) for adapter in policy.adapters.values()]
+    queues = [WatchSpec(LOCAL_QUEUES)] if policy.claims else []
     origin = f"{ORIGIN_LABEL}={policy.origin}"
+    flavors = [WatchSpec(kind) for kind in KINDS] if policy.scoring and policy.scoring.flavors_weight else []
 
     def unseen() -> str:
         if fleet.index.ready:
@@ -81,8 +94,8 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
     return (
         HostedController(
             registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT})),
-            home=[WatchSpec(kind) for kind in (*HOME_KINDS, *jobs)] if policy.dispatches else (),
-            workers=[WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)] if policy.dispatches else (),
+            home=[*(WatchSpec(kind) for kind in HOME_KINDS), *queues, *own] if policy.dispatches else (),
+            workers=[*(WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)), *flavors] if policy.dispatches else (),
             knows=fleet.index,
             follows=policy.dispatches,
             unseen=unseen,
@@ -109,7 +122,12 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
         judged=_judged(settings),
         dispatcher=multikueue.dispatcher_name,
         step_size=multikueue.step_size,
+        pod_gate=multikueue.pod_gate,
+        orchestrated_preemption=multikueue.orchestrated_preemption == "yes",
+        claims=dispatches and bool(settings.webhook.certificate),
         dispatch_round=multikueue.dispatch_round,
+        scoring=_scoring(settings) if multikueue.dispatcher_name == SCORED else None,
+        scoring_window=multikueue.scoring.window,
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
 
@@ -119,6 +137,12 @@ def _judged(settings: Settings) -> frozenset[str]:
     found = JOB_KINDS["tekton.dev/pipelinerun"]
     on = found.integration in settings.multikueue.kinds and settings.multikueue.pipeline_run_filter == "facts"
     return frozenset({found.kind.name}) if on else frozenset()
+
+
+def _scoring(settings: Settings) -> ScoringRules:
+    said = settings.multikueue.scoring
+    shared = {name: getattr(said, name) for name in ScoringRules.__struct_fields__ if hasattr(said, name)}
+    return ScoringRules(**shared, spread_required=said.spread_when_unsatisfiable == "DoNotSchedule")
 
 
 def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInForce:
@@ -131,6 +155,7 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInFo
         controllers=sorted(controllers),
         kinds=sorted(policy.adapters),
         judged=sorted(policy.judged),
+        scoring=msgspec.to_builtins(policy.scoring) if policy.scoring is not None else {},
         **values,
         **seconds,
     )
@@ -155,4 +180,5 @@ def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> Mul
     values: dict[str, Any] = {name: getattr(said, name) for name in _VALUES}
     gc_interval = durations.pop("gc_interval") or None
     judged = frozenset(said.judged)
-    return msgspec.structs.replace(own, **values, **durations, gc_interval=gc_interval, judged=judged)
+    scoring = msgspec.convert(said.scoring, ScoringRules) if said.scoring else None
+    return msgspec.structs.replace(own, **values, **durations, gc_interval=gc_interval, judged=judged, scoring=scoring)

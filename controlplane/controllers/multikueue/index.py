@@ -6,6 +6,7 @@ about. A replay builds the same."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -28,22 +29,32 @@ from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.condition_writes import Slots
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.context_marks import ContextMarks
+from controlplane.controllers.multikueue.core_writes import CoreWrites
+from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
-from controlplane.controllers.multikueue.existing import ExistingObjects
+from controlplane.controllers.multikueue.existing import is_slice
+from controlplane.controllers.multikueue.job_changes import fold_job, fold_member
 from controlplane.controllers.multikueue.marks import of_workload
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.shared_jobs import SharedJobs
 from controlplane.controllers.multikueue.state import (
     WorkloadState,
     fold,
-    fold_job,
     fold_listed,
     fold_return,
     fold_unreadable,
     without_write,
 )
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
-from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+)
 from controlplane.log.event import Recorded
 from controlplane.runtime.marks import Marks
 
@@ -53,7 +64,7 @@ _CONNECTIVITY = connectivity.EVENTS
 _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
 
 
-class WorkloadIndex(ExistingObjects):
+class WorkloadIndex(SharedJobs):
     """The states of all streams, and which of them a change concerns."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
@@ -66,11 +77,11 @@ class WorkloadIndex(ExistingObjects):
         self.slots = Slots()
         self.newest = WorkloadVersionTracker()
         self.changed_clusters: set[str] = set()
-        self._unsure: set[str] = set()
+        self._appeared: dict[str, int] = {}
         self._judgements = Judgements()
+        self.history = DispatchHistory(policy)
+        self.core = CoreWrites()
         self.around = ContextMarks()
-        self._dependents: dict[str, set[str]] = {}
-        self._dirty: dict[str, None] = {}
         self._ready = False
 
     @property
@@ -88,6 +99,7 @@ class WorkloadIndex(ExistingObjects):
         self.position = recorded.position
         self.watched.fold(recorded)
         self.newest.fold(recorded)
+        self.history.queues.fold(recorded)
         kind, _, name = recorded.stream.partition("/")
         match kind:
             case "workload":
@@ -102,6 +114,8 @@ class WorkloadIndex(ExistingObjects):
                 self._fold_config(recorded, name)
             case "clusterqueue":
                 self._fold_queue(recorded, name)
+            case "localqueue":
+                self._fold_local_queue(recorded)
             case _ if kind == FIT:
                 self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
             case "refused" if isinstance(recorded.event, observations.ObservationRefused):
@@ -135,20 +149,32 @@ class WorkloadIndex(ExistingObjects):
     def context(self, state: WorkloadState) -> WorkloadContext:
         """Return what a decision on a Workload may look at."""
         local = state.local
+        route = self.route(local) if local is not None else None
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner else None
+        job = self.job_of(state)
         return WorkloadContext(
             policy=self.policy,
             ready=self._ready,
-            route=self.route(local) if local else None,
+            route=route,
             adapter=adapter,
-            job=self.job_of(state),
+            job=job,
             queue_policy=self.queue_policy(local),
             mass_outage=self.outage.holds,
             outage_ended=self.outage.ended,
             watched_since=self.watched.since,
             connections=self.connections,
-            judged=self._judgements.of(self.job_of(state), self.policy.judged),
+            judged=self._judgements.of(job, self.policy.judged),
+            scoring=self.history.scoring(local, route, self.clusters, self.connections),
+            core_writes_until=self.core.until(f"workload/{state.namespace}/{state.name}"),
+            slices=self.slices_of(state, self._siblings(state)),
+            members=self.members_of(state),
+            components=self.components_of(state),
         )
+
+    def _existing(self, cluster: str, kind: str) -> Iterable[observations.Observation]:
+        if cluster != MANAGEMENT and kind in (CLUSTER_QUEUES.name, LOCAL_QUEUES.name):
+            return self.history.queues.seen(cluster, kind)
+        return super()._existing(cluster, kind)
 
     def marks(self, state: WorkloadState) -> Marks:
         """Return where in the log what is around a Workload came to be as it is."""
@@ -165,9 +191,6 @@ class WorkloadIndex(ExistingObjects):
         once = [name for name in sorted(self.clusters) if (c := self.connections.get(name)) and c.connected_once]
         return [name for name in once if self.connections[name].phase == "Lost"], len(once)
 
-    def _mark(self, stream: str) -> None:
-        self._dirty[stream] = None
-
     def _mark_workloads(self, cluster: str = "") -> None:
         """Have a look taken at every Workload that is not over, or at those that a cluster can matter to.
 
@@ -183,6 +206,7 @@ class WorkloadIndex(ExistingObjects):
 
     def _fold_workload(self, recorded: Recorded) -> None:
         stream = recorded.stream
+        self.core.fold(recorded)
         before = self.workloads.get(stream)
         state = fold(before or WorkloadState.initial(stream), recorded)
         state = msgspec.structs.replace(
@@ -195,24 +219,22 @@ class WorkloadIndex(ExistingObjects):
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             state = without_write(state, recorded.event.target)
         if isinstance(recorded.event, observations.RemoteJobObserved):
+            self._moved(recorded.cluster, recorded.event.uid, stream)
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
         elif isinstance(recorded.event, observations.RemoteJobGone):
             self._remote_jobs.pop((recorded.cluster, recorded.event.uid), None)
         if isinstance(recorded.event, (observations.WorkloadObserved, observations.WorkloadGone)):
             self._depend(stream, before, state)
+            state = self._shown(stream, before, state)
         self._keep(stream, state)
         self._mark(stream)
-
-    def _keep(self, stream: str, state: WorkloadState) -> None:
-        if state.settled:
-            self.workloads.pop(stream, None)
-            self._depend(stream, state, None)
-        else:
-            self.workloads[stream] = state
-        if state.unsure:
-            self._unsure.add(stream)
-        else:
-            self._unsure.discard(stream)
+        self._share(recorded)
+        self._wake_components(before, state)
+        for other in self.history.fold(recorded, before, state, self.workloads):
+            self._mark(other)
+        if is_slice(state):
+            for other in sorted(self._siblings(state)):
+                self._mark(other)
 
     def _fold_refused(self, recorded: Recorded, event: observations.ObservationRefused) -> None:
         clone = f"workload/{event.namespace}/{event.name}"
@@ -224,20 +246,8 @@ class WorkloadIndex(ExistingObjects):
 
     def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
         """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
-        job = self.job_of(state)
+        job = self.written(state, relay.member)
         return job is None or job.resource_version != relay.resource_version
-
-    def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
-        old, new = self.stream_of_job(before), self.stream_of_job(after)
-        if old == new:
-            return
-        if old:
-            dependents = self._dependents.get(old, set())
-            dependents.discard(stream)
-            if not dependents:
-                self._dependents.pop(old, None)
-        if new:
-            self._dependents.setdefault(new, set()).add(stream)
 
     def _fold_job(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -248,8 +258,33 @@ class WorkloadIndex(ExistingObjects):
             del self.jobs[stream]
             self._judgements.forget(stream)
         after = self.jobs.get(stream)
-        for dependent in sorted(self._dependents.get(stream, ())):
+        own = self._dependents.get(stream, set())
+        for dependent in sorted(own):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
+            self._mark(dependent)
+        self._fold_group(stream, before, after, own)
+
+    def _fold_group(
+        self,
+        stream: str,
+        before: observations.JobObserved | None,
+        after: observations.JobObserved | None,
+        own: set[str],
+    ) -> None:
+        """Keep the groups of pods, and show a change of one to the Workload of its group."""
+        mates = self.group_of(before) | self.group_of(after)
+        if before is not None and before.group:
+            self._groups.get((before.namespace, before.group), set()).discard(stream)
+        if after is not None and after.group:
+            self._groups.setdefault((after.namespace, after.group), set()).add(stream)
+        seen = after or before
+        if seen is None or not seen.group:
+            return
+        if not self._groups.get((seen.namespace, seen.group)):
+            self._groups.pop((seen.namespace, seen.group), None)
+        concerned = {dependent for mate in mates for dependent in self._dependents.get(mate, ())} - own
+        for dependent in sorted(concerned):
+            self.workloads[dependent] = fold_member(self.workloads[dependent], seen.name, before, after)
             self._mark(dependent)
 
     def _fold_cluster(self, recorded: Recorded, name: str) -> None:
@@ -257,6 +292,11 @@ class WorkloadIndex(ExistingObjects):
         observed = isinstance(event, (observations.MultiKueueClusterObserved, observations.MultiKueueClusterGone))
         self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
         if isinstance(event, observations.MultiKueueClusterObserved):
+            known = self.clusters.get(name)
+            if self.policy.scoring is not None and known is not None and known.labels != event.labels:
+                self._mark_workloads()
+            if known is None or known.uid != event.uid:
+                self._appeared[name] = recorded.version
             self.clusters[name] = event
             self.changed_clusters.add(name)
             self._mark_checks()
@@ -279,6 +319,13 @@ class WorkloadIndex(ExistingObjects):
                 self._mark(FLEET_STREAM)
                 self._mark_workloads(name)
         self._mark(recorded.stream)
+
+    def connection_of(self, name: str) -> Connection | None:
+        """Return the connection to the cluster that a MultiKueueCluster means; None as long as all that is known is of
+        another object that had its name before.
+        """
+        connection = self.connections.get(name)
+        return connection if connection is not None and connection.version > self._appeared.get(name, 0) else None
 
     def _connections_changed(self) -> None:
         management = self.connections.get(MANAGEMENT)

@@ -1,4 +1,5 @@
-"""Writes into our admission check which clusters are not offered a Workload because its job would not fit there.
+"""Writes into our admission check which clusters are not offered a Workload because its job would not fit there, or a
+rule of the settings leaves them out.
 
 In: a pass over a Workload that waits for a cluster, and the judgement on its job (`connectivity.eligibility`). Out: the
 message of our admission check, which is where people look while nothing happens. A cluster that is not judged yet is
@@ -18,15 +19,18 @@ _ALL = "Every cluster that is connected can take it"
 def left_out(context: WorkloadContext, route: Route) -> dict[str, str]:
     """Return why the job would not fit, for each cluster of the route of which that is known."""
     judged = context.judged or {}
-    return {name: judged[name].detail for name in route.clusters if name in judged and not judged[name].fits}
+    unfit = {name: judged[name].detail for name in route.clusters if name in judged and not judged[name].fits}
+    return {**context.excluded(route.clusters), **unfit}
 
 
 def report_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route) -> None:
     """Keep the message of our check in line with the judgement. It changes when the judgement does, and never else."""
     context = pass_.context
-    if context.judged is None:
+    if context.judged is None and context.scoring is None:
         return
-    if any(context.available(name) and name not in context.judged for name in route.clusters):
+    if context.judged is not None and any(
+        context.available(name) and name not in context.judged for name in route.clusters
+    ):
         return  # half an answer would only be written twice
     found = {name: why for name, why in left_out(context, route).items() if not pass_.state.remote(name).job}
     message = _message(context, route, found)
@@ -42,7 +46,7 @@ def _message(context: WorkloadContext, route: Route, found: dict[str, str]) -> s
     none."""
     judged = context.judged or {}
     fitting = [name for name in route.clusters if context.available(name) and name not in found]
-    short = {name: why for name in fitting if (why := judged[name].short)}
+    short = {name: why for name in fitting if name in judged and (why := judged[name].short)}
     parts = [f"{_SOME if fitting else _NONE}{_each(found)}"] if found else []
     parts += [f"{_SHORT}{_each(short)}"] if short else []
     return ". ".join(parts)

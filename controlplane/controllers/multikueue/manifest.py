@@ -21,6 +21,7 @@ MANIFEST = Manifest(
     writes={
         events.NominationDecided: "Workload status, management",
         events.CloneDecided: "Workload, worker",
+        events.GateOpeningDecided: "Workload status, worker",
         events.JobCreationDecided: "job, worker",
         events.CheckStateDecided: "Workload status, management",
         events.StatusRelayDecided: "job status, management",
@@ -37,6 +38,9 @@ MANIFEST = Manifest(
         "workload/NS/NAME": "a Workload of the management cluster and all its copies on workers",
         "job/KIND/NS/NAME": "the user's job",
         "clusterqueue/NAME": "a ClusterQueue",
+        "localqueue/NS/NAME": "a LocalQueue of the management cluster, where the webhook of jobs is served",
+        "workerclusterqueue/CLUSTER/NAME": "a worker's ClusterQueue, where clusters are scored by its flavors",
+        "workerlocalqueue/CLUSTER/NS/NAME": "a LocalQueue of a worker, where clusters are scored by the flavors behind it",
         "admissioncheck/NAME": "an AdmissionCheck",
         "multikueueconfig/NAME": "a MultiKueueConfig",
         "refused/CLUSTER/KIND/NS/NAME": "an object that could not be understood",

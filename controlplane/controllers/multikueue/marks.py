@@ -36,6 +36,7 @@ LOCAL: Facets[WorkloadObserved] = {
     "spec": lambda seen: seen.spec_key,
     "priority": lambda seen: seen.priority,
     "topology": lambda seen: seen.delayed_topology,
+    "size": lambda seen: seen.size,
 }
 CLONE: Facets[CloneObserved] = {
     "present": lambda seen: seen.uid,
@@ -47,6 +48,8 @@ CLONE: Facets[CloneObserved] = {
     "spec": lambda seen: seen.spec_key,
     "priority": lambda seen: seen.priority,
     "topology": lambda seen: seen.topology,
+    "size": lambda seen: seen.size,
+    "blocked": lambda seen: (seen.is_true("BlockedOnPreemptionGates"), seen.gates),
 }
 REMOTE_JOB: Facets[RemoteJobObserved] = {
     "present": lambda seen: seen.uid,
@@ -54,16 +57,20 @@ REMOTE_JOB: Facets[RemoteJobObserved] = {
     "suspended": lambda seen: seen.suspended,
     "inactive": lambda seen: seen.inactive,
     "synced": lambda seen: seen.synced,
+    "size": lambda seen: seen.size,
     "status": lambda seen: seen.status,
 }
 JOB: Facets[JobObserved] = {
     "present": lambda seen: seen.uid,
     "managed": lambda seen: seen.managed_by,
     "policy": lambda seen: seen.execution_policy,
+    "selector": lambda seen: (seen.cluster_selector, seen.labels),
     "suspended": lambda seen: seen.suspended,
     "inactive": lambda seen: seen.inactive,
     "synced": lambda seen: seen.synced,
+    "size": lambda seen: seen.size,
     "status": lambda seen: seen.status,
+    "ended": lambda seen: seen.end,
 }
 CONNECTION: Facets[Connection] = {
     **LOST,

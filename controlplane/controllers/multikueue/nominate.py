@@ -1,5 +1,5 @@
-"""Says which of the clusters that can take a Workload are asked for it now: all of them, a few more each round, or those
-that somebody else nominates.
+"""Says which of the clusters that can take a Workload are asked for it now: all of them, a few more each round in the
+order of the configuration or of their scores, or those that somebody else nominates.
 
 In: a pass over a Workload that waits, and the clusters that can take it. Out: the clusters, and the round. Kueue's dispatchers
 are the model (kubernetes-sigs/kueue pkg/controller/workloaddispatcher/incrementaldispatcher.go, ff69552e); unlike there a round
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.events import ClusterScore
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
-OWN = (ALL_AT_ONCE, INCREMENTAL)
+SCORED = "controlplane.dev/multikueue-dispatcher-scored"
+OWN = (ALL_AT_ONCE, INCREMENTAL, SCORED)
 """The dispatchers that nominate here; under another name somebody else does."""
 
 
@@ -26,12 +28,18 @@ class Nominated(NamedTuple):
     clusters: list[str]
     reason: WorkloadReason
     round: int = 0
+    scores: Sequence[ClusterScore] = ()
 
 
 def nominees(pass_: WorkloadPass, local: WorkloadObserved, eligible: Sequence[str]) -> Nominated:
     """Return whom to nominate of the `eligible` clusters, which are in the order of the MultiKueueConfig."""
     if pass_.context.policy.dispatcher == INCREMENTAL:
         return _a_few_more(pass_, local, eligible)
+    if pass_.context.scoring is not None:
+        scores = pass_.context.scoring.scores(pass_.context.subject, eligible)
+        found = _a_few_more(pass_, local, [one.cluster for one in scores])
+        reason = WorkloadReason.BEST_SCORES if found.reason is _FIRST else found.reason
+        return found._replace(scores=scores, reason=reason)
     return Nominated(sorted(eligible), WorkloadReason.AVAILABLE_CLUSTERS)
 
 
@@ -43,7 +51,9 @@ def _a_few_more(pass_: WorkloadPass, local: WorkloadObserved, eligible: Sequence
     kept = [cluster for cluster in local.nominated if cluster in eligible] if state.dispatching else []
     kept += [cluster for cluster in eligible if cluster not in kept and state.remote(cluster).job is not None]
     others = [cluster for cluster in eligible if cluster not in kept]
-    round_, reason = (state.round, WorkloadReason.AVAILABLE_CLUSTERS) if state.dispatching else (1, _FIRST)
+    # An attempt that began by following a job, or by another's nomination, has had no round yet.
+    in_round = state.dispatching and state.round > 0
+    round_, reason = (state.round, WorkloadReason.AVAILABLE_CLUSTERS) if in_round else (1, _FIRST)
     if state.round_began is not None and len(kept) + len(others) > policy.step_size * round_:
         over = state.round_began + policy.dispatch_round
         if pass_.now >= over:

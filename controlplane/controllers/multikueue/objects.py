@@ -9,7 +9,14 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from controlplane.controllers.multikueue.observations import CheckState, Owner, Priority
+from controlplane.controllers.multikueue.observations import (
+    PREEMPTION_GATE,
+    CheckState,
+    Owner,
+    PreemptionGate,
+    Priority,
+)
+from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.kube import fields
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import items, number, section, strings, text
@@ -23,9 +30,12 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 EXECUTION_POLICY = "controlplane/execution-policy"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+_COMPONENT = "kueue.x-k8s.io/component-workload-index"
 _SLICE_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
+_NOT_APPLIED = frozenset({"conditions", "admissionChecks", "clusterName", "nominatedClusterNames", "reclaimablePods"})
+_SAID = 300
 _CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
 
 
@@ -73,6 +83,29 @@ def checks(status: Json) -> list[CheckState]:
     ]
 
 
+def gated(spec: Json) -> bool:
+    """Return whether a Workload has MultiKueue's preemption gate."""
+    return any(item.get("name") == PREEMPTION_GATE for item in items(spec, "preemptionGates", "spec"))
+
+
+def gates(status: Json) -> list[PreemptionGate]:
+    """Return `status.preemptionGates`."""
+    where = "status.preemptionGates[]"
+    return [
+        PreemptionGate(
+            name=text(item, "name", where),
+            position=text(item, "position", where),
+            last_transition_time=text(item, "lastTransitionTime", where),
+        )
+        for item in items(status, "preemptionGates", "status")
+    ]
+
+
+def awaited(status: Json) -> dict[str, str]:
+    """Return the admission checks that are not Ready, with the beginning of what each says."""
+    return {check.name: (check.message or check.state)[:_SAID] for check in checks(status) if check.state != "Ready"}
+
+
 def check_json(check: CheckState) -> Json:
     """Return an entry of `status.admissionChecks` as the API has it."""
     result: Json = {
@@ -110,6 +143,18 @@ def owner(obj: Json) -> Owner | None:
     )
 
 
+def owners(obj: Json) -> list[str]:
+    """Return the UIDs of a Workload's owners, if they are several: the pods of a group."""
+    found = [text(one, "uid", "metadata.ownerReferences[]") for one in items(meta(obj), "ownerReferences", "metadata")]
+    return found if len(found) > 1 else []
+
+
+def component(obj: Json) -> int:
+    """Return which one of the Workloads of a job that has several this is; -1 for any other, or if it cannot be read."""
+    found = str(section(meta(obj), "annotations").get(_COMPONENT, ""))
+    return int(found) if found.isascii() and found.isdigit() else -1
+
+
 def priority(obj: Json) -> Priority:
     """Return a Workload's priority and its class."""
     spec = section(obj, "spec")
@@ -135,9 +180,34 @@ def replaces(obj: Json) -> str:
     return str(section(meta(obj), "annotations").get(_SLICE_REPLACES, ""))
 
 
+def size(obj: Json) -> dict[str, int]:
+    """Return how many pods each pod set of a Workload has, if it is one of an elastic job."""
+    if not (elastic(obj) or replaces(obj)):
+        return {}
+    sets = items(section(obj, "spec"), "podSets", "spec")
+    return {text(one, "name", "spec.podSets[]"): number(one, "count", "spec.podSets[]") for one in sets}
+
+
 def execution_policy(obj: Json) -> str:
     """Return the execution policy that an object's annotation asks for; "" if it asks for none."""
     return str(section(meta(obj), "annotations").get(EXECUTION_POLICY, ""))
+
+
+def queue_checks(obj: Json) -> list[str]:
+    """Return the names of a ClusterQueue's admission checks."""
+    where = "spec.admissionChecksStrategy"
+    rules = items(section(section(obj, "spec"), "admissionChecksStrategy", "spec"), "admissionChecks", where)
+    return [text(one, "name", f"{where}.admissionChecks[]") for one in rules]
+
+
+def cluster_selector(obj: Json) -> str:
+    """Return the label selector for clusters that an object's annotation gives; "" if it gives none."""
+    return str(section(meta(obj), "annotations").get(CLUSTER_SELECTOR, ""))
+
+
+def labels(obj: Json) -> dict[str, str]:
+    """Return an object's labels."""
+    return {key: str(value) for key, value in section(meta(obj), "labels").items()}
 
 
 def spec_key(spec: Json) -> str:
@@ -162,6 +232,13 @@ def template(obj: Json) -> Body:
             "spec": section(obj, "spec"),
         }
     )
+
+
+def applied(status: Json) -> Body:
+    """Return what Kueue applies with every write of the admission, without what an observation has as fields: the
+    admission, and whatever else may be in a status but what Kueue writes under other names.
+    """
+    return body_of({field: value for field, value in status.items() if field not in _NOT_APPLIED})
 
 
 def finalizers(obj: Json) -> list[str]:

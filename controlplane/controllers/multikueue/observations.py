@@ -11,7 +11,11 @@ from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event, Kept, Part
 from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
 
-_REPLACED = "WorkloadSliceReplaced"
+PREEMPTION_GATE = "kueue.x-k8s.io/multikueue"
+"""The gate of a copy that preempts nobody on its worker before MultiKueue opens it (`MultiKueuePreemptionGate` in
+kubernetes-sigs/kueue pkg/controller/constants/constants.go, ff69552e)."""
+SLICE_REPLACED = "WorkloadSliceReplaced"
+"""The reason with which Kueue finishes a slice of an elastic job in whose place another one is."""
 
 
 class CheckState(Part):
@@ -81,7 +85,11 @@ class Conditioned(Observation):
 class WorkloadObserved(Conditioned):
     """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash
     of what a clone must share (the spec without priority, `active` and preemption gates). `elastic`: it is a slice of
-    an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`."""
+    an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`; `size`: then also how many pods
+    each pod set has. `owners`: the UIDs of all that own it, if they are several. `component`: which one of the Workloads of a
+    job that has several, -1 for any other. `applied`: the body of what Kueue applies
+    with every write of the admission and is no field here, "" in records of older versions. `requests`: what each pod set
+    takes, by resource, where clusters are scored by their flavors."""
 
     owner: Owner | None = None
     queue_name: str = ""
@@ -97,6 +105,11 @@ class WorkloadObserved(Conditioned):
     assignments: list[dict[str, Any]] = []
     elastic: bool = False
     replaces: str = ""
+    applied: str = ""
+    size: dict[str, int] = {}
+    owners: list[str] = []
+    component: int = -1
+    requests: dict[str, dict[str, str]] = {}
     kept: Kept = {}
 
     @property
@@ -108,18 +121,40 @@ class WorkloadObserved(Conditioned):
     def replaced(self) -> bool:
         """Whether another slice took its place: it is Finished, and its job is not."""
         finished = self.condition("Finished")
-        return finished is not None and finished.status == "True" and finished.reason == _REPLACED
+        return finished is not None and finished.status == "True" and finished.reason == SLICE_REPLACED
+
+    def lost_name(self, before: WorkloadObserved) -> bool:
+        """Whether somebody took the name of its cluster from the Workload since, which is admitted there as it was."""
+        kept = self.is_true("Admitted") and self.is_true("QuotaReserved") and not self.is_true("Evicted")
+        return (
+            self.uid == before.uid
+            and bool(before.cluster_name)
+            and not self.cluster_name
+            and kept
+            and not self.is_true("Finished")
+        )
 
 
 class WorkloadGone(ObjectGone):
     """The Workload was deleted from the management cluster."""
 
 
+class JobEnd(Part):
+    """How the user's job ended, by its status."""
+
+    success: bool
+    message: str = ""
+
+
 class JobObserved(Observation):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key`
     its hash; `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status; `says_suspended`:
-    the status has a true `Suspended` condition; `execution_policy`: the annotation of that name; `synced`: the hash of the
-    fields of its spec that follow it to a copy that is there, "" for a kind that has none."""
+    the status has a true `Suspended` condition; `execution_policy` and `cluster_selector`: the annotations of those names;
+    `labels`: its labels, where clusters are scored by them; `synced`: the hash of the fields of its spec that follow it to
+    a copy that is there, "" for a kind that has none; `size`: how many pods each pod set has, of an elastic job; `group`:
+    that of a pod which shares its Workload with others; `held`: a pod that Kueue does not let go here; `components`: how many
+    Workloads it has, of a kind that may have several; `end`: how an elastic job ended,
+    None of one that runs, of any other, and in records of older versions."""
 
     kind: str
     managed_by: str = ""
@@ -128,7 +163,14 @@ class JobObserved(Observation):
     inactive: bool = True
     says_suspended: bool = False
     execution_policy: str = ""
+    cluster_selector: str = ""
+    labels: dict[str, str] = {}
     synced: str = ""
+    size: dict[str, int] = {}
+    group: str = ""
+    held: bool = False
+    components: int = 0
+    end: JobEnd | None = None
     template: str
     status: str
     kept: Kept = {}
@@ -152,9 +194,10 @@ class AdmissionCheckGone(ObjectGone):
 
 
 class MultiKueueConfigObserved(Observation):
-    """A MultiKueueConfig: the clusters, in its order."""
+    """A MultiKueueConfig: the clusters, in its order, and who manages quota."""
 
     clusters: list[str]
+    quota_management: str = ""
 
 
 class MultiKueueConfigGone(ObjectGone):
@@ -162,21 +205,34 @@ class MultiKueueConfigGone(ObjectGone):
 
 
 class ClusterQueueObserved(Observation):
-    """A ClusterQueue, for the execution policy that its annotation asks for."""
+    """A ClusterQueue, for the execution policy that its annotation asks for; and `checks`, the names of its admission
+    checks, where the webhook of jobs needs them, None elsewhere and in records of older versions."""
 
     execution_policy: str = ""
+    checks: list[str] | None = None
 
 
 class ClusterQueueGone(ObjectGone):
     """A ClusterQueue was deleted."""
 
 
+class LocalQueueObserved(Observation):
+    """A LocalQueue, for the ClusterQueue that it leads to."""
+
+    cluster_queue: str = ""
+
+
+class LocalQueueGone(ObjectGone):
+    """A LocalQueue was deleted."""
+
+
 class MultiKueueClusterObserved(Conditioned):
-    """A MultiKueueCluster: where its kubeconfig is, and its conditions."""
+    """A MultiKueueCluster: where its kubeconfig is, its labels, and its conditions."""
 
     location: str = ""
     location_type: str = "Secret"
     cluster_profile: str = ""
+    labels: dict[str, str] = {}
 
 
 class MultiKueueClusterGone(ObjectGone):
@@ -186,9 +242,19 @@ class MultiKueueClusterGone(ObjectGone):
 # --- observations: a worker ------------------------------------------------------------------------------------------
 
 
+class PreemptionGate(Part):
+    """One entry of `status.preemptionGates`."""
+
+    name: str
+    position: str = ""
+    last_transition_time: str = ""
+
+
 class CloneObserved(Conditioned):
     """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod
-    sets that have one assigned."""
+    sets that have one assigned; `size` as in `WorkloadObserved`. `gated`: its spec has MultiKueue's preemption gate;
+    `gates`: what its status says of all of them. `awaits`: the admission checks of the worker's own that are not Ready, with
+    what each says."""
 
     spec_key: str
     active: bool = True
@@ -196,6 +262,54 @@ class CloneObserved(Conditioned):
     finalizers: list[str] = []
     bound_to: str = ""
     topology: list[str] = []
+    size: dict[str, int] = {}
+    gated: bool = False
+    gates: list[PreemptionGate] = []
+    awaits: dict[str, str] = {}
+
+    @property
+    def gate(self) -> PreemptionGate | None:
+        """What its status says of MultiKueue's preemption gate, if that is open."""
+        return next((one for one in self.gates if one.name == PREEMPTION_GATE and one.position == "Open"), None)
+
+
+class WorkerFlavor(Part):
+    """A flavor of a worker's ClusterQueue: what is left of its nominal quota beside what is reserved, by resource."""
+
+    name: str
+    free: dict[str, str]
+
+
+class WorkerResourceGroup(Part):
+    """A resource group of a worker's ClusterQueue."""
+
+    covered: list[str]
+    flavors: list[WorkerFlavor]
+
+
+class WorkerClusterQueueObserved(Observation):
+    """A ClusterQueue of a worker, recorded where clusters are scored by its flavors, when one of these fields changed.
+    `groups` is None while its status says nothing of what is reserved; `borrows`: it is in a cohort; `inactive`: why it
+    admits nothing, "" if it does."""
+
+    groups: list[WorkerResourceGroup] | None = None
+    borrows: bool = False
+    inactive: str = ""
+
+
+class WorkerClusterQueueGone(ObjectGone):
+    """A ClusterQueue of a worker is no longer there."""
+
+
+class WorkerLocalQueueObserved(Observation):
+    """A LocalQueue of a worker, recorded with its ClusterQueues; `inactive` as in `WorkerClusterQueueObserved`."""
+
+    cluster_queue: str = ""
+    inactive: str = ""
+
+
+class WorkerLocalQueueGone(ObjectGone):
+    """A LocalQueue of a worker is no longer there."""
 
 
 class CloneGone(ObjectGone):
@@ -203,7 +317,9 @@ class CloneGone(ObjectGone):
 
 
 class RemoteJobObserved(Observation):
-    """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names."""
+    """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
+    body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
+    which this is the copy for all its Workloads; `prebuilt` is then the first of them."""
 
     kind: str
     prebuilt: str = ""
@@ -211,6 +327,9 @@ class RemoteJobObserved(Observation):
     finished: bool = False
     inactive: bool = True
     synced: str = ""
+    size: dict[str, int] = {}
+    sized: str = ""
+    shared: str = ""
     status: str
     kept: Kept = {}
 
@@ -240,9 +359,15 @@ OBSERVATIONS: tuple[type[Event], ...] = (
     MultiKueueClusterGone,
     ClusterQueueObserved,
     ClusterQueueGone,
+    LocalQueueObserved,
+    LocalQueueGone,
     CloneObserved,
     CloneGone,
     RemoteJobObserved,
     RemoteJobGone,
+    WorkerClusterQueueObserved,
+    WorkerClusterQueueGone,
+    WorkerLocalQueueObserved,
+    WorkerLocalQueueGone,
     ObservationRefused,
 )

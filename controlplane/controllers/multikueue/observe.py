@@ -6,19 +6,22 @@ the stream goes on."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.controllers.multikueue import objects, observations
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
+from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
 from controlplane.kube import fields, kinds
-from controlplane.kube.fields import UNFIT, Misfit
+from controlplane.kube.fields import UNFIT, BadValue
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
+_MOST_CLUSTERS = 20
 _Built = tuple[str, Event, tuple[Body, ...]]
+Queue = observations.ClusterQueueObserved | observations.LocalQueueObserved
 
 
 def workload_stream(namespace: str, name: str) -> str:
@@ -31,34 +34,53 @@ def job_stream(kind: str, namespace: str, name: str) -> str:
     return f"job/{kind}/{namespace}/{name}"
 
 
+def local_queue_stream(namespace: str, name: str) -> str:
+    """Return the stream of a LocalQueue of the management cluster."""
+    return f"localqueue/{namespace}/{name}"
+
+
 class WorkloadObserver:
     """Builds the events of MultiKueue's kinds. `adapters` by GVK; `controller_name` is the managedBy that makes a job
     ours.
 
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
-    known. `queue(name)` is a ClusterQueue as the log has it: its status changes with every Workload, and only its
-    policy is decided on."""
+    known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload, and
+    little of it is decided on. `labelled`: jobs are recorded with their labels; `queued`: ClusterQueues with their
+    checks, and LocalQueues; `flavored`: what Workloads take, and the queues of workers."""
 
     def __init__(
         self,
         adapters: Mapping[str, JobKind],
         controller_name: str,
         stream_of_job: Callable[[str, str], str],
-        queue: Callable[[str], observations.ClusterQueueObserved | None] = lambda name: None,
+        queue: Callable[[str], Queue | None] = lambda stream: None,
+        *,
+        labelled: bool = False,
+        queued: bool = False,
+        flavored: bool = False,
     ) -> None:
-        self._queue, self._offered = queue, dict[str, tuple[str, observations.ClusterQueueObserved]]()
+        self._worker_queues = flavors.QueueObserver(flavored=flavored)
+        self._labelled = labelled
+        self._queue, self._offered = queue, dict[str, tuple[str, Queue]]()
         self._stream_of_job = stream_of_job
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
-            kinds.WORKLOADS: (_workload, lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj)))),
+            kinds.WORKLOADS: (
+                functools.partial(_workload, flavored=flavored),
+                lambda obj: (_workload_of(obj), observations.WorkloadGone(**_last(obj))),
+            ),
             kinds.ADMISSION_CHECKS: (
                 _check,
                 lambda obj: (f"admissioncheck/{_name(obj)}", observations.AdmissionCheckGone(**_last(obj))),
             ),
             kinds.CLUSTER_QUEUES: (
-                _queue,
+                functools.partial(_queue, queued=queued),
                 lambda obj: (f"clusterqueue/{_name(obj)}", observations.ClusterQueueGone(**_last(obj))),
+            ),
+            kinds.LOCAL_QUEUES: (
+                _local_queue,
+                lambda obj: (_local_queue_of(obj), observations.LocalQueueGone(**_last(obj))),
             ),
             kinds.MULTIKUEUE_CONFIGS: (
                 _config,
@@ -69,33 +91,38 @@ class WorkloadObserver:
                 lambda obj: (cluster_stream(_name(obj)), observations.MultiKueueClusterGone(**_last(obj))),
             ),
         }
+        if not queued:
+            del self._named[kinds.LOCAL_QUEUES]
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of one change, or None for what concerns nobody."""
         cluster, kind, obj = change.cluster, change.kind, change.object
         try:
-            built = self._gone(cluster, kind, obj) if change.gone else self._seen(cluster, kind, change.whole())
+            if cluster != MANAGEMENT and kind in flavors.KINDS:
+                built = self._worker_queues.built(change)
+            else:
+                built = self._gone(cluster, kind, obj) if change.gone else self._seen(cluster, kind, change.whole())
         except UNFIT as error:
             built = _refused(cluster, kind, obj, error)
         if built is None:
             return None
         stream, event, bodies = built
-        if isinstance(event, observations.ClusterQueueObserved) and self._unchanged(change.incarnation, event):
+        if isinstance(event, Queue) and self._unchanged(change.incarnation, stream, event):
             return None
-        if isinstance(event, observations.ClusterQueueGone):
-            self._offered.pop(event.name, None)
+        if isinstance(event, (observations.ClusterQueueGone, observations.LocalQueueGone)):
+            self._offered.pop(stream, None)
         return change.observed(stream, event, now, bodies)
 
-    def _unchanged(self, incarnation: str, event: observations.ClusterQueueObserved) -> bool:
-        """Whether a ClusterQueue shows nothing else that is decided on than it did last, in the same incarnation of the
+    def _unchanged(self, incarnation: str, stream: str, event: Queue) -> bool:
+        """Whether a queue shows nothing else that is decided on than it did last, in the same incarnation of the
         cluster.
 
         What was handed out last counts, since the log may not have it yet; and the log counts, since it may have
         refused that. So each process records every queue once, and what comes after a restart or a restore is never
         taken for known."""
-        before = self._offered.get(event.name)
-        self._offered[event.name] = (incarnation, event)
-        recorded = self._queue(event.name)
+        before = self._offered.get(stream)
+        self._offered[stream] = (incarnation, event)
+        recorded = self._queue(stream)
         return (
             before is not None
             and recorded is not None
@@ -110,11 +137,17 @@ class WorkloadObserver:
             objects.conditions(fields.section(obj, "status"))
         if cluster == MANAGEMENT:
             if adapter:
-                return _job(adapter, obj) if self._concerns_us(adapter, obj) else None
+                if not self._concerns_us(adapter, obj):
+                    return None
+                job, bodies = observe_jobs.users_job(adapter, obj, labelled=self._labelled)
+                return job_stream(job.kind, job.namespace, job.name), job, bodies
             return self._named[kind][0](obj) if kind in self._named else None
         if kind == kinds.WORKLOADS:
             return _clone(obj)
-        return _remote_job(adapter, obj) if adapter else None
+        if adapter is None:
+            return None
+        copied, bodies = observe_jobs.copied_job(adapter, obj)
+        return workload_stream(copied.namespace, copied.prebuilt), copied, bodies
 
     def _gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)
@@ -135,22 +168,14 @@ class WorkloadObserver:
         if adapter is None:
             return None
         last = _last(obj)
-        bound = prebuilt(obj)
+        bound = observe_jobs.prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
         return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
+        if adapter.home_selector:
+            return True  # what is watched of it is narrowed already
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
-
-
-def prebuilt(obj: Json) -> str:
-    """Return the Workload that a job's copy is bound to: annotation first, then label; "" if neither is there."""
-    metadata = meta(obj)
-    for place in ("annotations", "labels"):
-        found = fields.section(metadata, place).get(PREBUILT)
-        if found:
-            return str(found)
-    return ""
 
 
 def _name(obj: Json) -> str:
@@ -170,10 +195,10 @@ def _last(obj: Json) -> dict[str, str]:
     }
 
 
-def _workload(obj: Json) -> _Built:
+def _workload(obj: Json, *, flavored: bool = False) -> _Built:
     spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     identity = objects.identity(obj)
-    template = objects.template(obj)
+    template, applied = objects.template(obj), objects.applied(status)
     assigned = objects.assignments(status)
     delayed = [str(a.get("name")) for a in assigned if a.get("delayedTopologyRequest") == "Pending"]
     event = observations.WorkloadObserved(
@@ -194,8 +219,13 @@ def _workload(obj: Json) -> _Built:
         assignments=assigned if delayed else [],
         elastic=objects.elastic(obj),
         replaces=objects.replaces(obj),
+        applied=applied.ref,
+        size=objects.size(obj),
+        owners=objects.owners(obj),
+        component=objects.component(obj),
+        requests=flavors.requests(status) if flavored else {},
     )
-    return workload_stream(event.namespace, event.name), event, (template,)
+    return workload_stream(event.namespace, event.name), event, (template, applied)
 
 
 def _clone(obj: Json) -> _Built:
@@ -210,51 +240,12 @@ def _clone(obj: Json) -> _Built:
         conditions=objects.conditions(status),
         bound_to=owner.uid if owner else "",
         topology=[str(a.get("name")) for a in objects.assignments(status) if a.get("topologyAssignment")],
+        size=objects.size(obj),
+        gated=objects.gated(spec),
+        gates=objects.gates(status),
+        awaits=objects.awaited(status),
     )
     return workload_stream(event.namespace, event.name), event, ()
-
-
-def _job(adapter: JobKind, obj: Json) -> _Built:
-    status = fields.section(obj, "status")
-    template, body = objects.template(obj), body_of(status)
-    event = observations.JobObserved(
-        **objects.identity(obj),
-        kind=adapter.kind.name,
-        managed_by=adapter.managed_by(obj),
-        suspended=adapter.suspended(obj),
-        finished=adapter.outcome(status) is not None,
-        inactive=not adapter.active(status),
-        says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
-        execution_policy=objects.execution_policy(obj),
-        synced=_synced(adapter, obj),
-        template=template.ref,
-        status=body.ref,
-    )
-    return job_stream(event.kind, event.namespace, event.name), event, (template, body)
-
-
-def _synced(adapter: JobKind, obj: Json) -> str:
-    return body_of(adapter.synced_spec(obj)).ref if adapter.synced else ""
-
-
-def _remote_job(adapter: JobKind, obj: Json) -> _Built:
-    status = fields.section(obj, "status")
-    body = body_of(status)
-    identity = objects.identity(obj)
-    bound = prebuilt(obj)
-    if not bound:
-        raise Misfit(f"metadata.annotations[{PREBUILT}]", None, f"a Workload's name beside the label {ORIGIN_LABEL}")
-    event = observations.RemoteJobObserved(
-        **identity,
-        kind=adapter.kind.name,
-        prebuilt=bound,
-        suspended=adapter.suspended(obj),
-        finished=adapter.outcome(status) is not None,
-        inactive=not adapter.active(status),
-        synced=_synced(adapter, obj),
-        status=body.ref,
-    )
-    return workload_stream(event.namespace, bound), event, (body,)
 
 
 def _check(obj: Json) -> _Built:
@@ -270,20 +261,49 @@ def _check(obj: Json) -> _Built:
 
 
 def _config(obj: Json) -> _Built:
+    spec = fields.section(obj, "spec")
     event = observations.MultiKueueConfigObserved(
-        **objects.identity(obj), clusters=fields.strings(fields.section(obj, "spec"), "clusters", "spec")
+        **objects.identity(obj),
+        clusters=_clusters(fields.strings(spec, "clusters", "spec")),
+        quota_management=fields.text(spec, "quotaManagement", "spec"),
     )
     return f"multikueueconfig/{event.name}", event, ()
 
 
-def _queue(obj: Json) -> _Built:
-    event = observations.ClusterQueueObserved(**objects.identity(obj), execution_policy=objects.execution_policy(obj))
+def _clusters(names: list[str]) -> list[str]:
+    """Return the clusters of a MultiKueueConfig; an API server with Kueue's CRDs lets no others pass than these."""
+    if len(names) > _MOST_CLUSTERS:
+        raise BadValue("spec.clusters", f"{len(names)} clusters, and a Workload can be nominated to {_MOST_CLUSTERS}")
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise BadValue("spec.clusters", f'names "{double}" twice')
+    return names
+
+
+def _queue(obj: Json, *, queued: bool) -> _Built:
+    event = observations.ClusterQueueObserved(
+        **objects.identity(obj),
+        execution_policy=objects.execution_policy(obj),
+        checks=objects.queue_checks(obj) if queued else None,
+    )
     return f"clusterqueue/{event.name}", event, ()
 
 
-def _decided_on(queue: observations.ClusterQueueObserved) -> tuple[str, str, bool]:
-    """Return what of a ClusterQueue something is decided on."""
-    return queue.uid, queue.execution_policy, queue.deleting
+def _local_queue_of(obj: Json) -> str:
+    return local_queue_stream(str(meta(obj).get("namespace", "")), _name(obj))
+
+
+def _local_queue(obj: Json) -> _Built:
+    spec = fields.section(obj, "spec")
+    queue = fields.text(spec, "clusterQueue", "spec")
+    return _local_queue_of(obj), observations.LocalQueueObserved(**objects.identity(obj), cluster_queue=queue), ()
+
+
+def _decided_on(queue: Queue) -> tuple[str, object, bool]:
+    """Return what of a queue something is decided on."""
+    if isinstance(queue, observations.LocalQueueObserved):
+        return queue.uid, queue.cluster_queue, queue.deleting
+    return queue.uid, (queue.execution_policy, queue.checks), queue.deleting
 
 
 def _cluster(obj: Json) -> _Built:
@@ -296,6 +316,7 @@ def _cluster(obj: Json) -> _Built:
         cluster_profile=fields.text(
             fields.section(source, "clusterProfileRef"), "name", "spec.clusterSource.clusterProfileRef"
         ),
+        labels=objects.labels(obj),
         conditions=objects.conditions(fields.section(obj, "status")),
     )
     return cluster_stream(event.name), event, ()

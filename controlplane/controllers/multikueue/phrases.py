@@ -13,8 +13,10 @@ from controlplane.controllers.multikueue import events as multikueue
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
+    ClustersScored,
     NominationDecided,
     RemovalDecided,
+    SpecUpdateDecided,
     StatusRelayDecided,
     WinnerChosen,
     WorkloadDecision,
@@ -78,6 +80,24 @@ def _removal(event: RemovalDecided) -> str:
     return "job's copy is to be removed" if event.of == "Job" else "copy is to be removed"
 
 
+def _scores(event: ClustersScored) -> str:
+    return ", ".join(f"{one.cluster} {one.score}" for one in event.clusters)
+
+
+def _left(seen: observations.WorkerClusterQueueObserved) -> str:
+    flavors = [flavor for group in seen.groups or () for flavor in group.flavors]
+    each = (f"{', '.join(f'{name} {left}' for name, left in one.free.items())} in {one.name}" for one in flavors)
+    return f"left: {'; '.join(each)}" if seen.groups is not None else "not said yet what is left"
+
+
+def _spec_update(event: SpecUpdateDecided) -> str:
+    if event.of == "Workload":
+        return "copy is to be as small as the Workload"
+    if event.prebuilt:
+        return "job's copy is to go on as that of this Workload"
+    return "job's copy is to follow the change of its " + ("size" if event.resized else "spec")
+
+
 def _attempted(text: str) -> Callable[[Any], str]:
     return lambda event: f"{text} (attempt {event.attempt})"
 
@@ -88,6 +108,8 @@ def _active(seen: observations.Conditioned) -> str:
         return "has no condition Active yet"
     return f"is {'active' if condition.status == 'True' else 'not active'}{_in_brackets(seen, 'Active')}"
 
+
+R = WorkloadReason
 
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
@@ -107,14 +129,24 @@ PHRASES: Mapping[type[Event], Phrase] = told(
             f"ClusterQueue asks for {e.execution_policy or 'no execution policy'}"
         ),
         observations.ClusterQueueGone: "ClusterQueue is gone",
+        observations.LocalQueueObserved: "LocalQueue leads to ClusterQueue {e.cluster_queue}",
+        observations.LocalQueueGone: "LocalQueue is gone",
         observations.CloneObserved: lambda e: f"copy {face(e)}",
         observations.CloneGone: "copy is gone",
         observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
         observations.RemoteJobGone: "job's copy is gone",
+        observations.WorkerClusterQueueObserved: lambda e: f"worker's ClusterQueue {e.name} has {_left(e)}",
+        observations.WorkerClusterQueueGone: "worker's ClusterQueue {e.name} is gone",
+        observations.WorkerLocalQueueObserved: "worker's LocalQueue {e.namespace}/{e.name} leads to {e.cluster_queue}",
+        observations.WorkerLocalQueueGone: "worker's LocalQueue {e.namespace}/{e.name} is gone",
         observations.ObservationRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
         multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
-        multikueue.AttemptBegun: lambda e: _attempted(f"nominated by somebody else: {', '.join(e.clusters)}")(e),
+        multikueue.AttemptBegun: lambda e: _attempted(
+            f"{'follows to' if e.reason == R.SLICE_FOLLOWS else 'nominated by somebody else:'} {', '.join(e.clusters)}"
+        )(e),
+        multikueue.ClustersScored: lambda e: _attempted(f"scored: {_scores(e)}")(e),
         multikueue.CloneDecided: _attempted("copy is to be created"),
+        multikueue.GateOpeningDecided: _attempted("copy may preempt others"),
         multikueue.WinnerChosen: _attempted("chosen"),
         multikueue.WinnerReleased: _attempted("choice taken back"),
         multikueue.ClusterRefused: _attempted("left out for a while"),
@@ -126,7 +158,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         multikueue.NamesClearDecided: "cluster names are to be removed",
         multikueue.RemovalDecided: _removal,
         multikueue.FinalizerRemovalDecided: "copy is to be removed",
-        multikueue.SpecUpdateDecided: "job's copy is to follow the change of its spec",
+        multikueue.SpecUpdateDecided: _spec_update,
         multikueue.CloneUpdateDecided: "copy's priority is to be {e.priority.value}",
         multikueue.DeactivationDecided: "copy is to stop",
         multikueue.ConditionDecided: lambda e: f"{e.of} is to be {'active' if e.status == 'True' else 'not active'}",
@@ -134,9 +166,6 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         multikueue.EffectUnneeded: "write changed nothing",
     }
 )
-
-R = WorkloadReason
-
 
 REASONS: Mapping[WorkloadReason, Sentence] = {
     R.AVAILABLE_CLUSTERS: Sentence(
@@ -151,11 +180,19 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "none of those asked so far admitted it within the round: more are asked",
         "nobody admitted it within the round: {clusters} are asked now",
     ),
+    R.BEST_SCORES: Sentence(
+        "these have the best scores of the clusters that can take it now, by the rules of the settings",
+        "of the clusters that can take it now, {clusters} have the best scores",
+    ),
     R.NOMINATED_BY_ANOTHER: Sentence(
         "another controller nominated these clusters", "another controller nominated {clusters}"
     ),
     R.NOMINATED: Sentence(
         "the cluster was nominated and has no copy yet", "{cluster} was nominated and has no copy of it yet"
+    ),
+    R.BLOCKED_ON_PREEMPTION_GATES: Sentence(
+        "only by preempting others the copy can be admitted, and it asked for that first of those that may not yet",
+        "the copy on {cluster} can be admitted only by preempting others there, and nobody was let five minutes before",
     ),
     R.CLUSTERS_JUDGED: Sentence(
         "which clusters can take the job whole was judged anew",
@@ -187,6 +224,10 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     ),
     R.REJECTED_BY_WORKER: Sentence(
         "the worker's Kueue deactivated the copy", "the Kueue of {cluster} deactivated the copy: {message}"
+    ),
+    R.PUT_OFF_BY_WORKER: Sentence(
+        "a check of the worker put the copy off, and its Kueue evicted it before it had a job",
+        "a check of {cluster} put the copy off: {message}",
     ),
     R.ANOTHER_CLUSTER_WON: Sentence(
         "the copy is on a cluster that did not win", "another cluster than {cluster} got the job"
@@ -255,10 +296,15 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "the execution policies of the job and its ClusterQueue contradict each other, or are none",
         "the execution policies of its job and its ClusterQueue contradict each other, or are none",
     ),
+    R.INVALID_CLUSTER_SELECTOR: Sentence(
+        "the job's annotation `controlplane/cluster-selector` is no label selector",
+        "its job's annotation controlplane/cluster-selector is no label selector",
+    ),
     R.NO_ADAPTER: Sentence("jobs of this kind are not dispatched", "jobs of its kind are not dispatched"),
     R.NOT_MANAGED: Sentence("the job's `spec.managedBy` is not ours", "its job's spec.managedBy is not ours"),
     R.ELASTIC: Sentence(
-        "the job is elastic, and such jobs are not dispatched", "its job is elastic, and such jobs are not dispatched"
+        "the job was made larger, and jobs of its kind cannot be while they run",
+        "its job was made larger, and jobs of its kind cannot be while they run",
     ),
     R.NO_LONGER_REJECTED: Sentence(
         "what spoke against dispatching the Workload is mended", "what spoke against dispatching it is mended"
@@ -274,6 +320,16 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     R.SPEC_CHANGED: Sentence(
         "fields of the job's spec that follow it to its copy were changed", "its spec was changed while it runs"
     ),
+    R.COMPONENT_FOLLOWS: Sentence(
+        "the Workload goes where the others of the same job are", "the others of its job are there"
+    ),
+    R.SLICE_FOLLOWS: Sentence(
+        "the slice goes where the elastic job is", "its job is there, under the name of the slice before"
+    ),
+    R.SLICE_ADMITTED: Sentence(
+        "the next slice of the elastic job is admitted where the job is", "{cluster} admitted this slice of the job"
+    ),
+    R.SIZE_CHANGED: Sentence("the elastic job's size is another one now", "its size is another one now"),
     R.PRIORITY_CHANGED: Sentence(
         "the Workload's priority is another one now", "the Workload's priority is another one now"
     ),

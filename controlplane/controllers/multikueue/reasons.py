@@ -15,7 +15,10 @@ class WorkloadReason(StrEnum):
     NEXT_ROUND = "NextRound"
     NOMINATED_BY_ANOTHER = "NominatedByAnother"
     NOMINATED = "Nominated"
+    COMPONENT_FOLLOWS = "ComponentFollows"
+    BEST_SCORES = "BestScores"
     CLUSTERS_JUDGED = "ClustersJudged"
+    BLOCKED_ON_PREEMPTION_GATES = "BlockedOnPreemptionGates"
     # the winner
     FIRST_ADMITTED = "FirstAdmitted"
     ONLY_ADMITTED = "OnlyAdmitted"
@@ -25,6 +28,7 @@ class WorkloadReason(StrEnum):
     JOB_NAME_TAKEN = "JobNameTaken"
     JOB_REFUSED = "JobRefused"
     REJECTED_BY_WORKER = "RejectedByWorker"
+    PUT_OFF_BY_WORKER = "PutOffByWorker"
     ADMITTED_ON_WORKER = "AdmittedOnWorker"
     # removal
     ANOTHER_CLUSTER_WON = "AnotherClusterWon"
@@ -51,6 +55,7 @@ class WorkloadReason(StrEnum):
     FENCED = "Fenced"
     # refusal
     CONTRADICTING_POLICIES = "ContradictingPolicies"
+    INVALID_CLUSTER_SELECTOR = "InvalidClusterSelector"
     NO_ADAPTER = "NoAdapter"
     NOT_MANAGED = "NotManaged"
     ELASTIC = "Elastic"
@@ -61,6 +66,9 @@ class WorkloadReason(StrEnum):
     NOTHING_RUNS = "NothingRuns"
     PRIORITY_CHANGED = "PriorityChanged"
     SPEC_CHANGED = "SpecChanged"
+    SLICE_FOLLOWS = "SliceFollows"
+    SLICE_ADMITTED = "SliceAdmitted"
+    SIZE_CHANGED = "SizeChanged"
     NAMES_LEFT_BEHIND = "NamesLeftBehind"
     TOPOLOGY_ASSIGNED = "TopologyAssigned"
     # conditions of MultiKueueCluster and AdmissionCheck use Kueue's own reasons

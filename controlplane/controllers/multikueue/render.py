@@ -1,38 +1,49 @@
 """Makes of an open write the request that carries it out, and the Kubernetes Event that informs the user.
 
 In: the decision, the state it was based on, the bodies it names, the time. Out: `controlplane.kube.kinds.Request`.
-Pure. Status writes are JSON merge patches with the resourceVersion that the decision saw, and explicit nulls: a null
-removes a field whichever field manager owns it. A list that is patched is therefore always the whole list as it was
-read at that version."""
+Pure. The status of a Workload of the management cluster is written in
+`controlplane.controllers.multikueue.status_writes`; other status writes are JSON merge patches with the resourceVersion
+that the decision saw, and explicit nulls. A list that is patched is therefore always the whole list as it was read at
+that version."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 
-import msgspec
-
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, check_json, condition_json
-from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.nominate import OWN
+from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST, condition_json
+from controlplane.controllers.multikueue.observations import (
+    PREEMPTION_GATE,
+    CloneObserved,
+    JobObserved,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.job_kinds.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, JobKind
+from controlplane.controllers.multikueue.status_writes import status_request
+from controlplane.job_kinds.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, ORIGIN_UID, PREBUILT, JobKind
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
 
-_EVENT_NOTE_LIMIT = 1024
+_REPORTER = "kueue-workload-controller"
+"""Who reports Events on Workloads in Kueue (`WorkloadControllerName` in pkg/constants/constants.go, ff69552e)."""
 
 
-def bodies_needed(decision: events.WorkloadWrite, job: JobObserved | None) -> list[str]:
+def bodies_needed(decision: events.WorkloadWrite, job: JobObserved | None, local: WorkloadObserved | None) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case events.CloneDecided() | events.JobCreationDecided() | events.SpecUpdateDecided():
+        case events.CloneDecided() | events.JobCreationDecided():
             return [decision.template]
+        case events.SpecUpdateDecided():
+            return [decision.template, *([decision.sized] if decision.sized else [])]
         case events.StatusRelayDecided():
             return [decision.status, *([job.status] if job is not None else [])]
+        case events.NominationDecided() | events.CheckStateDecided() | events.FinishDecided():
+            return [local.applied] if local is not None and local.applied else []
         case _:
             return []
 
@@ -48,7 +59,7 @@ def render(
     """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone."""
     match decision:
         case events.CloneDecided():
-            return _clone(state, body_in(bodies, decision.template), policy)
+            return _clone(state, decision, body_in(bodies, decision.template), policy)
         case events.JobCreationDecided():
             return _job_clone(state, decision, body_in(bodies, decision.template), policy)
         case events.StatusRelayDecided():
@@ -63,64 +74,18 @@ def render(
         case events.CloneUpdateDecided():
             return _patch(state, decision, _priority(decision))
         case events.SpecUpdateDecided():
-            return _spec_update(state, decision, body_in(bodies, decision.template), policy)
-        case events.DeactivationDecided():
-            clone = state.remote(decision.cluster).clone
-            if clone is None:
-                raise Obsolete("the clone is gone")
-            entry = _condition("DeactivationTarget", EVICTED_ON_MANAGER, decision.message, now)
-            return _patch(state, decision, {"status": {"conditions": _with(clone.conditions, entry)}}, "status")
+            return _spec_update(state, decision, bodies, policy)
+        case events.GateOpeningDecided() | events.DeactivationDecided():
+            return _clone_status(state, decision, now)
         case _:
             if state.local is None:
                 raise Obsolete("the Workload is gone")
-            return _patch(state, decision, {"status": _local_status(state.local, decision, now)}, "status")
+            needed = bodies_needed(decision, job, state.local)
+            rest = body_in(bodies, needed[0]) if needed else None
+            return status_request(state.local, decision, rest, now, nominated_by_another=policy.dispatcher not in OWN)
 
 
-def _local_status(local: WorkloadObserved, decision: events.WorkloadWrite, now: datetime) -> Json:
-    match decision:
-        case events.NominationDecided():
-            return {"nominatedClusterNames": decision.clusters}
-        case events.NamesClearDecided():
-            return {"clusterName": None, "nominatedClusterNames": None}
-        case events.FinishDecided():
-            entry = _condition("Finished", decision.finish_reason, decision.message, now)
-            return {"conditions": _with(local.conditions, entry)}
-        case events.CheckStateDecided():
-            return _check_state(local, decision, now)
-        case _:
-            raise Obsolete(f"no request is known for {type(decision).__name__}")
-
-
-def _check_state(local: WorkloadObserved, decision: events.CheckStateDecided, now: datetime) -> Json:
-    entries = []
-    for check in local.checks:
-        if check.name != decision.check:
-            entries.append(check_json(check))
-            continue
-        at = check.last_transition_time if check.state == decision.state else timestamp(now)
-        entry = check_json(
-            msgspec.structs.replace(check, state=decision.state, message=decision.message, last_transition_time=at)
-        )
-        if decision.requeue_after_seconds:
-            entry["requeueAfterSeconds"] = decision.requeue_after_seconds
-        entries.append(entry)
-    status: Json = {"admissionChecks": entries}
-    if decision.winner:
-        status["clusterName"] = decision.winner
-        status["nominatedClusterNames"] = None
-    if decision.topology:
-        status["admission"] = {
-            "podSetAssignments": [
-                {**assignment, "delayedTopologyRequest": "Ready"}
-                if assignment.get("name") in decision.topology
-                else assignment
-                for assignment in local.assignments
-            ]
-        }
-    return status
-
-
-def _clone(state: WorkloadState, template: Json, policy: MultiKueuePolicy) -> Request:
+def _clone(state: WorkloadState, decision: events.CloneDecided, template: Json, policy: MultiKueuePolicy) -> Request:
     labels = {key: value for key, value in template["labels"].items() if key != JOB_UID_LABEL}
     metadata: Json = {
         "namespace": state.namespace,
@@ -133,7 +98,9 @@ def _clone(state: WorkloadState, template: Json, policy: MultiKueuePolicy) -> Re
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
         "metadata": metadata,
-        "spec": template["spec"],
+        # Gates of the management cluster's Workload are not the worker's (`cloneForCreate` in kubernetes-sigs/kueue
+        # pkg/controller/admissionchecks/multikueue/workload.go, ff69552e).
+        "spec": {**template["spec"], **({"preemptionGates": [{"name": PREEMPTION_GATE}]} if decision.gated else {})},
     }
     ref = ObjectRef(WORKLOADS, state.namespace, state.name)
     return Request("create", ref, body, owner_label=(ORIGIN_LABEL, policy.origin))
@@ -145,10 +112,14 @@ def _job_clone(
     if state.local is None or state.local.owner is None:
         raise Obsolete("the Workload is gone")
     adapter = _adapter(policy, decision.kind)
-    name = state.local.owner.name
+    name = decision.member or state.local.owner.name
     body = adapter.clone(template, state.namespace, name, state.name, policy.origin)
+    if adapter.elastic and state.local.size and state.local.size != adapter.size(body):
+        body["spec"] = adapter.of_size(body["spec"], state.local.size)
     if not adapter.overtaken_counts():
         body["metadata"]["annotations"][ATTEMPT] = str(decision.attempt)
+    if adapter.names_origin:
+        body["metadata"]["annotations"][ORIGIN_UID] = state.local.owner.uid
     return Request(
         "create",
         ObjectRef(adapter.kind, state.namespace, name),
@@ -158,17 +129,26 @@ def _job_clone(
 
 
 def _spec_update(
-    state: WorkloadState, decision: events.SpecUpdateDecided, template: Json, policy: MultiKueuePolicy
+    state: WorkloadState, decision: events.SpecUpdateDecided, bodies: Mapping[str, bytes], policy: MultiKueuePolicy
 ) -> Request:
+    template = body_in(bodies, decision.template)
+    if decision.of == "Workload":
+        return _patch(state, decision, {"spec": {"podSets": template["spec"]["podSets"]}}, uid=decision.uid)
     remote = state.remote(decision.cluster).job
-    if remote is None:
+    if state.owner is None or (remote is None and not decision.prebuilt):
         raise Obsolete("the job is gone")
     adapter = _adapter(policy, decision.kind)
+    body: Json = {"spec": adapter.synced_spec(template)}
+    if decision.resized:
+        body = {"spec": adapter.resized(body_in(bodies, decision.sized) if decision.sized else {}, template)}
+    if decision.prebuilt:
+        # Kueue looks at the annotation, or at the label where it still uses one: only one of them may be there.
+        body["metadata"] = {"annotations": {PREBUILT: decision.prebuilt}, "labels": {PREBUILT: None}}
     return Request(
         "patch",
-        ObjectRef(adapter.kind, remote.namespace, remote.name),
-        {"spec": adapter.synced_spec(template)},
-        uid=remote.uid,
+        ObjectRef(adapter.kind, state.namespace, remote.name if remote is not None else state.owner.name),
+        body,
+        uid=decision.uid or (remote.uid if remote is not None else ""),
         resource_version=decision.resource_version,
     )
 
@@ -179,6 +159,8 @@ def _relay(
     status, current = body_in(bodies, decision.status), body_in(bodies, job.status)
     if decision.drain:
         status = adapter.drained(status)
+    elif decision.source:
+        status = adapter.shown(status, current, suspended=job.suspended)
     if decision.mark_suspended:
         kept = [entry for entry in status.get("conditions") or [] if entry.get("type") != "Suspended"]
         mark = condition_json(_condition("Suspended", "MultiKueueAdapter", "Set by MultiKueue adapter", now))
@@ -195,17 +177,19 @@ def _relay(
 def _removal(state: WorkloadState, decision: events.RemovalDecided, policy: MultiKueuePolicy) -> Request:
     remote = state.remote(decision.cluster)
     if decision.of == "Job":
-        if remote.job is None:
+        job = remote.members.get(decision.member) if decision.member else remote.job
+        if job is None:
             raise Obsolete("the job is gone")
-        ref = ObjectRef(_adapter(policy, decision.kind).kind, remote.job.namespace, remote.job.name)
+        ref = ObjectRef(_adapter(policy, decision.kind).kind, job.namespace, job.name)
     else:
         ref = ObjectRef(WORKLOADS, state.namespace, state.name)
+    # Of which only the UID counts, it is the very object that carried the label when it was seen: no look at it before.
     return Request(
         "delete",
         ref,
         uid=decision.uid,
         resource_version=decision.resource_version,
-        owner_label=(ORIGIN_LABEL, policy.origin),
+        owner_label=(ORIGIN_LABEL, policy.origin) if decision.resource_version else None,
     )
 
 
@@ -220,6 +204,29 @@ def _patch(
         resource_version=decision.resource_version,
         uid=uid,
     )
+
+
+def _clone_status(
+    state: WorkloadState, decision: events.GateOpeningDecided | events.DeactivationDecided, now: datetime
+) -> Request:
+    clone = state.remote(decision.cluster).clone
+    if clone is None:
+        raise Obsolete("the clone is gone")
+    if isinstance(decision, events.GateOpeningDecided):
+        return _patch(state, decision, {"status": {"preemptionGates": _opened(clone, now)}}, "status", decision.uid)
+    entry = _condition("DeactivationTarget", EVICTED_ON_MANAGER, decision.message, now)
+    return _patch(state, decision, {"status": {"conditions": _with(clone.conditions, entry)}}, "status")
+
+
+def _opened(clone: CloneObserved, now: datetime) -> list[Json]:
+    """Return a copy's gates with ours open. The others go along as they are: a merge patch has the whole list, and only
+    what it changes becomes ours, so the worker's Kueue closes the gate at an eviction as if it had opened it itself."""
+    entries = [
+        {"name": one.name, "position": one.position, "lastTransitionTime": one.last_transition_time}
+        for one in clone.gates
+        if one.name != PREEMPTION_GATE
+    ]
+    return [*entries, {"name": PREEMPTION_GATE, "position": "Open", "lastTransitionTime": timestamp(now)}]
 
 
 def _priority(decision: events.CloneUpdateDecided) -> Json:
@@ -268,6 +275,7 @@ def announcement(
         f"{position:x}",
         identity,
         now,
+        controller=_REPORTER,
     )
 
 

@@ -14,16 +14,29 @@ keps/693-multikueue/README.md, ff69552e).
     it is the winner's                            keep
     it cannot be used (other spec, deactivated)   remove
     quota is reserved again                       adopt: it goes on running
-    quota is not reserved yet                     wait for the re-admission grace, then remove
-"""
+    quota may still be reserved again             wait, for the re-admission grace at most
+    quota will not be soon                        remove
+
+Whether quota may come is told by the Workload's conditions (reasons of `QuotaReserved=False`: kubernetes-sigs/kueue
+apis/kueue/v1beta2/workload_types.go, ff69552e). While Kueue's back-off lasts (`Requeued` is not True), and while the
+scheduler says that others have the quota, it may. Once it says that the Workload cannot have any, it is clear. As long
+as it has said nothing about a Workload that is in its queue, it has a few seconds for it: it gives a place back within
+a cycle or two, and a scheduler that does not run gives none."""
 
 from __future__ import annotations
 
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, usable
+from datetime import datetime, timedelta
+
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp, usable
 from controlplane.controllers.multikueue.events import CopyJudged, Verdict
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition
+
+_EVALUATION = timedelta(seconds=5)
+"""How long a Workload that is in its queue may be without a word of the scheduler's."""
+_REFUSED = frozenset({"NoMatchingFlavor", "ExceedsMaxQuota", "Misconfigured", "Suspended"})
+_IN_LINE = frozenset({"WaitingForQuota", "WaitingForPreemptedWorkloads", "TopologyPlacementFailed"})
 
 
 def judge_returned(pass_: WorkloadPass, local: WorkloadObserved) -> None:
@@ -36,7 +49,7 @@ def judge_returned(pass_: WorkloadPass, local: WorkloadObserved) -> None:
         if pass_.state.judged.get(cluster) != verdict:
             pass_.say(CopyJudged(cluster=cluster, verdict=verdict, reason=reason))
         if verdict == "Wait":
-            pass_.wake_at(pass_.state.returned[cluster] + pass_.context.policy.readmission_grace)
+            pass_.wake_at(_unclear_until(pass_, local, cluster))
 
 
 def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[Verdict, WorkloadReason]:
@@ -55,9 +68,23 @@ def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[V
         return "Remove", WorkloadReason.STALE_COPY
     if local.is_true("QuotaReserved") and not local.is_true("Evicted"):
         return "Adopt", WorkloadReason.READMITTED
-    if remote.job is not None and pass_.now < pass_.state.returned[cluster] + pass_.context.policy.readmission_grace:
+    if remote.job is not None and pass_.now < _unclear_until(pass_, local, cluster):
         return "Wait", WorkloadReason.AWAITS_QUOTA
     return "Remove", WorkloadReason.QUOTA_NOT_RESERVED
+
+
+def _unclear_until(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> datetime:
+    """Return until when quota may be reserved again for a Workload whose copy came back: then it is adopted."""
+    returned = pass_.state.returned[cluster]
+    longest = returned + pass_.context.policy.readmission_grace
+    requeued, quota = local.condition("Requeued"), local.condition("QuotaReserved")
+    reason = quota.reason if quota is not None else ""
+    if reason in _IN_LINE or (requeued is not None and requeued.status != "True"):
+        return longest
+    if reason in _REFUSED:
+        return returned
+    queued = stamp(requeued.last_transition_time, returned) if requeued is not None else returned
+    return min(longest, max(returned, queued) + _EVALUATION)
 
 
 def _judge_finished(pass_: WorkloadPass, finished: Condition, *, counts: bool) -> tuple[Verdict, WorkloadReason]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from controlplane.controllers.multikueue.components import kept_by_another
 from controlplane.controllers.multikueue.context import NEVER_TWICE, Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
-from controlplane.controllers.multikueue.dispatch import ready_topology
+from controlplane.controllers.multikueue.dispatch import ready_topology, select
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -20,17 +21,17 @@ from controlplane.controllers.multikueue.events import (
     SpecUpdateDecided,
     StatusRelayDecided,
 )
+from controlplane.controllers.multikueue.final_status import final_status_waits
+from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import Condition
 
-_GONE = "Admitting remote no longer exists"
+GONE = "Admitting remote no longer exists"
 _LOST = "Admitting remote lost"
-# After this many refusals of the last status the Workload is finished without it: the result matters more than its
-# copy.
-_FINAL_STATUS_TRIES = 3
-_FINAL_STATUS_PATIENCE = timedelta(seconds=30)
+_CORE_FINISHES_WITHIN = timedelta(seconds=1)
 
 
 def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> bool:
@@ -46,7 +47,7 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     elif condition.reason == "OwnerNotFound":
         # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
         _taken_back(pass_, local, check, cluster)
-    elif not _final_status(pass_, job, cluster):
+    elif not final_status_waits(pass_, job, cluster) and not _core_finishes(pass_, local, job, cluster):
         pass_.write(
             FinishDecided(
                 resource_version=local.resource_version,
@@ -56,6 +57,21 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
                 reason=WorkloadReason.FINISHED,
             )
         )
+    return True
+
+
+def _core_finishes(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, cluster: str) -> bool:
+    """Whether Kueue's core is about to finish the Workload, by the status of the user's job that was written a moment
+    ago (`ReconcileGenericJob` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e).
+
+    It does in most cases, and a second write of the same would only meet a conflict."""
+    if not job.finished or local.is_true("Evicted"):
+        return False
+    known = [at for at in (pass_.state.remote(cluster).finished_at, pass_.state.relayed_at) if at is not None]
+    until = max(known, default=pass_.now) + _CORE_FINISHES_WITHIN
+    if pass_.now >= until:
+        return False
+    pass_.wake_at(until)
     return True
 
 
@@ -79,57 +95,6 @@ def _was_stopped(pass_: WorkloadPass, cluster: str, finished: Condition) -> bool
     clone = pass_.state.remote(cluster).clone
     evicted = clone is not None and clone.is_true("Evicted")
     return evicted and finished.reason != "Succeeded" and pass_.context.fences
-
-
-def _final_status(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
-    """Write the last status before the Workload is finished; return whether there is still something to wait for.
-
-    The Workload and the job come over two watches: the job's own last status may be a little behind.
-    """
-    known = pass_.state.remote(cluster)
-    remote = known.job
-    if remote is None or not remote.finished:
-        if not pass_.context.available(cluster):
-            return True  # the job's last status is out of view; its Workload has finished, so nothing runs meanwhile
-        bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
-        until = (known.finished_at or pass_.now) + _FINAL_STATUS_PATIENCE
-        if bound and pass_.now < until:
-            pass_.wake_at(until)
-            return True
-    return _relay_final(pass_, job, cluster)
-
-
-def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
-    """Write the last status that came after the Workload was finished without it; return the cluster whose copy has to
-    stay for it.
-
-    A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
-    """
-    job = pass_.context.job
-    if job is None or job.finished:
-        return ""
-    for cluster, remote in sorted(pass_.state.remotes.items()):
-        if remote.job is None or not remote.job.finished or cluster != (local.cluster_name or cluster):
-            continue
-        if _relay_final(pass_, job, cluster):
-            return cluster
-    return ""
-
-
-def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
-    """Write the status of a copy to the user's job; return whether there is still something to wait for."""
-    remote = pass_.state.remote(cluster).job
-    if remote is None or remote.status == job.status or job.deleting:
-        return False
-    if remote.status == pass_.state.relayed and (job.finished or not remote.finished):
-        return False
-    trouble = pass_.state.trouble.get("@management/Job")
-    # A conflict is no refusal, however often it comes: the next try is made of what is there then.
-    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
-    if refused and trouble is not None and trouble.failures >= _FINAL_STATUS_TRIES:
-        return False
-    pass_.relay(job, cluster, remote, WorkloadReason.FINAL_STATUS)
-    return True
 
 
 def _out_of_sync(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
@@ -156,7 +121,7 @@ def _out_of_sync(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState
 
 def _taken_back(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     if check.state == "Ready":
-        pass_.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
+        pass_.set_check(local, check, "Retry", GONE, WorkloadReason.REMOTE_GONE)
     elif pass_.context.in_view(cluster):
         pass_.remove(cluster, WorkloadReason.STALE_COPY)
 
@@ -167,15 +132,19 @@ def steady(
     """Keep a dispatched Workload as it is, or take it back: evicted on the worker, gone, or lost for longer than the
     grace.
     """
-    cluster = local.cluster_name
+    cluster = local.cluster_name or _serving(pass_, local)
+    if not cluster and _may_run_unseen(pass_, route):
+        return
     if not cluster:
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
         pass_.set_check(local, check, "Retry", text, WorkloadReason.NO_CLUSTER_NAME)
         return
+    if not local.cluster_name and pass_.context.in_view(cluster):
+        select(pass_, local, check, cluster)
     pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=cluster)
     remote = pass_.state.remote(cluster)
     if not pass_.context.in_view(cluster):
-        _away(pass_, local, check, cluster)
+        away(pass_, local, check, cluster)
     elif remote.clone is not None and remote.clone.is_true("Evicted"):
         # Kueue's full stop before `Previously` is part of the message.
         text = f'Workload evicted on worker cluster: "{cluster}", resetting for re-admission. Previously: "Ready"'
@@ -186,7 +155,38 @@ def steady(
         _serve(pass_, local, check, adapter, job, cluster)
 
 
-def _away(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
+def _serving(pass_: WorkloadPass, local: WorkloadObserved) -> str:
+    """Return the cluster that runs a Workload whose `clusterName` somebody took away; "" if none is known to.
+
+    The name is written again, and until then everything goes on as with it: what runs is not stopped for a field.
+    """
+    running = [
+        cluster
+        for cluster, remote in sorted(pass_.state.remotes.items())
+        if remote.job is not None and not remote.job.deleting and admitted(remote, local)
+    ]
+    winner = pass_.state.winner
+    if winner in running or (winner and not pass_.context.in_view(winner)):
+        return winner
+    return running[0] if len(running) == 1 else ""
+
+
+def _may_run_unseen(pass_: WorkloadPass, route: Route) -> bool:
+    """Whether a cluster out of view may have a Workload of which neither the log, which went back, nor `clusterName`
+    says where it is: each may then be the one, for as long as its grace.
+    """
+    if pass_.state.attempt:
+        return False
+    held = False
+    for cluster in route.clusters:
+        if not pass_.context.in_view(cluster):
+            until = pass_.context.lost_until(cluster, pass_.now)
+            held = held or until is None or pass_.now < until
+            pass_.wake_at(until)
+    return held
+
+
+def away(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str) -> None:
     """The winner cannot be reached: queue the Workload again once its grace is over, unless that would do more harm
     than good.
     """
@@ -213,22 +213,27 @@ def _reclaim(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
     remote = pass_.state.remote(cluster)
     never_twice = pass_.context.execution_policy == NEVER_TWICE
     runs = remote.job is not None and (never_twice or not pass_.removal_failed(cluster))
+    if remote.clone is None and kept_by_another(pass_.context, cluster):
+        runs = False  # what is left there is the others'
     if runs and (cluster not in route.clusters or not usable(remote, local)):
         pass_.remove(
             cluster, WorkloadReason.NOT_NOMINATED if cluster not in route.clusters else WorkloadReason.SPEC_DIFFERS
         )
         return
-    pass_.set_check(local, check, "Retry", _GONE, WorkloadReason.REMOTE_GONE)
+    pass_.set_check(local, check, "Retry", GONE, WorkloadReason.REMOTE_GONE)
 
 
 def _serve(
     pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str
 ) -> None:
     if pass_.state.remote(cluster).job is None:
-        if local.sliced or pass_.must_wait(but=cluster):
-            return
-        pass_.create_job(cluster, job)
+        take_over(pass_, local, job, cluster)
         return
+    if said := name_taken(pass_, cluster):
+        _without_its_pods(pass_, local, check, cluster, said)
+        return
+    create_members(pass_, cluster)
+    keep_size(pass_, local, cluster)
     mend(pass_, local, cluster)
     topology = ready_topology(pass_, local, cluster)
     if topology:
@@ -243,8 +248,26 @@ def _serve(
                 reason=WorkloadReason.TOPOLOGY_ASSIGNED,
             )
         )
-    _follow_spec(pass_, job, cluster)
+    if not follow_size(pass_, local, job, cluster):
+        _follow_spec(pass_, job, cluster)
     relay(pass_, check, adapter, job, cluster)
+    relay_members(pass_, cluster)
+
+
+def _without_its_pods(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str, said: str) -> None:
+    """A group of pods is taken from a cluster where it cannot be whole, and goes elsewhere. Kueue tries for ever."""
+    if not pass_.refused(cluster):
+        pass_.say(
+            ClusterRefused(
+                cluster=cluster,
+                attempt=pass_.state.attempt,
+                message=said,
+                until=pass_.now + pass_.context.policy.refusal_pause,
+                reason=WorkloadReason.JOB_NAME_TAKEN,
+            )
+        )
+    text = f'A pod of the group cannot be created on worker cluster: "{cluster}", its name is taken'
+    pass_.set_check(local, check, "Retry", text, WorkloadReason.JOB_NAME_TAKEN)
 
 
 def _follow_spec(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
@@ -272,6 +295,12 @@ def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObse
     remote = pass_.state.remote(cluster).job
     if remote is None or job.deleting or remote.status in (job.status, pass_.state.relayed):
         return
+    if not adapter.relays:
+        return  # the management cluster's own controller writes it
+    if job.finished and not remote.finished:
+        return  # its worker was put back to before its end: what has ended does not run again in what its user sees
+    if remote.deleting and not adapter.delegates:
+        return  # a pod that its worker takes away fails, and its user's has not
     allowed = adapter.may_relay(
         local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
     )

@@ -13,47 +13,19 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events, observations
-from controlplane.kube.conditions import Condition
+from controlplane.controllers.multikueue.failures import RepeatedWriteFailure, failure_after
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import Remote, is_member, remote_after, seated, still_to_go
 from controlplane.log.event import Recorded
-from controlplane.runtime import writes
 from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
 
 
-class RepeatedWriteFailure(writes.WriteFailure, frozen=True):
-    """The last refusal of a write to a target, and since when it has been refused."""
+class Relayed(msgspec.Struct, frozen=True):
+    """The status last written to a pod of a group, as it was on the worker ("" while that is not seen), and when."""
 
-    since: datetime
-
-    @property
-    def decides_nothing(self) -> bool:
-        """Whether it is only the API server's own failure: an error, or too much to do. It does not answer for the
-        attempts before."""
-        return self.code == 429 or self.code >= 500
-
-
-class Remote(msgspec.Struct, frozen=True):
-    """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
-    `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
-    read: its resourceVersion, while `clone` and `job` are what could be read last."""
-
-    clone: observations.CloneObserved | None = None
-    job: observations.RemoteJobObserved | None = None
-    admitted_at: int = 0
-    finished_at: datetime | None = None
-    clone_version: str = ""
-    job_version: str = ""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing of ours is there."""
-        return self.clone is None and self.job is None
-
-    @property
-    def finished(self) -> Condition | None:
-        """The true Finished condition of the clone."""
-        condition = self.clone.condition("Finished") if self.clone is not None else None
-        return condition if condition is not None and condition.status == "True" else None
+    status: str
+    at: datetime
 
 
 class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], StreamFold):
@@ -64,9 +36,12 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     `refused` the clusters that cannot have it in this attempt,
     `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
     worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
-    `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind;
+    `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
+    `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its status;
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
-    another one took its place. `marks`: where in the log it came to be as it is
+    another one took its place. `relayed_members`: what was last written to the pods of a group beside the first, by name.
+    `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
+    `marks`: where in the log it came to be as it is
     (`controlplane.controllers.multikueue.marks`)."""
 
     namespace: str
@@ -87,10 +62,14 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     returned: dict[str, datetime] = {}
     judged: dict[str, str] = {}
     unsure: dict[str, str] = {}
+    unsure_at: datetime | None = None
+    ended: dict[str, str] = {}
     runs_for: str = ""
     slice_of: observations.Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
+    relayed_members: Mapping[str, Relayed] = {}
+    opening: Mapping[str, datetime] = {}
     marks: Mapping[str, int] = {}
 
     @property
@@ -114,15 +93,29 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
         placed = self.local.cluster_name if self.local is not None else ""
         return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
 
+    def has_to_do_with(self, cluster: str) -> bool:
+        """Whether something of it is on a cluster, may be, or is about to be."""
+        local = self.local
+        if local is not None and not local.is_true("Finished") and cluster in (self.winner, local.cluster_name):
+            return True
+        written = {effect.decision.cluster for effect in self.effects.values()}
+        return cluster in self.remotes or cluster in self.unsure or cluster in written
+
 
 _NOTHING = Remote()
-_OUR_JOB = f"{MANAGEMENT}/Job"
 _replace = msgspec.structs.replace
 
 
 def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
     """Return the state after one more event of the Workload's stream."""
-    event, state = recorded.event, state.folded_to(recorded)
+    after = _folded(state.folded_to(recorded), recorded)
+    if after.unsure.keys() - state.unsure.keys():
+        after = _replace(after, unsure_at=recorded.recorded_at)
+    return after
+
+
+def _folded(state: WorkloadState, recorded: Recorded) -> WorkloadState:
+    event = recorded.event
     match event:
         case observations.WorkloadObserved():
             return _fold_local(state, event)
@@ -136,7 +129,7 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
             | observations.RemoteJobObserved()
             | observations.RemoteJobGone()
         ):
-            return _fold_remote(state, event, recorded)
+            return fold_remote(state, event, recorded)
         case events.EffectFailed():
             return _fold_failure(state, event, recorded)
         case events.WorkloadWrite():
@@ -151,22 +144,6 @@ def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
             return _fold_unneeded(state, event)
         case _:
             return state
-
-
-def fold_job(
-    state: WorkloadState, before: observations.JobObserved | None, after: observations.JobObserved | None
-) -> WorkloadState:
-    """Return the state after the user's job was seen to change: its events are on a stream of their own.
-
-    A relay was carried out if the status changed with it; if only something else did, our write met a conflict.
-    """
-    effect = state.effects.get(_OUR_JOB)
-    relayed = state.relayed
-    if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
-        changed = before is None or after is None or before.status != after.status
-        copied = changed and not effect.decision.mark_suspended and not effect.decision.drain
-        relayed = effect.decision.status if copied else ""
-    return _replace(closed(state, _OUR_JOB), relayed=relayed)
 
 
 def without_write(state: WorkloadState, target: str) -> WorkloadState:
@@ -206,11 +183,12 @@ def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> W
 def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:
     """Keep a verdict; a copy that goes on running is from then on one like any other."""
     if event.verdict in ("Adopt", "Keep"):
-        return _without_return(state, event.cluster)
+        return without_return(state, event.cluster)
     return _replace(state, judged={**state.judged, event.cluster: event.verdict})
 
 
-def _without_return(state: WorkloadState, cluster: str) -> WorkloadState:
+def without_return(state: WorkloadState, cluster: str) -> WorkloadState:
+    """Return the state without what was to be judged of a cluster that came back."""
     return _replace(
         state,
         returned={name: at for name, at in state.returned.items() if name != cluster},
@@ -221,12 +199,30 @@ def _without_return(state: WorkloadState, cluster: str) -> WorkloadState:
 def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> WorkloadState:
     before = state.local
     state = closed(state, f"{MANAGEMENT}/Workload")
+    if before is not None and before.owner is not None and before.owner.uid in seen.owners:
+        seen = _replace(seen, owner=before.owner)  # of the owners of a group the one stays that its job is known by
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
-        state = _end_attempt(state)
+        state = _replace(_end_attempt(state), ended={})
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = _end_attempt(state)
-    return _replace(state, local=seen, gone=False, orphan_since=None, slice_of=seen.owner if seen.replaced else None)
+    winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
+    of = seen.owner if seen.replaced else None
+    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner))
+
+
+def _seated(state: WorkloadState) -> WorkloadState:
+    """Return the state with the copy of the owner as the job on each cluster, and the others of its group beside it.
+
+    What was being written to a copy under the part that it had is decided anew."""
+    for name, remote in state.remotes.items():
+        after = seated(remote, state.owner)
+        if after is remote:
+            continue
+        state = _replace(state, remotes={**state.remotes, name: after})
+        for target in (f"{name}/Job", *([f"{name}/Job/{after.job.name}"] if after.job is not None else [])):
+            state = closed(_withdrawn(state, target), target)
+    return state
 
 
 def _fold_refusal(state: WorkloadState, event: events.ClusterRefused) -> WorkloadState:
@@ -234,7 +230,7 @@ def _fold_refusal(state: WorkloadState, event: events.ClusterRefused) -> Workloa
     its pause.
     """
     target = f"{event.cluster}/Job"
-    state = _withdrawn(state, target, f"{event.cluster}/Workload")
+    state = _withdrawn(state, *(one for one in state.effects if one.startswith(f"{event.cluster}/")))
     said = state.trouble.get(target)
     if said is not None and said.action == events.JobCreationDecided.__name__:
         state = _replace(state, trouble=without(state.trouble, target))
@@ -245,15 +241,17 @@ def _fold_refusal(state: WorkloadState, event: events.ClusterRefused) -> Workloa
 def _end_attempt(state: WorkloadState) -> WorkloadState:
     trouble = {target: failure for target, failure in state.trouble.items() if failure.action == "RemovalDecided"}
     state = _withdrawn(state, *state.effects)
-    return _replace(state, dispatching=False, winner="", refused={}, job_seen=frozenset(), trouble=trouble)
+    # A name that is taken is as likely taken in the next attempt: its pause goes on.
+    refused = {name: said for name, said in state.refused.items() if said.reason is WorkloadReason.JOB_NAME_TAKEN}
+    return _replace(state, dispatching=False, winner="", refused=refused, job_seen=frozenset(), trouble=trouble)
 
 
 def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
-    """Return the state without the open creations of these targets: what they were decided for is over.
+    """Return the state without the open creations of these targets, and openings: what they were decided for is over.
 
     One that was carried out all the same shows in the watch, and is then a copy that nobody wants.
     """
-    creations = (events.CloneDecided, events.JobCreationDecided)
+    creations = (events.CloneDecided, events.JobCreationDecided, events.GateOpeningDecided)
     over = {t: e.decision for t in targets if (e := state.effects.get(t)) and isinstance(e.decision, creations)}
     unsure = {d.cluster: d.kind for d in over.values() if isinstance(d, events.JobCreationDecided)}
     if not over:
@@ -262,7 +260,7 @@ def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
     return _replace(state, effects=effects, unsure={**state.unsure, **unsure})
 
 
-def _fold_remote(
+def fold_remote(
     state: WorkloadState,
     event: observations.CloneObserved
     | observations.CloneGone
@@ -270,14 +268,22 @@ def _fold_remote(
     | observations.RemoteJobGone,
     recorded: Recorded,
 ) -> WorkloadState:
+    """Return the state after something of it was seen on a worker, or seen to be gone."""
     cluster = recorded.cluster
-    remote = _remote_after(state.remote(cluster), event, recorded)
+    if is_member(state.remote(cluster), state.owner, event):
+        return _fold_member_copy(state, event, recorded)
+    remote = remote_after(state.remote(cluster), event, recorded)
     if isinstance(event, (observations.CloneObserved, observations.CloneGone)):
-        state = closed(state, f"{cluster}/Workload")
+        going = state.effects.get(f"{cluster}/Workload")
+        if going is None or not still_to_go(going.decision, event):
+            state = closed(state, f"{cluster}/Workload")
+        state = _opening_shown(state, cluster)
     else:
         state = closed(state, f"{cluster}/Job")
         if isinstance(event, observations.RemoteJobObserved):
-            state = _replace(state, job_seen=state.job_seen | {cluster})
+            ended = {name: status for name, status in state.ended.items() if name != cluster}
+            ended |= {cluster: event.status} if event.finished else {}
+            state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended)
         if cluster in state.unsure:
             state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     remotes = {name: known for name, known in state.remotes.items() if name != cluster}
@@ -285,45 +291,50 @@ def _fold_remote(
         remotes[cluster] = remote
     else:
         # A copy that is made there from now on has not lost anything.
-        state = _replace(_without_return(state, cluster), job_seen=state.job_seen - {cluster})
+        state = _replace(without_return(state, cluster), job_seen=state.job_seen - {cluster})
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
     return _replace(state, remotes=remotes, orphan_since=orphan_since)
 
 
-def _remote_after(
-    remote: Remote,
-    event: observations.CloneObserved
-    | observations.CloneGone
-    | observations.RemoteJobObserved
-    | observations.RemoteJobGone,
-    recorded: Recorded,
-) -> Remote:
-    """Return what is on a cluster after one more observation of a copy there."""
-    match event:
-        case observations.CloneObserved():
-            known = remote.clone is not None and remote.clone.uid == event.uid
-            admitted_at = (known and remote.admitted_at) or recorded.position
-            finished_at = (remote.finished_at if known else None) or recorded.recorded_at
-            return _replace(
-                remote,
-                clone=event,
-                admitted_at=admitted_at if event.is_true("Admitted") else 0,
-                finished_at=finished_at if event.is_true("Finished") else None,
-                clone_version="",
-            )
-        case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
-            return _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
-        case observations.RemoteJobObserved():
-            return _replace(remote, job=event, job_version="")
-        case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
-            return _replace(remote, job=None, job_version="")
-        case _:
-            return remote
+def _fold_member_copy(
+    state: WorkloadState, event: observations.ObjectGone | observations.Observation, recorded: Recorded
+) -> WorkloadState:
+    cluster, name = recorded.cluster, event.name
+    state, remote = closed(state, f"{cluster}/Job/{name}"), state.remote(cluster)
+    members = dict(remote.members)
+    if isinstance(event, observations.RemoteJobObserved):
+        members[name] = event
+    elif name in members and members[name].uid == event.uid:
+        del members[name]
+    remote = _replace(remote, members=members)
+    remotes = {other: known for other, known in state.remotes.items() if other != cluster}
+    if not remote.empty:
+        remotes[cluster] = remote
+    unsure = {other: kind for other, kind in state.unsure.items() if other != cluster}
+    orphan_since = state.orphan_since
+    if state.local is None:
+        orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
+    return _replace(state, remotes=remotes, unsure=unsure, orphan_since=orphan_since)
+
+
+def _opening_shown(state: WorkloadState, cluster: str) -> WorkloadState:
+    """Return the state once a cluster told by its copy, or by a no, whether the gate there is open: the write was decided
+    on an older version, so what is not open then is not opened by it any more."""
+    return _replace(state, opening=without(state.opening, cluster)) if state.opening else state
+
+
+def _without_openings(state: WorkloadState) -> WorkloadState:
+    """Return the state without the open openings of gates: one that is under way may be carried out, no other is."""
+    opening = [key for key, one in state.effects.items() if isinstance(one.decision, events.GateOpeningDecided)]
+    return _withdrawn(state, *opening)
 
 
 def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: Recorded) -> WorkloadState:
+    if isinstance(decision, events.GateOpeningDecided):
+        state = _without_openings(state)
+        state = _replace(state, opening={**state.opening, decision.cluster: recorded.recorded_at})
     state = opened(state, decision, recorded)
     match decision:
         case events.NominationDecided():
@@ -331,6 +342,8 @@ def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: 
                 state = _begun(state, decision.attempt)
             if decision.round > state.round:
                 state = _replace(state, round=decision.round, round_began=recorded.recorded_at)
+            return state
+        case events.StatusRelayDecided() if decision.member:
             return state
         case events.StatusRelayDecided():
             return _replace(state, relayed_at=recorded.recorded_at)
@@ -348,9 +361,10 @@ def _fold_choice(
         case events.AttemptBegun():
             return _begun(state, event.attempt)
         case events.WinnerChosen():
-            return _replace(state, winner=event.cluster)
+            return _replace(_without_openings(state), winner=event.cluster)
         case events.WinnerReleased():
-            return _replace(_withdrawn(state, f"{event.cluster}/Job"), winner="")
+            jobs = [target for target in state.effects if target.startswith(f"{event.cluster}/Job")]
+            return _replace(_withdrawn(state, *jobs), winner="")
 
 
 def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
@@ -360,19 +374,16 @@ def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
 
 def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> WorkloadState:
     effect = state.effects.get(event.target)
+    if event.action == events.GateOpeningDecided.__name__:
+        state = _opening_shown(state, event.target.removesuffix("/Workload"))
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
-        state = _replace(state, relayed=effect.decision.status)
+        relay = effect.decision
+        if relay.member:
+            last = Relayed(relay.status, effect.decided_at)
+            state = _replace(state, relayed_members={**state.relayed_members, relay.member: last})
+        else:
+            state = _replace(state, relayed=relay.status)
     return closed(state, event.target)
-
-
-def failure_after(
-    before: RepeatedWriteFailure | None, event: events.EffectFailed, recorded: Recorded
-) -> RepeatedWriteFailure:
-    """Return the failure of a write after one more refusal of it."""
-    since = before.since if before is not None and before.action == event.action else recorded.recorded_at
-    return RepeatedWriteFailure(
-        event.failures, event.code, event.error, event.message, event.retry_at, event.action, since
-    )
 
 
 def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:
@@ -380,4 +391,6 @@ def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Re
     effect = state.effects.get(event.target)
     if effect is not None and isinstance(effect.decision, events.JobCreationDecided) and failure.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
+    if event.action == events.GateOpeningDecided.__name__:
+        state = _opening_shown(state, event.target.removesuffix("/Workload"))
     return refused(state, event, failure)

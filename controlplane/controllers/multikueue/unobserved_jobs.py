@@ -7,25 +7,63 @@ carried out before anybody saw its result (KEP-693)."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.kinds import WORKLOADS
+
+SHOWS_WITHIN = timedelta(seconds=10)
+"""How long a request and its news may take together while the cluster answers."""
 
 
 def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
     """Return the clusters, all but one, where a job may run unseen, and until when that counts; None: until they are
     seen or given up.
     """
-    if of_another_job(state):
-        return {}
     found: dict[str, datetime | None] = {}
-    for cluster in sorted(state.remotes.keys() | state.unsure.keys()):
-        if cluster != but and not context.in_view(cluster) and may_run(state, cluster):
-            until = context.lost_until(cluster, now)
+    for one in (state, *context.slices, *context.components):
+        if of_another_job(one):
+            continue
+        for cluster in sorted(one.remotes.keys() | one.unsure.keys()):
+            if cluster == but:
+                continue
+            if context.in_view(cluster):
+                waits, kind = _bound_unseen(one, context, cluster), context.adapter.kind.name if context.adapter else ""
+            else:
+                waits, kind = may_run(one, cluster), WORKLOADS.name
+            until = context.lost_until(cluster, now, kind) if waits else now
             if until is None or now < until:
                 found[cluster] = until
     return found
+
+
+def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) -> bool:
+    """Whether a job that nobody has seen is bound to a copy on a cluster in view, where jobs cannot be seen. The log went
+    back to before it knew of the job.
+    """
+    remote = state.remote(cluster)
+    bound = remote.clone is not None and remote.clone.bound_to != "" and not remote.clone.is_true("Finished")
+    return bound and remote.job is None and not context.available(cluster)
+
+
+def unshown(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
+    """Return the clusters in view, all but one, on which the job may have been created a moment ago without having shown yet,
+    and until when that counts; None: while its creation is under way.
+
+    A watch of one kind may be later than that of another. What has not shown in time was never created: a list of
+    the jobs there tells for sure, and comes with each new connection."""
+    if of_another_job(state):
+        return {}
+    open_ = (effect.decision for effect in state.effects.values())
+    found: dict[str, datetime | None] = {
+        one.cluster: None for one in open_ if isinstance(one, JobCreationDecided) and one.cluster != but
+    }
+    until = state.unsure_at + SHOWS_WITHIN if state.unsure_at is not None else now
+    if now < until:
+        found |= {cluster: until for cluster in state.unsure if cluster != but and cluster not in found}
+    return {cluster: until for cluster, until in found.items() if context.in_view(cluster)}
 
 
 def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: datetime) -> bool:
@@ -33,7 +71,7 @@ def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: 
     until the cluster shows it."""
     if state.local is None or state.local.is_true("Finished") or of_another_job(state):
         return False
-    if not may_run(state, cluster) and f"{cluster}/Job" not in state.effects:
+    if not may_run(state, cluster) and not any(target.startswith(f"{cluster}/Job") for target in state.effects):
         return False
     connection = context.connections.get(cluster)
     if connection is None or connection.lost_since is None:
@@ -44,8 +82,9 @@ def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: 
 
 def of_another_job(state: WorkloadState) -> bool:
     """Whether what runs elsewhere is another job's, that had a Workload of this name."""
-    owner = state.local.owner if state.local is not None else None
-    return bool(state.runs_for) and (owner is None or owner.uid != state.runs_for)
+    owner = state.owner
+    owners = state.local.owners if state.local is not None else []
+    return bool(state.runs_for) and (owner is None or state.runs_for not in (owner.uid, *owners))
 
 
 def may_run(state: WorkloadState, cluster: str) -> bool:
@@ -54,6 +93,8 @@ def may_run(state: WorkloadState, cluster: str) -> bool:
     One that was stopped by deactivating its Workload is not started again by anybody.
     """
     remote = state.remote(cluster)
-    if remote.job is None:
+    jobs = [*([remote.job] if remote.job is not None else []), *remote.members.values()]
+    if not jobs:
         return cluster in state.unsure
-    return not (remote.job.inactive and remote.clone is not None and not remote.clone.active)
+    rests = all(job.inactive for job in jobs)
+    return not (rests and remote.clone is not None and not remote.clone.active)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from controlplane.controllers.connectivity import versions
 from controlplane.controllers.connectivity.versions import ShownVersion
 from controlplane.controllers.multikueue import observations
-from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+)
 from controlplane.log.event import Event
 
 # Events of jobs, which are of several kinds, name theirs.
@@ -22,6 +29,10 @@ _KINDS: dict[type[Event], str] = {
     observations.MultiKueueClusterGone: MULTIKUEUE_CLUSTERS.name,
     observations.ClusterQueueObserved: CLUSTER_QUEUES.name,
     observations.ClusterQueueGone: CLUSTER_QUEUES.name,
+    observations.WorkerClusterQueueObserved: CLUSTER_QUEUES.name,
+    observations.WorkerClusterQueueGone: CLUSTER_QUEUES.name,
+    observations.WorkerLocalQueueObserved: LOCAL_QUEUES.name,
+    observations.WorkerLocalQueueGone: LOCAL_QUEUES.name,
 }
 
 

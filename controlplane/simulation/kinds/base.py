@@ -253,6 +253,7 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         columns=(_condition("Connected", "Active"), AGE),
         list_map_keys=_CONDITIONS,
     ),
+    ServedKind(kinds.CLUSTER_PROFILES, columns=(AGE,), list_map_keys=_CONDITIONS),
     ServedKind(
         kinds.CLUSTER_QUEUES,
         short_names=("cq",),

@@ -42,7 +42,8 @@ class Gates:
     `identifier_annotations`: WorkloadIdentifierAnnotations, the prebuilt name is read from the annotation first.
     `short_names`: ShortWorkloadNames. `granular_reasons`: UnadmittedWorkloadsObservability (`Misconfigured`,
     `Suspended`, … in place of `Inadmissible` and `Pending`). `ssa`: status by server-side apply; False is the gate
-    WorkloadRequestUseMergePatch. `bind_finalizer` is no gate: a job that binds a clone puts the finalizer
+    WorkloadRequestUseMergePatch. `orchestrated_preemption`: MultiKueueOrchestratedPreemption, a Workload with a closed
+    gate does not preempt. `bind_finalizer` is no gate: a job that binds a clone puts the finalizer
     `resource-in-use` on it, which a remover of clones has to be ready for.
     """
 
@@ -52,6 +53,7 @@ class Gates:
     short_names: bool = False
     granular_reasons: bool = False
     ssa: bool = True
+    orchestrated_preemption: bool = False
     bind_finalizer: bool = True
 
     def reason(self, granular: str, plain: str) -> str:
@@ -69,12 +71,13 @@ def parse_timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def workload_name(kind: Kind, owner_name: str, owner_uid: str, *, short: bool = False) -> str:
-    """Return the name of the Workload of a job: `lower(kind)-name`, cut, and five hex digits over kind, group, name and
-    uid.
+def workload_name(kind: Kind, owner_name: str, owner_uid: str, *, extra: str = "", short: bool = False) -> str:
+    """Return the name of the Workload of a job: `lower(kind)-name`, cut, and five hex digits over kind, group, name, uid
+    and what else tells it from the job's others.
     """
     room = (63 if short else 253) - 6
-    digest = hashlib.sha1(f"{kind.kind}\n{kind.group}\n{owner_name}\n{owner_uid}".encode(), usedforsecurity=False)
+    parts = [kind.kind, kind.group, owner_name, owner_uid, *([extra] if extra else [])]
+    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False)
     return f"{kind.kind.lower()}-{owner_name}"[:room] + "-" + digest.hexdigest()[:5]
 
 

@@ -17,6 +17,7 @@ from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
 from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
+from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.common import (
     JOB_UID,
     MAX_EXEC_TIME,
@@ -116,6 +117,8 @@ class JobReconciler:
         elif is_true(workload, "Evicted"):
             self._evicted(kind, job, workload)
         elif not is_true(workload, "Admitted"):
+            if slices.replaces(workload) is not None and not self._integrations[kind].suspended(job):
+                return  # it runs on as large as it was until its next slice is admitted
             if self._integrations[kind].suspended(job):
                 self._follow_labels(job, workload)
             else:
@@ -136,6 +139,8 @@ class JobReconciler:
         """
         if name := prebuilt_name(job, self._core.gates):
             return self._bind(kind, job, name)
+        if self._sliced(kind, job):
+            return self._ensure_slice(kind, job)
         match, others = self._choose(kind, job)
         waits = self._integrations[kind].suspended(job)
         if match is None and others and waits and not is_true(others[0], "QuotaReserved"):
@@ -147,6 +152,33 @@ class JobReconciler:
         for workload in others:
             self._core.delete(workload)
         return match
+
+    def _sliced(self, kind: Kind, job: Json) -> bool:
+        return self._integrations[kind].elastic and slices.elastic(job)
+
+    def _live(self, kind: Kind, job: Json) -> list[Json]:
+        """Return the job's Workloads that are not finished, oldest first."""
+        keys = self._owned.get((kind.name, meta(job)["namespace"], meta(job)["name"]), {})
+        found = [workload for key in keys if (workload := self._core.workload(*key)) is not None]
+        return [one for one in found if not is_true(one, "Finished")]
+
+    def _ensure_slice(self, kind: Kind, job: Json) -> Json | None:
+        """Return the Workload of an elastic job that counts; a smaller size is changed in place, a larger one is that of
+        another Workload.
+        """
+        chosen, over = slices.settle(self._live(kind, job))
+        for one, replaced in over:
+            reason = slices.REPLACED if replaced else "OutOfSync"
+            self._core.finish(one, reason, "The workload slice is out of sync with its parent job")
+        if chosen is None:
+            return None
+        wanted = slices.counts(self._integrations[kind].pod_sets(job))
+        if slices.counts(chosen["spec"]["podSets"]) == wanted:
+            return chosen
+        if slices.fits_in_place(chosen, wanted):
+            self._core.patch(chosen, {"spec": {"podSets": slices.resized(chosen, wanted)}})
+            return self._core.workload(*place_of(chosen))
+        return None
 
     def _choose(self, kind: Kind, job: Json) -> tuple[Json | None, list[Json]]:
         """Return the first Workload of a job that fits it, and the others that it has."""
@@ -188,7 +220,8 @@ class JobReconciler:
         prebuilt = bool(prebuilt_name(job, self._core.gates))
         if prebuilt:
             self._stop(kind, job, None)
-        if self._integrations[kind].active(job.get("status") or {}) or prebuilt:
+        sliced = self._sliced(kind, job)
+        if (self._integrations[kind].active(job.get("status") or {}) and not sliced) or prebuilt:
             return
         metadata = meta(job)
         labels = metadata.get("labels") or {}
@@ -201,12 +234,20 @@ class JobReconciler:
         if labels.get(MAX_EXEC_TIME):
             spec["maximumExecutionTimeSeconds"] = int(labels[MAX_EXEC_TIME])
         head = {
-            "name": workload_name(kind, metadata["name"], metadata["uid"], short=self._core.gates.short_names),
+            "name": workload_name(
+                kind,
+                metadata["name"],
+                metadata["uid"],
+                extra=str(metadata.get("generation", 0)) if sliced else "",
+                short=self._core.gates.short_names,
+            ),
             "namespace": metadata["namespace"],
             "labels": {JOB_UID: metadata["uid"]},
             "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": [owner_reference(kind, job)],
         }
+        if sliced:
+            head["annotations"] = slices.marks_of(job, next(iter(self._live(kind, job)), None))
         body = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": head, "spec": spec}
         self._core.store.create(WORKLOADS, body, field_manager="kueue")
 
@@ -244,21 +285,7 @@ class JobReconciler:
             or self._integrations[kind].active(current.get("status") or {})
         ):
             return
-        status, gates, generation = draft(workload), self._core.gates, meta(workload).get("generation", 0)
-        at_once = evicted["reason"] in ("Preempted", "NodeFailures")
-        set_condition(
-            status,
-            "Requeued",
-            at_once,
-            evicted["reason"],
-            evicted["message"],
-            at=self._core.stamp(),
-            generation=generation,
-        )
-        unreserve(
-            workload, status, gates.reason("PendingEvaluation", "Pending"), evicted["message"], self._core.now(), gates
-        )
-        self._core.writer.write(workload, status)
+        give_back(self._core, workload, evicted)
 
     def _start(self, kind: Kind, job: Json, workload: Json) -> None:
         """Unsuspend an admitted job, its pods directed to the assigned flavors."""
@@ -305,6 +332,17 @@ class JobReconciler:
         namespace, name = place_of(job)
         guard = {"resourceVersion": meta(job)["resourceVersion"]}
         self._core.store.patch(kind, namespace, name, {"metadata": guard, "spec": spec}, field_manager="kueue")
+
+
+def give_back(core: Core, workload: Json, evicted: Mapping[str, Any]) -> None:
+    """Give the quota of an evicted Workload back, of whose job nothing runs any more."""
+    status, gates, generation = draft(workload), core.gates, meta(workload).get("generation", 0)
+    at_once = evicted["reason"] in ("Preempted", "NodeFailures")
+    set_condition(
+        status, "Requeued", at_once, evicted["reason"], evicted["message"], at=core.stamp(), generation=generation
+    )
+    unreserve(workload, status, gates.reason("PendingEvaluation", "Pending"), evicted["message"], core.now(), gates)
+    core.writer.write(workload, status)
 
 
 def _queue_name(job: Mapping[str, Any]) -> str:

@@ -15,8 +15,10 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
+from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.common import admissible, holds_quota, priority_of, reindex
 from controlplane.simulation.kueue.core import Core
+from controlplane.simulation.kueue.preemption import make_room
 from controlplane.simulation.kueue.quota import ClusterQueueState, Shape, Usage, WorkloadKey, shape_of, usage_of
 from controlplane.simulation.kueue.status import draft, reserve, sync_admitted, unreserve
 
@@ -90,6 +92,8 @@ class Queues:
         elif uid not in self._arrivals:
             self._counter += 1
             self._arrivals[uid] = self._counter
+        if key in self._waits_in and _gates_of(old) != _gates_of(new):
+            self._core.mark(("schedule", self._waits_in[key]))
         admission = _admission_of(new) if new is not None and holds_quota(new) else None
         if new is None or admission is None:
             self.give_back(key)
@@ -202,19 +206,42 @@ class Queues:
         failed: dict[Shape, str] = {}
         while state.active and (head := state.waiting.best(failed)) is not None:
             key, shape = head
+            replaced = self._replaced(key, state)
+            freed = state.reserving.get(replaced) if replaced is not None else None
+            if replaced is not None and freed is not None:
+                state.release(replaced)
             found = state.assign(shape)
+            if replaced is not None and freed is not None:
+                state.take(replaced, freed)
             if isinstance(found, str):
                 failed[shape] = found
+                make_room(self._core, key, state, shape)
                 if state.strict:
                     break
                 continue
             self.dequeue(key)
-            self._reserve(key, state, found)
+            if replaced is not None:
+                self._replace(replaced)
+            self._reserve(key, state, found, replaced)
         for shape, why in failed.items():
             for key in state.waiting.take_fresh(shape):
                 self._say_pending(key, why)
 
-    def _reserve(self, key: WorkloadKey, state: ClusterQueueState, assignments: list[Json]) -> None:
+    def _replaced(self, key: WorkloadKey, state: ClusterQueueState) -> WorkloadKey | None:
+        """Return the slice of an elastic job whose quota a Workload takes over, if it has any here."""
+        workload = self._core.workload(*key)
+        replaced = slices.replaces(workload) if workload is not None else None
+        return replaced if replaced is not None and replaced in state.reserving else None
+
+    def _replace(self, key: WorkloadKey) -> None:
+        workload = self._core.workload(*key)
+        if workload is not None:
+            self._core.finish(workload, slices.REPLACED, "Replaced to accommodate a workload")
+        self.give_back(key)
+
+    def _reserve(
+        self, key: WorkloadKey, state: ClusterQueueState, assignments: list[Json], replaced: WorkloadKey | None = None
+    ) -> None:
         workload = self._core.workload(*key)
         if workload is None:
             return
@@ -222,6 +249,9 @@ class Queues:
         self._count(key, state.name, usage_of(admission), False)
         status = draft(workload)
         reserve(workload, status, admission, self._core.stamp())
+        before = self._core.workload(*replaced) if replaced is not None else None
+        if before is not None and (cluster := (before.get("status") or {}).get("clusterName")):
+            status["clusterName"] = cluster
         present = {check["name"] for check in status.get("admissionChecks") or ()}
         if present.issuperset(state.checks_for(admission)):
             sync_admitted(workload, status, self._core.now(), self._core.gates)
@@ -322,6 +352,10 @@ def _counts(state: ClusterQueueState, members: Mapping[WorkloadKey, None] | None
         "flavorsReservation": state.amounts(None if members is None else reserving),
         "flavorsUsage": state.amounts(list(admitted)),
     }
+
+
+def _gates_of(workload: Json | None) -> Any:
+    return ((workload or {}).get("status") or {}).get("preemptionGates")
 
 
 def _admission_of(workload: Json) -> Json | None:

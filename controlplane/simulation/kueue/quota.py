@@ -122,6 +122,7 @@ class ClusterQueueState:
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stop_policy: str = "None"
     strict: bool = False
+    preempts: bool = False
     active: bool = False
     reason: str = "Unknown"
     message: str = "Can't admit new workloads."
@@ -143,6 +144,7 @@ class ClusterQueueState:
         strategy = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
         self.checks = {check["name"]: frozenset(check.get("onFlavors") or every) for check in strategy}
         self.stop_policy = spec.get("stopPolicy") or "None"
+        self.preempts = (spec.get("preemption") or {}).get("withinClusterQueue") == "LowerPriority"
         self.strict = spec.get("queueingStrategy") == "StrictFIFO"
 
     def flavors(self) -> frozenset[str]:

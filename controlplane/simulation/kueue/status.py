@@ -189,6 +189,21 @@ def evict(workload: Mapping[str, Any], status: Json, reason: str, message: str, 
     status["schedulingStats"] = {"evictions": _counted(status, reason, cause)}
 
 
+def preempt(workload: Mapping[str, Any], status: Json, reason: str, message: str, at: str) -> None:
+    """Evict in favour of another Workload: Preempted with `reason`, Evicted with reason Preempted."""
+    set_condition(status, "Preempted", True, reason, message, at=at)
+    evict(workload, status, "Preempted", message, at)
+
+
+def sync_gates(workload: Mapping[str, Any], status: Json, at: str) -> None:
+    """Have the status name the preemption gates of the spec, new ones closed, and no others."""
+    wanted = [gate["name"] for gate in workload["spec"].get("preemptionGates") or ()]
+    known = {gate["name"]: gate for gate in status.get("preemptionGates") or ()}
+    if set(wanted) != set(known):
+        closed = {"position": "Closed", "lastTransitionTime": at}
+        status["preemptionGates"] = [known.get(name) or {"name": name, **closed} for name in wanted]
+
+
 def _reset(check: Json, at: str) -> Json:
     if check["state"] == "Pending":
         return check

@@ -2,7 +2,7 @@
 
 In: the operation, the stored and the proposed Workload, for `workloads` and `workloads/status` alike. Out: nothing, or
 an `ApiError` whose message names the field. Nomination and selection of a cluster are shaped by these rules, hence they
-are kept to the letter (messages included). Elastic jobs, topology and partial admission are outside of what is
+are kept to the letter (messages included). Topology and partial admission are outside of what is
 simulated, and so are their rules.
 """
 
@@ -15,10 +15,10 @@ from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json, Kind, meta
 from controlplane.simulation.apiserver.errors import Cause, Refusal, invalid
 from controlplane.simulation.apiserver.store import Operation
+from controlplane.simulation.kueue.slices import REPLACEMENT
 
 _IMMUTABLE = "field is immutable"
 _POD_PRIORITY = ("scheduling.k8s.io", "PriorityClass")
-_REPLACEMENT = "kueue.x-k8s.io/workload-slice-replacement-for"
 
 
 def validate_workload(operation: Operation, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
@@ -160,7 +160,7 @@ def _pod_sets(was: Json, now: Json) -> Iterator[str]:
 
 def _cluster_name(old: Json, new: Json) -> Iterator[str]:
     """Whoever selects must have nominated before, in an earlier write."""
-    if (meta(new).get("annotations") or {}).get(_REPLACEMENT):
+    if (meta(new).get("annotations") or {}).get(REPLACEMENT):
         return
     chosen = _status(new).get("clusterName")
     if (

@@ -15,7 +15,15 @@ from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Jso
 from controlplane.simulation.kueue.common import JOB_UID, is_active, parse_timestamp, timestamp
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.queues import Queues
-from controlplane.simulation.kueue.status import checks_message, deactivate, draft, evict, sync_admitted
+from controlplane.simulation.kueue.status import (
+    checks_message,
+    deactivate,
+    draft,
+    evict,
+    preempt,
+    sync_admitted,
+    sync_gates,
+)
 
 # Reason of a Requeued=False condition -> reason and message with which it turns True when the time is up.
 _BACKOFF_FINISHED = ("BackoffFinished", "The workload backoff was finished")
@@ -49,6 +57,11 @@ class WorkloadReconciler:
             return None
         if is_true(workload, "Finished"):
             return None
+        if self._core.gates.orchestrated_preemption:
+            status = draft(workload)
+            sync_gates(workload, status, self._core.stamp())
+            if self._core.writer.write(workload, status):
+                return None
         if not is_active(workload):
             status = draft(workload)
             if deactivate(workload, status, self._core.stamp()):
@@ -198,8 +211,7 @@ class WorkloadReconciler:
         if is_true(workload, "Evicted"):
             return False
         status = draft(workload)
-        set_condition(status, "Preempted", True, reason, message, at=self._core.stamp())
-        evict(workload, status, "Preempted", message, self._core.stamp())
+        preempt(workload, status, reason, message, self._core.stamp())
         return self._core.writer.write(workload, status)
 
     def _limit_execution(self, workload: Json) -> float | None:

@@ -84,13 +84,13 @@ def explore(moves: Steps, *, progress: int = 0, safe: Rule = check, over: Rule =
     began = time.perf_counter()
     graph, index = _Graph(moves.first()), 0
     violation: Violation | None = None
+    at = 0
     while index < len(graph.states) and violation is None:
         if progress and index % progress == 0:
             spent = time.perf_counter() - began
             print(f"{index} of {len(graph.states)}, depth {graph.depths[index]}, {spent:.0f} s", flush=True)
-        violation = _expand(moves, graph, index, safe, over)
+        violation, at = _expand(moves, graph, index, safe, over)
         index += 1
-    at = _place(graph, index - 1, violation)
     if violation is None and graph.complete:
         stuck = _stuck(len(graph.states), graph.tails, graph.heads, graph.ends)
         if stuck is not None:
@@ -108,14 +108,9 @@ def explore(moves: Steps, *, progress: int = 0, safe: Rule = check, over: Rule =
     )
 
 
-def _place(graph: _Graph, index: int, violation: Violation | None) -> int:
-    """Return the state that a violation was found in: the newest, if it was a look at a new one."""
-    return len(graph.states) - 1 if violation is not None and graph.parents[-1] == index else index
-
-
-def _expand(moves: Steps, graph: _Graph, index: int, safe: Rule, over: Rule) -> Violation | None:
-    """Take in all that can follow a state; return the violation that is found."""
-    g, quiet = graph.states[index], True
+def _expand(moves: Steps, graph: _Graph, index: int, safe: Rule, over: Rule) -> tuple[Violation | None, int]:
+    """Take in all that can follow a state; return the violation that is found, and in which state."""
+    g, quiet, at = graph.states[index], True, index
     try:
         for label, fault, to in moves.of(g):
             graph.edges += 1
@@ -125,8 +120,9 @@ def _expand(moves: Steps, graph: _Graph, index: int, safe: Rule, over: Rule) -> 
                 if len(graph.states) >= moves.config.most_states:
                     graph.complete = False
                     continue
-                found = graph.add(to, index, label)
+                found = at = graph.add(to, index, label)
                 safe(moves, to)
+                at = index
             if not fault:
                 graph.tails.append(index)
                 graph.heads.append(found)
@@ -134,8 +130,8 @@ def _expand(moves: Steps, graph: _Graph, index: int, safe: Rule, over: Rule) -> 
             graph.ends.append(index)
             over(moves, g)
     except Violation as violation:
-        return violation
-    return None
+        return violation, at
+    return None, index
 
 
 def _stuck(count: int, tails: array[int], heads: array[int], ends: list[int]) -> int | None:

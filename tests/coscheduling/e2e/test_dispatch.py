@@ -44,7 +44,8 @@ async def test_a_run_goes_whole_to_the_worker_that_has_its_claim(fleet: Make) ->
     assert "reason" not in judged["b"]
     assert [one["clusters"] for one in it.said("NominationDecided")] == [["b"]]
     said = "Not offered to a: there is no claim default/data"
-    assert said in it.notes() or it.check_message() == 'The workload was admitted on "b"'
+    admitted = 'The workload was admitted on "b"'
+    await it.until(lambda: said in it.notes() or it.check_message() == admitted, "the note, or the admission after it")
     await it.until(lambda: it.succeeded(), "the result on the management cluster")
     assert it.tasks("b") == ["build-one", "build-two"] or it.copies() == set()
     hub, workload = it.run(), it.workload_of_run()

@@ -52,7 +52,7 @@ async def hook(stage: Make, tmp_path: Path) -> AsyncIterator[Hook]:
     replica = it.replicas[0]
     admission = Admission(lambda: replica.service.runs, 2.0, SystemClock(), replica.metrics)
     certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
-    webhook = await serve_webhook(PATH, admission, certificate, "127.0.0.1", 0)
+    webhook = await serve_webhook({PATH: admission}, certificate, "127.0.0.1", 0)
     yield Hook(it, webhook, folder)
     await webhook.stop()
 

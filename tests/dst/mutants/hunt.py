@@ -24,13 +24,21 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug, and the first seed that finds it, by which rule; of which edition of plans."""
+    """A bug, and the first seed that finds it, by which rule; of which edition of plans. Or the scene by hand that does,
+    where no seed is known.
+    """
 
     what: str
     patch: Patch
     seed: int
     rule: str
     edition: int = 2
+    scene: Plan | None = None
+
+    @property
+    def where(self) -> str:
+        """How the page says what finds it."""
+        return str(self.seed) if self.scene is None else "a scene of its own"
 
 
 def first_of(patch: Patch, seeds: Iterable[int], plan_of: Callable[[int], Plan]) -> tuple[int, Outcome] | None:

@@ -44,10 +44,13 @@ from controlplane.log.event import Append, Recorded
 from controlplane.log.memory import MemoryLog
 from controlplane.runtime import effects, recorder
 from tests.dst.mutants.hunt import Mutant, first_of, the_epoch_is_not_checked
+from tests.dst.mutants.later_bugs import LATER
 
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
-    """Return the first seed that the mutant breaks and that holds without it."""
+    """Return the first seed that the mutant breaks and that holds without it; 0 if its scene is such a one."""
+    if (scene := mutant.scene) is not None:
+        return first_of(mutant.patch, [0], lambda _: scene)
     return first_of(mutant.patch, seeds, partial(plan_of, edition=mutant.edition))
 
 
@@ -147,7 +150,7 @@ def the_winner_goes_with_the_losers(patch: pytest.MonkeyPatch) -> None:
 
 
 def finished_before_the_status(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_final_status", lambda *_: False)
+    patch.setattr(running, "final_status_waits", lambda *_: False)
     patch.setattr(decide, "late_status", lambda *_: "")
 
 
@@ -348,6 +351,7 @@ MUTANTS: dict[str, Mutant] = {
     "told-twice": Mutant(
         "the log does not drop what it has", what_was_told_is_told_again, 1, "the log holds what was committed"
     ),
+    **LATER,
 }
 
 
@@ -360,7 +364,7 @@ def table(seeds: Sequence[int]) -> Iterator[str]:
         else:
             seed, outcome = found
             assert outcome.violation is not None
-            yield f"| `{name}` | {mutant.what} | {outcome.violation.rule} | {seed} |"
+            yield f"| `{name}` | {mutant.what} | {outcome.violation.rule} | {seed or mutant.where} |"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from controlplane.kube.kinds import (
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.simulation.controllers.jobs import JobPace
+from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -65,17 +66,25 @@ class Live:
         roomy: tuple[str, ...] | None = None,
         namespaces: dict[str, tuple[str, ...]] | None = None,
         settings: Settings | None = None,
+        kinds: tuple[ServedKind, ...] = DEFAULT_KINDS,
+        pods: bool = False,
+        workers_are: dict[str, Any] | None = None,
     ) -> None:
         pace = JobPace(duration=timedelta(hours=1))
         plenty, nothing = {"cpu": "100"}, {"cpu": "0"}
         everywhere = (namespaces or {}).get("", (NS,))
         self.world = World(
-            ClusterSpec(quota=plenty, pace=pace, namespaces=everywhere),
+            ClusterSpec(quota=plenty, pace=pace, namespaces=everywhere, kinds=kinds, pods=pods),
             {
                 name: ClusterSpec(
-                    quota=plenty if roomy is None or name in roomy else nothing,
-                    pace=pace,
-                    namespaces=(namespaces or {}).get(name, everywhere),
+                    **{
+                        "quota": plenty if roomy is None or name in roomy else nothing,
+                        "pace": pace,
+                        "namespaces": (namespaces or {}).get(name, everywhere),
+                        "kinds": kinds,
+                        "pods": pods,
+                        **(workers_are or {}),
+                    }
                 )
                 for name in workers
             },

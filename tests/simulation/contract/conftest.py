@@ -21,6 +21,13 @@ from tests.simulation.contract.client import MACHINES, WIDGETS, Api, Kind
 from tests.support.waiting import PATIENCE
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAMED: Json = {
+    "type": "array",
+    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    | {"x-kubernetes-preserve-unknown-fields": True},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["name"],
+}
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 CONDITIONS = {
     "type": "array",
@@ -31,14 +38,24 @@ CONDITIONS = {
 }
 SERVED = (
     *NODE_KINDS,
-    ServedKind(WIDGETS, short_names=("wd",), list_map_keys={"status.conditions": ("type",)}),
+    ServedKind(
+        WIDGETS,
+        short_names=("wd",),
+        list_map_keys={
+            "status.conditions": ("type",),
+            "status.admissionChecks": ("name",),
+            "status.admission.podSetAssignments": ("name",),
+        },
+    ),
     ServedKind(MACHINES, status_subresource=False),
 )
 
 
 def definition(kind: Kind, *, status: bool) -> Json:
     """Return a CustomResourceDefinition for a kind whose spec and status are open."""
-    properties = {"spec": OPEN, "status": {**OPEN, "properties": {"conditions": CONDITIONS}}}
+    admission = {**OPEN, "properties": {"podSetAssignments": NAMED}}
+    lists = {"conditions": CONDITIONS, "admissionChecks": NAMED, "admission": admission}
+    properties = {"spec": OPEN, "status": {**OPEN, "properties": lists}}
     version: Json = {
         "name": kind.version,
         "served": True,

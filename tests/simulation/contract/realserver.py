@@ -47,8 +47,10 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[RealServer]:
-    """Run etcd and kube-apiserver with their data in `folder`; both are gone afterwards."""
+def running(folder: Path, *flags: str) -> Iterator[RealServer]:
+    """Run etcd and kube-apiserver with their data in `folder`; both are gone afterwards. `flags` are further ones of
+    kube-apiserver.
+    """
     assets = Path(os.environ["KUBEBUILDER_ASSETS"])
     etcd, peer, port, token = free_port(), free_port(), free_port(), secrets.token_hex(16)
     key, tokens = folder / "sa.key", folder / "tokens.csv"
@@ -73,6 +75,7 @@ def running(folder: Path) -> Iterator[RealServer]:
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--endpoint-reconciler-type=none",
                 "--disable-admission-plugins=ServiceAccount",
+                *flags,
             )
         )
         server = RealServer(f"https://127.0.0.1:{port}", token)

@@ -250,3 +250,67 @@ class TestLettingGo:
         (await api.apply(JOBS, "a", mine, "one", "status")).ok()
         refused = await api.apply(JOBS, "a", theirs, "two", "status")
         refused.refused(409, "Conflict", 'conflict with "one" with subresource "status": .status.conditions')
+
+
+class TestAdmission:
+    """What Kueue's core and MultiKueue rest on: a status that several write by apply, each with its own part."""
+
+    CORE, CHECK = "kueue-admission", "kueue.x-k8s.io/multikueue"
+    ADMITTED: Json = {
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]},
+        "conditions": [condition("QuotaReserved")],
+        "admissionChecks": [{"name": "mk", "state": "Pending"}, {"name": "other", "state": "Ready"}],
+    }
+
+    async def write(self, api: Api, status: Json, manager: str) -> Json:
+        return (await api.apply(WIDGETS, "a", {"status": status}, manager, "status", force="true")).ok()
+
+    async def test_names_applied_with_the_whole_set_go_by_being_left_out(self, api: Api) -> None:
+        (await api.create(WIDGETS, widget("a"))).ok(201)
+        await self.write(api, self.ADMITTED, self.CORE)
+        await self.write(api, {**self.ADMITTED, "nominatedClusterNames": ["a", "b"]}, self.CORE)
+        selected = await self.write(api, {**self.ADMITTED, "clusterName": "a"}, self.CORE)
+        assert "nominatedClusterNames" not in selected["status"]
+        assert selected["status"]["clusterName"] == "a"
+        assert (await self.write(api, self.ADMITTED, self.CORE))["status"] == self.ADMITTED
+
+    async def test_names_that_were_merged_stay_until_they_are_null_and_leave_no_owner(self, api: Api) -> None:
+        (await api.create(WIDGETS, widget("a"))).ok(201)
+        await self.write(api, self.ADMITTED, self.CORE)
+        names: Json = {"clusterName": "a", "nominatedClusterNames": ["b"]}
+        (await api.patch(WIDGETS, "a", {"status": names}, "status", fieldManager="older")).ok()
+        kept = await self.write(api, {**self.ADMITTED, **names}, self.CORE)
+        assert names.items() <= (await self.write(api, self.ADMITTED, self.CORE))["status"].items()
+        assert ("older", "Update", "status") in entries(kept)
+        nulls = {"status": dict.fromkeys(names)}
+        cleared = (await api.patch(WIDGETS, "a", nulls, "status", fieldManager="older")).ok()
+        assert cleared["status"] == self.ADMITTED
+        assert ("older", "Update", "status") not in entries(cleared)
+        await self.write(api, {**self.ADMITTED, "clusterName": "b"}, self.CORE)
+        assert (await self.write(api, self.ADMITTED, self.CORE))["status"] == self.ADMITTED
+
+    async def test_one_check_is_applied_alone_and_taken_over_by_the_core(self, api: Api) -> None:
+        (await api.create(WIDGETS, widget("a"))).ok(201)
+        await self.write(api, self.ADMITTED, self.CORE)
+        retry = {"admissionChecks": [{"name": "mk", "state": "Retry", "message": "gone"}]}
+        said = await self.write(api, retry, self.CHECK)
+        assert said["status"] == {
+            **self.ADMITTED,
+            "admissionChecks": [*retry["admissionChecks"], {"name": "other", "state": "Ready"}],
+        }
+        reset = {"name": "mk", "state": "Pending", "message": "Reset to Pending", "retryCount": 1}
+        taken = await self.write(
+            api, {**self.ADMITTED, "admissionChecks": [reset, self.ADMITTED["admissionChecks"][1]]}, self.CORE
+        )
+        assert taken["status"]["admissionChecks"][0] == reset
+        left = entries(taken)[self.CHECK, "Apply", "status"]
+        assert left == {"f:status": {"f:admissionChecks": {'k:{"name":"mk"}': {".": {}, "f:name": {}}}}}
+
+    async def test_a_status_door_leaves_labels_to_whoever_wrote_them(self, api: Api) -> None:
+        """Kueue's apply carries labels, ours does not: neither owns them there."""
+        obj = widget("a")
+        obj["metadata"]["labels"] = {"team": "blue"}
+        (await api.create(WIDGETS, obj)).ok(201)
+        config = {"metadata": {"name": "a", "labels": {"team": "blue"}}, "status": self.ADMITTED}
+        (await api.apply(WIDGETS, "a", config, self.CORE, "status", force="true")).ok()
+        assert (await self.write(api, self.ADMITTED, self.CORE))["metadata"]["labels"] == {"team": "blue"}

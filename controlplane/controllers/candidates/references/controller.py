@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import CONFIG_MAPS, PODS
+from controlplane.controllers.candidates.objects import FOLLOWED, PODS, live_ref
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide as follow
 from controlplane.controllers.candidates.references.decide import Copy, CopyRemoval, KnownCopy, NamedObject
@@ -36,7 +36,7 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
-from controlplane.kube.kinds import SECRETS, Kind, Request, meta
+from controlplane.kube.kinds import Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, closed, opened, refused, without
@@ -44,8 +44,6 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingControl
 NAMED, COPIES = "named", "copies"
 OWNS = frozenset({NAMED, COPIES})
 HEARS = frozenset({"sourcepod", "cluster"})
-KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
-LIVE = "live:"  # begins the refs of bodies that are in no log
 _replace = msgspec.structs.replace
 
 
@@ -84,7 +82,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a named object or of a copy; None if it concerns nobody."""
-        kind = next((name for name, kind in KINDS.items() if kind == change.kind), "")
+        kind = next((name for name, kind in FOLLOWED.items() if kind == change.kind), "")
         if not kind:
             return None
         if change.cluster != MANAGEMENT and not change.gone and not follow.known(kind, change.object).mark:
@@ -270,7 +268,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         else:
             mine = (there for stream, there in self._there.items() if stream.split("/")[1] == cluster)
             found = [copy for there in mine for copy in there.copies.values()]
-        of_kind = [one for one in found if KINDS[one.kind].name == kind]
+        of_kind = [one for one in found if FOLLOWED[one.kind].name == kind]
         return {one.uid: (one.namespace, one.name, one.resource_version) for one in of_kind}
 
     # --- what follows ------------------------------------------------------------------------------------------------
@@ -377,13 +375,8 @@ _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself 
 _UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
 
 
-def live_ref(kind: str, namespace: str, name: str) -> str:
-    """Return the ref of a source's object among bodies."""
-    return f"{LIVE}{kind}/{namespace}/{name}"
-
-
 def _shown(event: Event) -> ShownVersion | None:
     if isinstance(event, (NamedObserved, CopyObserved)):
-        return ShownVersion(KINDS[event.kind].name, event.resource_version)
+        return ShownVersion(FOLLOWED[event.kind].name, event.resource_version)
     # A name that is taken again has another UID; a copy that lost our label may get it back.
-    return ShownVersion(KINDS[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None
+    return ShownVersion(FOLLOWED[event.kind].name, event.resource_version) if isinstance(event, CopyGone) else None

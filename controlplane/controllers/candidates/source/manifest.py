@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.references.events import COPY_EVENTS
 from controlplane.controllers.candidates.source import events
-from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.phrases import PHRASES, REASONS
+from controlplane.controllers.candidates.source.phrases import PHRASES, POD_EVENTS, REASONS
 from controlplane.runtime.manifest import Manifest
 
 MANIFEST = Manifest(
     title="Candidate pods",
     intro="What is seen of a source pod, of its candidates in other clusters, and around them.",
-    events=(*SourceController.types, *COPY_EVENTS),
+    events=POD_EVENTS,
     phrases=PHRASES,
     reasons=REASONS,
     decision=events.CandidateDecision,

@@ -12,11 +12,11 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import events as copies
 from controlplane.controllers.candidates.references.events import COPY_EVENTS
 from controlplane.controllers.candidates.source import events, observations
-from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.gang_events import GangPermitted
+from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, GangPermitted
 from controlplane.controllers.candidates.source.gang_phrases import PHRASES as GANG_PHRASES
 from controlplane.controllers.candidates.source.gang_phrases import REASONS as GANG_REASONS
 from controlplane.controllers.candidates.source.targets import (
+    SURROUNDINGS,
     CandidateTargetGone,
     CandidateTargetObserved,
     SourceNamespaceGone,
@@ -26,7 +26,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, Sentence, listed, told
 
-POD_EVENTS: tuple[type[Event], ...] = (*SourceController.types, *COPY_EVENTS)
+POD_EVENTS: tuple[type[Event], ...] = (*events.EVENTS, *GANG_EVENTS, *SURROUNDINGS, *COPY_EVENTS)
 
 
 def _pod(event: observations.SourcePodObserved) -> str:

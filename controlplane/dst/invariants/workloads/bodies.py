@@ -10,7 +10,8 @@ import json
 
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
-from controlplane.kube.kinds import JOBS, JOBSETS, WORKLOADS, Json, Kind, meta
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS, GATED
+from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind, meta
 from controlplane.log.event import NewEvent, canonical
 from controlplane.simulation.apiserver.history import Commit
 
@@ -34,7 +35,7 @@ class Whole:
     def on_commit(self, commit: Commit) -> None:
         """Take note of an object of the management cluster."""
         record = commit.record
-        if record.kind in (JOBS, JOBSETS, WORKLOADS):
+        if record.kind == WORKLOADS or record.kind in ADAPTERS:
             self._specs.setdefault((record.kind, record.name), set()).add(_spec(record.obj))
 
     def on_written(self, write: Written) -> None:
@@ -56,8 +57,27 @@ class Whole:
 
 def _spec(obj: Json) -> bytes:
     """Return what has to be the same; pods have labels of their own cluster's Job."""
-    spec = {key: value for key, value in (obj.get("spec") or {}).items() if key not in _OWN}
+    spec: Json = json.loads(canonical({key: one for key, one in (obj.get("spec") or {}).items() if key not in _OWN}))
     if obj.get("kind") == JOBS.kind:
         spec["template"] = (spec.get("template") or {}).get("spec")
-    found: Json = json.loads(canonical(spec))
-    return canonical(found)
+    for adapter in ADAPTERS.values():
+        if adapter.kind.kind == obj.get("kind"):
+            if adapter in GATED:
+                _ungated(spec)
+            for path in (adapter.suspend_path, adapter.managed_by_path):
+                _without(spec, path)
+    return canonical(spec)
+
+
+def _ungated(part: Json) -> None:
+    """Leave the scheduling gates out, which are of each cluster's own."""
+    part.pop("schedulingGates", None)
+    for inner in part.values():
+        if isinstance(inner, dict):
+            _ungated(inner)
+
+
+def _without(spec: Json, path: tuple[str, ...]) -> None:
+    for name in path[:-1]:
+        spec = spec.get(name) or {}
+    spec.pop(path[-1], None)

@@ -10,7 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.app import operate
-from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
+from controlplane.controllers.connectivity.events import (
+    ClusterConnected,
+    ClusterForgotten,
+    MassOutageAccepted,
+    ServiceStarted,
+)
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.causes import may_cause
 from controlplane.controllers.multikueue.context import NEVER_TWICE
@@ -19,12 +24,15 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.log_rules import EventMeanings, LogRules
+from controlplane.dst.invariants.workloads.spread import RULE as SPREAD
+from controlplane.dst.invariants.workloads.spread import SpreadRule
 from controlplane.dst.scenes.workloads.operators import OPERATOR
 from controlplane.log.event import Recorded
 
 _SLACK = timedelta(seconds=5)  # between signs of life
 ORDER = "steps are taken in their order"
 WORD = "an operator says what he may"
+ONE_NAME = "a cluster is used under one name"
 PATIENCE = "a lost cluster is waited for"
 MEANINGS = EventMeanings(
     decisions=(events.WorkloadDecision,),
@@ -42,13 +50,22 @@ class Decisions(LogRules):
         self, trace: Trace, controller: MultiKueueController, absences: Sequence[tuple[datetime, datetime]] = ()
     ) -> None:
         super().__init__(trace, MEANINGS, controller.open_writes)
-        self._index, self._absences = controller.index, absences
+        self._index, self._absences, self._spread = controller.index, absences, SpreadRule()
 
     def resume(self, recorded: Recorded) -> None:
         """Take an event of a log that went back for looked at."""
         self._note(recorded)
         if isinstance(recorded.event, ServiceStarted):
             self._writer = recorded.event.holder
+
+    def before_fold(self, recorded: Recorded, writer: str) -> None:
+        """Look at one event, and at which names are in use."""
+        super().before_fold(recorded, writer)
+        if isinstance(recorded.event, ClusterConnected):
+            name, identity = recorded.stream.partition("/")[2], recorded.event.incarnation
+            for other in self._index.connections.values():
+                if other.connected and other.name != name and other.incarnation == identity:
+                    self._trace.violate(ONE_NAME, f"{name} and {other.name}, at {recorded.position}")
 
     def _may_write(self, recorded: Recorded, writer: str) -> bool:
         if writer != OPERATOR:
@@ -72,6 +89,8 @@ class Decisions(LogRules):
         super()._decision(recorded, event, what)
         if isinstance(event, events.CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
             self._taken(recorded, what)
+        if isinstance(event, events.WinnerChosen) and (wrong := self._spread.wrong(self._index, recorded, event)):
+            self._trace.violate(SPREAD, f"{what}: {wrong}")
         rule = _RULES.get(type(event))
         if rule is not None and (wrong := rule(self._index.workloads.get(recorded.stream), event)):
             self._trace.violate(ORDER, f"{what}: {wrong}")
@@ -84,9 +103,11 @@ class Decisions(LogRules):
         grace, and not from one that may still run a job that must not run twice, unless an operator has given the
         cluster up."""
         state = self._index.workloads[recorded.stream]
-        cluster = state.local.cluster_name if state.local is not None else ""
+        cluster = (state.local.cluster_name if state.local is not None else "") or state.winner
         connection, job = self._index.connections.get(cluster), self._index.job_of(state)
-        if connection is not None and connection.forgotten:
+        # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
+        given_up = [one for one in self._index.connections.values() if one.forgotten]
+        if (connection is not None and connection.forgotten) or (not cluster and given_up):
             return
         if self._index.outage.holds:
             self._trace.violate(PATIENCE, f"{what}: most clusters are away")

@@ -2,15 +2,16 @@
 
 In: the commits of what the service watches, the lists it was given, and the observations that reach the log. Out: a
 violation as soon as an observation tells of something that was never committed, comes twice, or skips what no list
-covers; and at the end, for what was never told. A cluster that began anew begins a new era: resourceVersions go back,
-and what the old one had not told is void."""
+covers; and at the end, for what was never told. A cluster may be told of under either of two names. One that began anew
+begins a new era: resourceVersions go back, and what the old one had not told is void."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controlplane.controllers.connectivity.events import KindSynced
+from controlplane.controllers.connectivity.events import EventRefused, KindSynced
 from controlplane.controllers.multikueue.objects import execution_policy
 from controlplane.controllers.multikueue.observations import ObjectGone
 from controlplane.dst.engine.trace import Trace
@@ -44,11 +45,13 @@ class Told:
 
 class HistoryRules:
     """What was committed, and what of it is told. `gone` are the events that tell of an end: a list gives its own
-    version to them.
+    version to them; `place` says which cluster a name of the log means.
     """
 
-    def __init__(self, trace: Trace, gone: type[Event] = ObjectGone) -> None:
-        self._trace, self._gone = trace, gone
+    def __init__(
+        self, trace: Trace, gone: type[Event] = ObjectGone, place: Callable[[str], str] = lambda name: name
+    ) -> None:
+        self._trace, self._gone, self._place = trace, gone, place
         self._told: dict[tuple[str, str], Told] = {}
         self._last: dict[str, int] = {}
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
@@ -74,31 +77,35 @@ class HistoryRules:
         """Begin anew. What is told of the life that the log knows may be of the era before: it may have been on its way
         for long.
         """
-        self._past.setdefault(cluster, set()).add(self._life.get(cluster, ""))
+        for name in {cluster, *(name for name in self._life if self._place(name) == cluster)}:
+            self._past.setdefault(name, set()).add(self._life.get(name, ""))
+        self._last = {
+            source: mark for source, mark in self._last.items() if self._place(source.partition("/")[0]) != cluster
+        }
         for key in [key for key in self._told if key[0] == cluster]:
             old = self._told.pop(key)
             self._told[key] = Told(inherited=old.inherited | old.recorded)
-            self._last = {source: mark for source, mark in self._last.items() if not source.startswith(f"{cluster}/")}
             self._before.setdefault(key, set()).update(zip(old.uids, old.commits, strict=True))
 
     def appended(self, new: NewEvent) -> None:
         """Look at an event that reached the log."""
         if isinstance(new.event, KindSynced):
-            told = self._of(new.cluster, new.event.kind)
+            told = self._of(self._place(new.cluster), new.event.kind)
             version = int(new.event.resource_version)
             told.floor = max(told.floor, version)
             if version >= told.listing:
                 told.listing = 0
-        elif new.source:
-            cluster, _, rest = new.source.partition("/")
+        elif new.source and not isinstance(new.event, EventRefused):
+            name, _, rest = new.source.partition("/")
             life, kind, uid = rest.rsplit("/", 2)
-            self._life[cluster] = life
-            self._observed(cluster, kind, uid, new)
+            self._life[name] = life
+            self._observed(name, kind, uid, new)
 
-    def _observed(self, cluster: str, kind: str, uid: str, new: NewEvent) -> None:
+    def _observed(self, name: str, kind: str, uid: str, new: NewEvent) -> None:
+        cluster = self._place(name)
         told, mark = self._of(cluster, kind), new.mark
         self.observations += 1
-        what = f"{type(new.event).__name__} of {uid[:8]} on {cluster} at {mark}"
+        what = f"{type(new.event).__name__} of {uid[:8]} on {name} at {mark}"
         known = self._is_commit(told, uid, mark)
         if not known and not isinstance(new.event, self._gone):
             if (uid, mark) not in self._before.get((cluster, kind), set()):
@@ -108,16 +115,16 @@ class HistoryRules:
         if mark <= last:
             self._trace.violate(RULE, f"{what}: after {last}")
         told.recorded.add((uid, mark))
-        if self._may_be_of_before(cluster, kind, uid, mark):
+        if self._may_be_of_before(name, kind, uid, mark):
             return
         self._last[new.source] = mark
         if known and mark > max(told.floor, told.listing):
             self._no_gap(told, mark, what)
 
-    def _may_be_of_before(self, cluster: str, kind: str, uid: str, mark: int) -> bool:
+    def _may_be_of_before(self, name: str, kind: str, uid: str, mark: int) -> bool:
         """Whether both eras have this change, and the log does not know yet that another one has begun."""
-        before = self._before.get((cluster, kind), ())
-        return self._life[cluster] in self._past.get(cluster, ()) and (uid, mark) in before
+        before = self._before.get((self._place(name), kind), ())
+        return self._life[name] in self._past.get(name, ()) and (uid, mark) in before
 
     def _no_gap(self, told: Told, mark: int, what: str) -> None:
         """A watch shows everything of its kind in order: whatever lies between the last list and this is told by

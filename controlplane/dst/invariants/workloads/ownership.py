@@ -2,26 +2,28 @@
 
 In: every write of the service as an API server carried it out, and the deletions that a store committed. Out: a
 violation. On workers only Workloads and jobs with our origin are written, and deletes name the UID. On the management
-cluster only statuses are written, at a resourceVersion, and Events created. What a plan planted beside it stays."""
+cluster only statuses are written, at a resourceVersion, and Events created; with quota automation ClusterQueues too.
+What a plan planted beside it stays."""
 
 from __future__ import annotations
 
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.job_kinds.base import ORIGIN_LABEL
-from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, JOBS, JOBSETS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
+from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
 from controlplane.simulation.apiserver.history import Commit
 
-_COPIES = (WORKLOADS, JOBS, JOBSETS)
-_STATUSES = (WORKLOADS, JOBS, JOBSETS, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
+_COPIES = (WORKLOADS, *ADAPTERS)
+_STATUSES = (*_COPIES, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
 RULE = "only what is ours is written"
 
 
 class OwnershipRules:
-    """The origin that is ours, and the UIDs of what is planted."""
+    """The origin that is ours, and the UIDs of what is planted. `quotas`: whether quota is automated."""
 
-    def __init__(self, trace: Trace, origin: str, management: str) -> None:
-        self._trace, self._origin, self._management = trace, origin, management
+    def __init__(self, trace: Trace, origin: str, management: str, *, quotas: bool = False) -> None:
+        self._trace, self._origin, self._management, self._quotas = trace, origin, management, quotas
         self.planted: dict[str, str] = {}
 
     def on_written(self, write: Written) -> None:
@@ -41,6 +43,8 @@ class OwnershipRules:
     def _at_home(self, write: Written) -> str:
         if write.verb == "create":
             return "" if write.kind == EVENTS else "only Events are created here"
+        if self._quotas and write.kind == CLUSTER_QUEUES and write.verb == "patch":
+            return "" if write.resource_version else "without a resourceVersion"
         if write.verb == "delete" or write.kind not in _STATUSES or write.subresource != "status":
             return "only statuses are written here"
         return "" if write.resource_version else "without a resourceVersion"

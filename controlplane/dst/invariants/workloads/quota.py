@@ -23,10 +23,10 @@ OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
 
 
 class QuotaAccounts:
-    """What the Workloads of one cluster hold, in one life of it."""
+    """What the Workloads of one cluster hold, in one life of it. `shrinks`: its quota may become less than is used."""
 
-    def __init__(self, trace: Trace, place: ClusterEnvironment) -> None:
-        self._trace, self._place = trace, place
+    def __init__(self, trace: Trace, place: ClusterEnvironment, *, shrinks: bool = False) -> None:
+        self._trace, self._place, self._shrinks = trace, place, shrinks
         self._held: dict[str, tuple[Json, str, Usage]] = {}
         self._sums: dict[str, Usage] = {}
         self._taken_back: set[str] = set()
@@ -98,7 +98,8 @@ class QuotaAccounts:
                 for resource, amount in quota.items()
             }
             for where, used in state.usage.items():
-                if not 0 <= used <= nominal.get(where, 0) + self._taken(name, where):
+                most = used if self._shrinks else nominal.get(where, 0) + self._taken(name, where)
+                if not 0 <= used <= most:
                     return f"{name} on {place.name}: {used} of {nominal.get(where, 0)} {where[1]} (thousandths)"
         return ""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controlplane.controllers.connectivity.events import EventRefused
 from controlplane.controllers.multikueue.observations import ObjectGone, ObservationRefused
 from controlplane.dst.engine.trace import Trace
+from controlplane.dst.scenes.workloads.environment import place_of
 from controlplane.dst.scenes.workloads.oddities import odd
 from controlplane.log.event import NewEvent
 from controlplane.simulation.apiserver.history import Record
@@ -41,9 +43,9 @@ class RefusalRules:
 
     def appended(self, new: NewEvent) -> None:
         """Look at an observation that reached the log."""
-        if not new.source or isinstance(new.event, ObjectGone):
+        if not new.source or isinstance(new.event, (ObjectGone, EventRefused)):
             return
-        cluster, uid = new.source.partition("/")[0], new.source.rpartition("/")[2]
+        cluster, uid = place_of(new.source.partition("/")[0]), new.source.rpartition("/")[2]
         key, refused = (cluster, uid, new.mark), isinstance(new.event, ObservationRefused)
         if refused:
             self._told.add(key)

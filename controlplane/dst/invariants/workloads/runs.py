@@ -18,14 +18,15 @@ from controlplane.controllers.connectivity.events import ClusterConnected, Clust
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.events import JobCreationDecided
-from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.objects import ELASTIC_JOB, EXECUTION_POLICY
 from controlplane.dst.engine.trace import Trace
-from controlplane.job_kinds import INTEGRATIONS
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
+from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kueue.common import parse_timestamp
+from controlplane.simulation.kueue.sets import SETS, names_of
 
 _RESOLUTION = timedelta(seconds=1)  # of creationTimestamp
 
@@ -33,24 +34,32 @@ _RESOLUTION = timedelta(seconds=1)  # of creationTimestamp
 @dataclass(frozen=True, slots=True)
 class RunningCopy:
     """A copy that runs: when its job was created, at which position of the log it had been decided, since when it runs,
-    whether it asks for never-twice, and whether it came back with a restored etcd."""
+    whether it asks for never-twice, whether it came back with a restored etcd, or was given up in a log that went back,
+    and the UIDs of what runs: the pods of a group are one copy.
+    """
 
     created: datetime
     decided: int
     since: datetime
     once: bool
     restored: bool
+    uids: frozenset[str]
 
 
 def runs(kind: Kind, job: Json) -> bool:
-    """Whether a job is unsuspended and has active pods."""
-    integration = INTEGRATIONS[kind]
+    """Whether a job is unsuspended and has active pods. The pods of a set lose their gates one by one, and its template
+    does not.
+    """
+    adapter = ADAPTERS[kind]
     status = job.get("status") or {}
-    return not integration.suspended(job) and integration.active(status) and integration.outcome(status) is None
+    waits = adapter.suspended(job) and (adapter.delegates or kind == PODS)
+    return not waits and adapter.active(status) and adapter.outcome(status) is None
 
 
 class RunRules:
-    """Who runs what, where. `connections` gives the log's view of the clusters, `now` the true time."""
+    """Who runs what, where. `connection` gives the log's view of a cluster, `place` says which cluster a name of the log
+    means, `now` the true time.
+    """
 
     def __init__(
         self,
@@ -58,8 +67,9 @@ class RunRules:
         grace: timedelta,
         now: Callable[[], datetime],
         connection: Callable[[str], Connection | None],
+        place: Callable[[str], str] = lambda name: name,
     ) -> None:
-        self._trace, self._grace, self._now, self._connection = trace, grace, now, connection
+        self._trace, self._grace, self._now, self._connection, self._place = trace, grace, now, connection, place
         self._running: dict[str, dict[str, RunningCopy]] = {}
         self._expired: dict[str, datetime] = {}
         self._restored: set[str] = set()
@@ -70,9 +80,9 @@ class RunRules:
 
     def before_fold(self, recorded: Recorded) -> None:
         """Take note of what the log says that may excuse two copies."""
-        event, cluster = recorded.event, recorded.stream.partition("/")[2]
+        event, cluster = recorded.event, self._place(recorded.stream.partition("/")[2])
         if isinstance(event, JobCreationDecided):
-            self._decided[recorded.stream, event.cluster] = recorded.position
+            self._decided[recorded.stream, self._place(event.cluster)] = recorded.position
         elif isinstance(event, ClusterForgotten):
             self._given_up.setdefault(cluster, []).append([recorded.position, sys.maxsize])
         elif isinstance(event, ClusterConnected):
@@ -84,6 +94,10 @@ class RunRules:
 
     def log_went_back(self, position: int) -> None:
         """The log ends at a position now: what was decided after it was decided before all that comes."""
+        for here in self._running.values():
+            here.update(
+                {name: replace(run, restored=run.restored or self._left(name, run)) for name, run in here.items()}
+            )
         self._decided = {key: min(decided, position) for key, decided in self._decided.items()}
         self._made = {uid: min(decided, position) for uid, decided in self._made.items()}
         for here in self._running.values():
@@ -91,20 +105,35 @@ class RunRules:
         for periods in self._given_up.values():
             periods[:] = [[since, until] for since, until in periods if since <= position]
 
+    def _left(self, cluster: str, run: RunningCopy) -> bool:
+        """Whether an operator has given a copy up with its cluster: he has, whatever becomes of the log that he told."""
+        return any(run.decided < since and until == sys.maxsize for since, until in self._given_up.get(cluster, ()))
+
     def on_commit(self, cluster: str, commit: Commit) -> None:
         """Look at a change on a worker."""
         record = commit.record
-        if record.kind not in INTEGRATIONS or ORIGIN_LABEL not in record.labels:
+        if record.kind not in ADAPTERS or ORIGIN_LABEL not in record.labels:
             return
         job = record.obj
-        workload = _workload_of(job)
         if commit.type == "ADDED":
-            self._made[record.uid] = self._decided.get((f"workload/{record.namespace}/{workload}", cluster), 0)
-        here = self._running.setdefault(workload, {})
+            made = [self._decided.get((f"workload/{record.namespace}/{one}", cluster), 0) for one in workloads_of(job)]
+            self._made[record.uid] = max(made, default=0)
+        here = self._running.setdefault(_work_of(job), {})
         if commit.type == "DELETED" or not runs(record.kind, job):
-            here.pop(cluster, None)
+            self._ended(here, cluster, record.uid)
         elif cluster not in here:
-            self._start(workload, cluster, self._run(job), here)
+            self._start(_work_of(job), cluster, self._run(job), here)
+        else:
+            here[cluster] = replace(here[cluster], uids=here[cluster].uids | {record.uid})
+
+    def _ended(self, here: dict[str, RunningCopy], cluster: str, uid: str) -> None:
+        """Take note that a job, or a pod of a group, does not run on a cluster."""
+        if cluster in here:
+            left = here[cluster].uids - {uid}
+            if left:
+                here[cluster] = replace(here[cluster], uids=left)
+            else:
+                del here[cluster]
 
     def on_life(self, cluster: str, restored: Iterable[Record]) -> None:
         """A cluster began anew: with what a backup held, or with nothing."""
@@ -113,7 +142,9 @@ class RunRules:
         for record in restored:
             self._restored.add(record.uid)
             if runs(record.kind, record.obj):
-                self._running.setdefault(_workload_of(record.obj), {})[cluster] = self._run(record.obj)
+                here = self._running.setdefault(_work_of(record.obj), {})
+                run = self._run(record.obj)
+                here[cluster] = replace(run, uids=run.uids | here[cluster].uids) if cluster in here else run
 
     def _start(self, workload: str, cluster: str, mine: RunningCopy, here: dict[str, RunningCopy]) -> None:
         for other, run in here.items():
@@ -158,8 +189,23 @@ class RunRules:
         metadata = meta(job)
         uid, once = metadata["uid"], (metadata.get("annotations") or {}).get(EXECUTION_POLICY) == NEVER_TWICE
         created = parse_timestamp(metadata["creationTimestamp"])
-        return RunningCopy(created, self._made.get(uid, 0), self._now(), once, uid in self._restored)
+        return RunningCopy(created, self._made.get(uid, 0), self._now(), once, uid in self._restored, frozenset({uid}))
 
 
-def _workload_of(job: Json) -> str:
-    return str((meta(job).get("annotations") or {}).get(PREBUILT, ""))
+def _work_of(job: Json) -> str:
+    """Return by what copies are of the same work: their Workload; of an elastic job, which has several, its name; of a
+    job with several components, the UID of the user's.
+    """
+    annotations = meta(job).get("annotations") or {}
+    if annotations.get(ELASTIC_JOB) == "true":
+        return str(meta(job)["name"])
+    return str(annotations.get(PREBUILT) or annotations.get(ORIGIN_UID) or "")
+
+
+def workloads_of(job: Json) -> list[str]:
+    """Return the names of the Workloads that a copy may have been created for."""
+    annotations = meta(job).get("annotations") or {}
+    if bound := annotations.get(PREBUILT):
+        return [str(bound)]
+    adapter = next((one for one in SETS if one.kind.kind == job.get("kind")), None)
+    return names_of(adapter, job) if adapter is not None else []

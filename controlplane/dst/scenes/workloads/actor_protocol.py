@@ -10,12 +10,13 @@ from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.kube.kinds import Kind
+from controlplane.kube.kinds import Json, Kind
 
 
 class ActorContext(Protocol):
     """What acts act on. `submitted` are the users' jobs by name, `deleted` those that a user took back, `planted` what
-    is somebody else's: UID to name."""
+    is somebody else's: UID to name; `pods` the users' pods as they make them, and `gates_pods` whether they gate what
+    must not run on the management cluster themselves."""
 
     environment: WorkloadEnvironment
     database: SimulatedDatabase
@@ -24,6 +25,8 @@ class ActorContext(Protocol):
     submitted: dict[str, Kind]
     deleted: set[str]
     planted: dict[str, str]
+    pods: dict[str, Json]
+    gates_pods: bool
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""

@@ -11,9 +11,9 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.dst.engine.steps import UNFIT
-from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment
+from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment, place_of
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS, served_in
 from controlplane.dst.scenes.workloads.oddities import odd, planted
-from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Kind
@@ -59,7 +59,7 @@ def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
         return f"{name} was deleted and is still there"
     if name.startswith(UNFIT):
         return ""
-    outcome = INTEGRATIONS[kind].outcome(job.get("status") or {})
+    outcome = ADAPTERS[kind].outcome(job.get("status") or {})
     return "" if outcome is not None and outcome.success else f"{name} has not finished"
 
 
@@ -72,7 +72,7 @@ def _workers(environment: WorkloadEnvironment, planted: Mapping[str, str]) -> st
     """Nothing of ours is left on any worker, and what is somebody else's is still there."""
     there: set[str] = set()
     for name, place in environment.workers.items():
-        for kind in (WORKLOADS, *INTEGRATIONS):
+        for kind in (WORKLOADS, *served_in(place.store)):
             for record in place.store.records(kind):
                 if ORIGIN_LABEL in record.labels and not odd(name, record):
                     return f"{kind.kind} {record.name} is still on {name}"
@@ -91,6 +91,11 @@ def _quota(environment: WorkloadEnvironment, name: str) -> str:
     return ""
 
 
+def _of_a_second_name(target: str) -> bool:
+    name = target.partition("/")[0]
+    return place_of(name) != name
+
+
 def _log(environment: WorkloadEnvironment, index: WorkloadIndex) -> str:
     """Every cluster is connected, and no write is open."""
     for name in (HOME, *environment.workers):
@@ -102,8 +107,9 @@ def _log(environment: WorkloadEnvironment, index: WorkloadIndex) -> str:
         if missing:
             return f"{missing[0]} of {name} is not in view"
     for stream, state in index.workloads.items():
-        if state.effects:
-            return f"{next(iter(state.effects))} of {stream} is open"
-        if state.remotes:
-            return f"{stream} is believed to be on {next(iter(state.remotes))}"
+        # Under a second name that is gone nothing is seen any more, and nothing is written.
+        if opened := next((target for target in state.effects if not _of_a_second_name(target)), ""):
+            return f"{opened} of {stream} is open"
+        if believed := next((name for name in state.remotes if not _of_a_second_name(name)), ""):
+            return f"{stream} is believed to be on {believed}"
     return ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import orjson
 
+from controlplane.controllers.connectivity.state import Connection
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network
 from controlplane.kube.kinds import SECRETS, Json, Kind
@@ -26,7 +27,13 @@ from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import KUEUE_NAMESPACE, MANAGEMENT, ClusterSpec, SimulatedCluster, World, secret_name
 
 OnCommit = Callable[[str, Commit], None]
+ClusterSetup = Callable[[str, ClusterSpec], ClusterSpec]
+"""What else a cluster of some name is made of."""
+AdmissionHook = Callable[[SimulatedCluster], Callable[..., None]]
+"""Returns what is asked about each write on the management cluster, for one life of it."""
 _STEPS_AT_ONCE = 3
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_BEFORE, _BEHIND = "a", "z"
 BUSY = 8.0  # seconds for which a cluster that forgets its history answers no watch
 
 
@@ -95,8 +102,16 @@ class WorkloadEnvironment:
     anew.
     """
 
-    def __init__(self, loop: VirtualLoop, seed: str, quotas: dict[str, int], on_commit: OnCommit) -> None:
-        self.loop, self._seed, self._on_commit = loop, seed, on_commit
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        seed: str,
+        quotas: dict[str, int],
+        on_commit: OnCommit,
+        setup: ClusterSetup = lambda name, spec: spec,
+        hook: AdmissionHook | None = None,
+    ) -> None:
+        self.loop, self._seed, self._on_commit, self._setup, self._hook = loop, seed, on_commit, setup, hook
         self.clock = VirtualClock(loop)
         self.misled: dict[str, str] = {}  # where kubeconfigs lead that do not lead to their own cluster
         self.rebuilt: set[str] = set()
@@ -116,7 +131,8 @@ class WorkloadEnvironment:
     def _spec(self, name: str, cpu: int) -> ClusterSpec:
         """Return what a cluster is made of."""
         pace = JobPace(duration=timedelta(seconds=20), startup=timedelta(0), brief=True)
-        return ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
+        spec = ClusterSpec(quota={"cpu": str(cpu)}, pace=pace, gates=Gates(multikueue=name == MANAGEMENT))
+        return self._setup(name, spec)
 
     def _behaviours(self, place: ClusterEnvironment) -> Sequence[Behaviour]:
         """Return everybody who acts in a cluster from now on."""
@@ -210,6 +226,8 @@ class WorkloadEnvironment:
             self._on_commit(place.name, commit)
             driver.kick()
 
+        if self._hook is not None and place.name == MANAGEMENT:
+            place.store.admission.append(self._hook(place.life))
         place.undo = [place.store.listen(changed), stop]
         driver.kick()
 
@@ -222,6 +240,27 @@ class WorkloadEnvironment:
         """Stop everybody."""
         for place in self.places.values():
             self._end(place)
+
+
+def second_name(worker: str, *, before: bool) -> str:
+    """Return another name for a worker, before its own in the configuration or behind it."""
+    return f"{_BEFORE if before else _BEHIND}-{worker}"
+
+
+def place_of(name: str) -> str:
+    """Return the cluster that is meant by a name, its own or a second one."""
+    prefix, _, worker = name.partition("-")
+    return worker if worker and prefix in (_BEFORE, _BEHIND) else name
+
+
+def in_use(connections: Iterable[Connection], cluster: str) -> Connection | None:
+    """Return the connection by which a cluster is seen, or was last: one that lasts, else the one that was lost last. A
+    name under which it was never used tells nothing.
+    """
+    found = [
+        one for one in connections if place_of(one.name) == cluster and (one.connected_once or one.name == cluster)
+    ]
+    return max(found, key=lambda one: (one.connected, one.lost_clock or _NEVER), default=None)
 
 
 def led_to(server: str) -> str:

@@ -62,7 +62,7 @@ def odd(cluster: str, record: Record) -> bool:
     obj = record.obj
     spec = obj.get("spec") or {}
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    if unreadable(obj) or any(not isinstance(found.get("reason"), str) for found in conditions):
+    if unreadable(obj) or any(not isinstance(found.get("reason", ""), str) for found in conditions):
         return True
     if record.kind in _ODD_SPECS:
         return _ODD_SPECS[record.kind](spec)

@@ -37,8 +37,8 @@ class Operators:
         return self._start(lambda log: operate.forget_in(log, self._policy, cluster, OPERATOR))
 
     def bury(self, rebuilt: Iterable[str], connection: Callable[[str], Connection | None]) -> None:
-        """Give clusters up that were built anew and are still not used when every grace is over: what must not run
-        twice waits for those that were there before, which will not come back."""
+        """Give clusters up that were built anew, or names that are gone, if they are still not used when every grace is
+        over: what must not run twice waits for those that were there before, which will not come back."""
         for cluster in sorted(rebuilt):
             self._loop.world_later(_BURIED, self._bury, cluster, connection)
 

@@ -5,32 +5,41 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
+from controlplane.controllers.multikueue.objects import ELASTIC_JOB, EXECUTION_POLICY
+from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.dst.engine.steps import NEVER_TWICE as NEVER_TWICE_NAME
 from controlplane.dst.engine.steps import UNFIT, Step
 from controlplane.dst.invariants.workloads.bodies import NOTE, PRIVATE
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
-from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL
+from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, second_name
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD, spec_of
+from controlplane.dst.scenes.workloads.processes import ZONE
+from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, merged
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     JOBS,
     JOBSETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
+    PODS,
     WORKLOADS,
     Json,
     Kind,
 )
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.jobs import DURATION
+from controlplane.simulation.kueue.common import MULTIKUEUE
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, secret_name
+
+_IN_A_GROUP = "-pod-"
+_GIVES_IN = 1200.0  # seconds for which a user waits for room for a job of that size
 
 
 def _pick(records: Sequence[Record], value: int) -> Record | None:
@@ -40,7 +49,8 @@ def _pick(records: Sequence[Record], value: int) -> Record | None:
 def _on_copy(kinds: Sequence[Kind], act: Callable[[ClusterEnvironment, Record], object]) -> Act:
     def on_copy(scene: ActorContext, step: Step) -> None:
         place = scene.environment.places[step.where]
-        copies = [record for kind in kinds for record in place.store.records(kind) if ORIGIN_LABEL in record.labels]
+        records = [record for kind in kinds if kind in place.store.served for record in place.store.records(kind)]
+        copies = [record for record in records if ORIGIN_LABEL in record.labels]
         record = _pick(copies, step.value)
         if record is not None:
             act(place, record)
@@ -60,64 +70,131 @@ def _delete(place: ClusterEnvironment, record: Record) -> None:
     place.store.delete(record.kind, record.namespace, record.name)
 
 
+def is_of(job: str, name: str) -> bool:
+    """Whether something is a job, or one of the pods of the group of that name."""
+    return name == job or name.startswith(f"{job}{_IN_A_GROUP}")
+
+
+def pod_of(group: str, number: int) -> str:
+    """Return the name of a pod of a group."""
+    return f"{group}{_IN_A_GROUP}{number}"
+
+
+def workloads_of(scene: ActorContext, job: str) -> list[Record]:
+    """Return the Workloads of a job on the management cluster; an elastic one may have several."""
+    return [
+        record
+        for record in scene.environment.management.store.records(WORKLOADS)
+        if any(is_of(job, owner["name"]) for owner in record.obj["metadata"].get("ownerReferences") or ())
+    ]
+
+
 def _workload(scene: ActorContext, job: str) -> Record | None:
-    """Return the Workload of a job on the management cluster."""
-    for record in scene.environment.management.store.records(WORKLOADS):
-        owners = record.obj["metadata"].get("ownerReferences") or []
-        if any(owner["name"] == job for owner in owners):
-            return record
-    return None
+    """Return the first Workload of a job on the management cluster."""
+    return next(iter(workloads_of(scene, job)), None)
 
 
-def _submit(kind: Kind) -> Act:
+def _submit(kind: Kind, **more: str) -> Act:
     def submit(scene: ActorContext, step: Step) -> None:
         """`seconds` is how long the job runs, `value` how many CPUs it asks for in all."""
-        annotations = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}"}
-        if step.where.startswith(NEVER_TWICE_NAME):
-            annotations[EXECUTION_POLICY] = NEVER_TWICE
-        elif step.where.startswith(UNFIT):
-            annotations[EXECUTION_POLICY] = "perhaps"
-        job: Json = {
-            "metadata": {
-                "namespace": "default",
-                "name": step.where,
-                "labels": {QUEUE_LABEL: "user-queue"},
-                "annotations": annotations,
-            },
-            "spec": _job_spec(step.value) if kind == JOBS else _job_set_spec(step.value),
-        }
-        scene.environment.management.store.create(kind, job, field_manager="user")
-        scene.submitted[step.where] = kind
+        create_job(scene, kind, job_of(kind, step, more))
 
     return submit
 
 
-def _job_spec(cpus: int) -> Json:
-    container = {
-        "name": "main",
-        "image": "example.com/work",
-        "args": ["--token", PRIVATE],
-        "env": [{"name": "TOKEN", "value": PRIVATE}],
-        "resources": {"requests": {"cpu": str(cpus)}},
+def job_of(kind: Kind, step: Step, annotations: Mapping[str, str]) -> Json:
+    """Return a user's job as a step says it."""
+    marks = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}", **annotations}
+    if step.where.startswith(NEVER_TWICE_NAME):
+        marks[EXECUTION_POLICY] = NEVER_TWICE
+    elif step.where.startswith(UNFIT):
+        marks[EXECUTION_POLICY] = "perhaps"
+    metadata = {
+        "namespace": "default",
+        "name": step.where,
+        "labels": {QUEUE_LABEL: "user-queue"},
+        "annotations": marks,
     }
-    return {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    return {"metadata": metadata, "spec": spec_of(kind, step.value)}
 
 
-def _job_set_spec(cpus: int) -> Json:
-    """One driver, and as many workers as it takes."""
-    parts = [("driver", 1), ("workers", cpus - 1)] if cpus > 1 else [("driver", 1)]
-    return {
-        "replicatedJobs": [
-            {"name": name, "replicas": replicas, "template": {"spec": _job_spec(1)}} for name, replicas in parts
-        ]
+def create_job(scene: ActorContext, kind: Kind, job: Json) -> None:
+    """Let a user create a job; one that names no controller with the gate that keeps it from running here, where nobody
+    else adds it.
+    """
+    adapter = ADAPTERS[kind]
+    if not adapter.delegates and scene.gates_pods:
+        job = {**job, "spec": merged(job["spec"], adapter.claimed(job, MULTIKUEUE))}
+    name = job["metadata"]["name"]
+    if kind == PODS:
+        scene.pods[name] = job
+    scene.environment.management.store.create(kind, job, field_manager="user")
+    scene.submitted[name] = kind
+
+
+def _submit_kind(scene: ActorContext, step: Step) -> None:
+    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long enough."""
+    kind = KINDS_BY_WORD[step.where.split("-")[1]]
+    _submit(kind)(scene, step)
+    if kind.kind in ENDLESS:
+        scene.after(step.seconds, _delete_job, scene, step)
+
+
+def take_back_endless(scene: ActorContext) -> None:
+    """Let users take back, a little later, what has no end of its own and a backup has brought back."""
+    for name, kind in scene.submitted.items():
+        if kind.kind in ENDLESS:
+            scene.after(30.0, _delete_job, scene, Step(0, 0.0, "delete-job", name))
+
+
+def _submit_there(scene: ActorContext, step: Step) -> None:
+    """A job that may only go to clusters of a zone, which its name says last."""
+    zone = step.where.rpartition("-")[2]
+    _submit(JOBS, **{CLUSTER_SELECTOR: f"{ZONE}={zone}"})(scene, step)
+
+
+def _submit_elastic(scene: ActorContext, step: Step) -> None:
+    """A job of `value` pods, which may become more and fewer; `seconds` is how long it runs."""
+    annotations = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}", ELASTIC_JOB: "true"}
+    if step.where.startswith(NEVER_TWICE_NAME):
+        annotations[EXECUTION_POLICY] = NEVER_TWICE
+    metadata = {
+        "namespace": "default",
+        "name": step.where,
+        "labels": {QUEUE_LABEL: "user-queue"},
+        "annotations": annotations,
     }
+    job: Json = {"metadata": metadata, "spec": {"parallelism": step.value, "completions": 50, **spec_of(JOBS, 1)}}
+    scene.environment.management.store.create(JOBS, job, field_manager="user")
+    scene.submitted[step.where] = JOBS
+
+
+def _resize(scene: ActorContext, step: Step) -> None:
+    """Somebody gives an elastic job another number of pods."""
+    if scene.submitted.get(step.where) == JOBS:
+        part = {"spec": {"parallelism": step.value}}
+        scene.environment.management.store.patch(JOBS, "default", step.where, part, field_manager="user")
+
+
+def fit_elastic(scene: ActorContext, cpus: int) -> None:
+    """Let users make jobs smaller, after a long while, that no worker has room for."""
+    scene.after(_GIVES_IN, _fit, scene, cpus)
+
+
+def _fit(scene: ActorContext, cpus: int) -> None:
+    store = scene.environment.management.store
+    for record in list(store.records(JOBS)):
+        if int(record.obj["spec"].get("parallelism", 1)) > cpus:
+            part = {"spec": {"parallelism": cpus}}
+            store.patch(JOBS, record.namespace, record.name, part, field_manager="user")
 
 
 def _delete_job(scene: ActorContext, step: Step) -> None:
-    kind = scene.submitted.get(step.where)
-    if kind is not None:
-        scene.deleted.add(step.where)
-        scene.environment.management.store.delete(kind, "default", step.where)
+    for name, kind in scene.submitted.items():
+        if is_of(step.where, name):
+            scene.deleted.add(name)
+            with suppress(ApiError):
+                scene.environment.management.store.delete(kind, "default", name)
 
 
 def _preempt(scene: ActorContext, step: Step) -> None:
@@ -199,8 +276,12 @@ def _foreign_job(scene: ActorContext, step: Step) -> None:
     jobs = list(scene.submitted.items()) or [("somebody", JOBS)]
     name, kind = jobs[step.value % len(jobs)]
     template = {"template": {"spec": {"containers": [{"name": "x", "image": "example.com/other"}]}}}
-    spec = template if kind == JOBS else {"replicatedJobs": [{"name": "x", "template": {"spec": template}}]}
-    body: Json = {"metadata": {"namespace": "default", "name": name}, "spec": {"suspend": True, **spec}}
+    sets: Json = {"replicatedJobs": [{"name": "x", "template": {"spec": template}}]}
+    spec = {JOBS: template, JOBSETS: sets}.get(kind) or spec_of(kind, 1)
+    body: Json = {
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {**spec, **ADAPTERS[kind].stopped({"spec": spec})},
+    }
     created = scene.environment.places[step.where].store.create(kind, body, field_manager="somebody")
     scene.planted[created["metadata"]["uid"]] = name
 
@@ -230,14 +311,37 @@ def _mislead(scene: ActorContext, step: Step) -> None:
     scene.after(step.seconds, environment.write_secret, step.where)
 
 
+def _second_name(scene: ActorContext, step: Step) -> None:
+    """Somebody defines a worker a second time, under another name, before it or behind it in the configuration; after a
+    while he takes that name back."""
+    environment, again = scene.environment, second_name(step.where, before=step.value % 2 == 1)
+    if environment.misled:
+        return  # whose second name it is would be nobody's to say
+    environment.write_secret(again, to=step.where)
+    environment.misled.pop(again, None)  # it leads where it is meant to
+    define_cluster(scene, again)
+    names = sorted({*environment.workers, again})
+    environment.management.store.patch(MULTIKUEUE_CONFIGS, "", CHECK, {"spec": {"clusters": names}})
+    scene.after(step.seconds, _one_name, scene, again)
+
+
+def _one_name(scene: ActorContext, again: str) -> None:
+    list_clusters(scene)
+    scene.environment.management.store.delete(MULTIKUEUE_CLUSTERS, "", again)
+
+
 ACTS: dict[str, Act] = {
     "submit": _submit(JOBS),
     "submit-set": _submit(JOBSETS),
     "submit-unfit": _submit(JOBS),
+    "submit-kind": _submit_kind,
+    "submit-there": _submit_there,
+    "submit-elastic": _submit_elastic,
+    "resize": _resize,
     "preempt-copy": _on_copy([WORKLOADS], _preempt_copy),
     "deactivate-copy": _on_copy([WORKLOADS], _deactivate_copy),
     "delete-clone": _on_copy([WORKLOADS], _delete),
-    "delete-copy": _on_copy([JOBS, JOBSETS], _delete),
+    "delete-copy": _on_copy(tuple(ADAPTERS), _delete),
     "preempt": _preempt,
     "priority": _priority,
     "suspend": _suspend,
@@ -249,4 +353,5 @@ ACTS: dict[str, Act] = {
     "bad-kubeconfig": _bad_kubeconfig,
     "new-token": _new_token,
     "mislead": _mislead,
+    "second-name": _second_name,
 }

@@ -3,7 +3,8 @@
 In: a seed and an edition. Out: a `Plan`, which says everything that is not left to the scheduler; the same seed and
 edition give the same plan for ever (it is a file format in disguise: change the drawing and all pinned seeds change).
 Hence the editions: the first is drawn here and is closed; the second is the first and, from a source of its own, the
-scenes of `scenes`; the third is the second and, again from its own, those of `later_scenes`. A plan with some steps
+scenes of `second_edition`; each later one is the one before and, again from its own source, the scenes of its module.
+A plan with some steps
 left out is again a plan, which is how a failure is made smaller; `spell` and `chosen` are the two directions of
 `--steps`."""
 
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
-from controlplane.dst.scenes.workloads import second_edition, third_edition
+from controlplane.dst.scenes.workloads import fifth_edition, fourth_edition, second_edition, third_edition
 from controlplane.simulation.world import MANAGEMENT
 
 TROUBLE: Trouble = {
@@ -78,7 +79,8 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to
     12.
     """
-    source, second, third = (random.Random(f"{name} {seed}") for name in ("plan", "plan 2", "plan 3"))  # noqa: S311
+    names_of = ("plan", "plan 2", "plan 3", "plan 4", "plan 5")
+    source, second, third, fourth, fifth = (random.Random(f"{name} {seed}") for name in names_of)  # noqa: S311
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
@@ -91,7 +93,14 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
         steps = _with_later(steps, second_edition.draw(second, workers, len(names) + 1))
     if edition > 2:
         steps = _with_later(steps, third_edition.draw(third, workers, len(steps) + 1))
-    return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition)
+    traits = fourth_edition.traits(fourth) if edition > 3 else ()
+    if edition > 3:
+        steps = _with_later(steps, fourth_edition.draw(fourth, traits, workers, len(steps) + 1))
+    if edition > 4:
+        more = fifth_edition.traits(fifth)
+        traits = (*traits, *more)
+        steps = _with_later(steps, fifth_edition.draw(fifth, more, len(steps) + 1))
+    return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
 
 
 def _names(source: random.Random, count: int) -> list[str]:

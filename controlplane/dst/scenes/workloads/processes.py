@@ -1,14 +1,46 @@
-"""Says under which policy Workloads are dispatched in plans of an edition."""
+"""Says under which policy Workloads are dispatched in plans of an edition.
+
+In: an edition, the traits of a plan. Out: the policy, and the settings of the processes. A trait is a dispatcher, a rule of
+the one that scores, a kind of job, that quota is automated, or who keeps jobs from running on the management cluster;
+plans before the fourth edition have none."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 
-from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue import nominate
+from controlplane.controllers.multikueue.context import KUEUES_GATE, MultiKueuePolicy
+from controlplane.controllers.multikueue.scoring import ScoringRules
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.job_kinds import adapters_for
+from controlplane.settings import Settings
 
+ALL_AT_ONCE, INCREMENTAL, SCORED, EXTERNAL = DISPATCHERS = ("all-at-once", "incremental", "scored", "external")
+QUOTA, NOT_IN_B = "quota", "not-in-b"
+WEBHOOK, KUEUES = "webhook", "kueues-gate"
+KIND: Final = "kind:"
+COST, ZONE = "cost", "zone"
+USUAL_KINDS: Final = ("Job", "JobSet")
+RULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "cost": {"cost_label": COST},
+    NOT_IN_B: {"cluster_selector": f"{ZONE}!=b"},
+    "spread": {"spread_label": ZONE},
+    "spread-required": {"spread_label": "metadata.name", "spread_required": True},
+    "two-apart": {"spread_max_skew": 2},
+    "unweighted": {"latency_weight": 0, "rejection_weight": 0},
+}
+"""What each trait of the scored dispatcher sets, in the order in which they are applied."""
+_NAMES: Final[Mapping[str, str]] = {
+    ALL_AT_ONCE: nominate.ALL_AT_ONCE,
+    INCREMENTAL: nominate.INCREMENTAL,
+    SCORED: nominate.SCORED,
+    EXTERNAL: "example.com/nominator",
+}
+_INTEGRATION: Final[Mapping[str, str]] = {kind.kind: adapter.integration for kind, adapter in ADAPTERS.items()}
 POLICY = MultiKueuePolicy(
     adapters=adapters_for(["batch/job", "jobset.x-k8s.io/jobset"]),
     worker_lost_timeout=timedelta(minutes=3),
@@ -17,6 +49,38 @@ POLICY = MultiKueuePolicy(
 _JOBS_ONLY = msgspec.structs.replace(POLICY, adapters=adapters_for(["batch/job"]))
 
 
-def policy_of(edition: int) -> MultiKueuePolicy:
+def policy_of(edition: int, traits: Collection[str] = ()) -> MultiKueuePolicy:
     """Return the policy under which plans of an edition are played: the first one knows no JobSets."""
-    return POLICY if edition > 1 else _JOBS_ONLY
+    if edition == 1:
+        return _JOBS_ONLY
+    if not traits:
+        return POLICY
+    names = [*USUAL_KINDS, *(trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND))]
+    dispatcher = next((one for one in traits if one in DISPATCHERS), ALL_AT_ONCE)
+    return msgspec.structs.replace(
+        POLICY,
+        adapters=adapters_for([_INTEGRATION[name] for name in names]),
+        dispatcher=_NAMES[dispatcher],
+        step_size=1,
+        dispatch_round=timedelta(seconds=20),
+        scoring=_rules(traits) if dispatcher == SCORED else None,
+        pod_gate=KUEUES_GATE if KUEUES in traits else "own",
+    )
+
+
+def _rules(traits: Collection[str]) -> ScoringRules:
+    found: dict[str, Any] = {}
+    for name, rule in RULES.items():
+        if name in traits:
+            found |= rule
+    return ScoringRules(**found)
+
+
+def settings_of(traits: Collection[str]) -> Settings:
+    """Return the settings of the processes of a run; the policy takes the place of what they say of Workloads."""
+    settings = Settings()
+    if QUOTA not in traits:
+        return settings
+    return msgspec.structs.replace(
+        settings, multikueue=msgspec.structs.replace(settings.multikueue, quota_automation="yes")
+    )

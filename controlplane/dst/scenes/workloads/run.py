@@ -7,14 +7,17 @@ then nothing may be written any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
+from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.controllers.multikueue.hosting import HOME_KINDS
+from controlplane.controllers.quota.controller import QuotaController
+from controlplane.controllers.quota.observe import QUOTA as QUOTA_STREAM
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.process import Place
@@ -31,18 +34,19 @@ from controlplane.dst.invariants.workloads.refusals import RefusalRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
 from controlplane.dst.invariants.workloads.replay import ReplayRules, difference, unlike
 from controlplane.dst.invariants.workloads.runs import RunRules
+from controlplane.dst.invariants.workloads.sizes import SizeRules
 from controlplane.dst.scenes.processes import service
-from controlplane.dst.scenes.workloads import acts, oddities, people
+from controlplane.dst.scenes.workloads import acts, administrators, gated, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
-from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
+from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment, in_use, place_of
+from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import policy_of
-from controlplane.job_kinds import INTEGRATIONS
+from controlplane.dst.scenes.workloads.processes import KUEUES, QUOTA, WEBHOOK, policy_of, settings_of
 from controlplane.job_kinds.base import ORIGIN_LABEL
-from controlplane.kube.kinds import WORKLOADS, Kind
+from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
-from controlplane.log.event import NewEvent
-from controlplane.settings import Settings
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.runtime.router import merged
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
@@ -57,36 +61,55 @@ class WorkloadRun(SceneRun):
     def __init__(self, plan: Plan) -> None:
         seed = str(plan.seed)
         super().__init__(plan, seed)
-        self.policy = policy_of(plan.edition)
+        self.policy, settings = policy_of(plan.edition, plan.traits), settings_of(plan.traits)
+        automated = QUOTA in plan.traits
         jobs = [adapter.kind for adapter in self.policy.adapters.values()]
         self._kinds_at_home, self._kinds_on_workers = (*HOME_KINDS, *jobs), (WORKLOADS, *jobs)
         self.shadow = MultiKueueController(self.policy, "shadow")
-        self.database = SimulatedDatabase(self.loop, seed, Codec(MultiKueueController.types))
+        types = [MultiKueueController.types, *([QuotaController.types] if automated else [])]
+        self.database = SimulatedDatabase(self.loop, seed, Codec(merged(types)))
         self.database.on_append = self._on_append
         self.submitted: dict[str, Kind] = {}
+        self.pods: dict[str, Json] = {}
+        self.gates_pods = WEBHOOK not in plan.traits and KUEUES not in plan.traits
         self.deleted: set[str] = set()
         self._runs = RunRules(
             self.trace,
             self.policy.worker_lost_timeout,
             self.database.clock.now,
-            lambda name: self.shadow.index.connections.get(name),
+            lambda cluster: in_use(self.shadow.index.connections.values(), cluster),
+            place_of,
         )
-        self._ownership = OwnershipRules(self.trace, self.policy.origin, HOME)
+        self._ownership = OwnershipRules(self.trace, self.policy.origin, HOME, quotas=automated)
         self.planted = self._ownership.planted
         self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
-        self._history = HistoryRules(self.trace)
+        self._history = HistoryRules(self.trace, place=place_of)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals = RefusalRules(self.trace)
         self._whole = Whole(self.trace, HOME)
+        self.sizes = SizeRules(self.trace, self.database.clock.now, lambda: self.environment.management.store)
         self._looked_at = 0
-        self.environment = WorkloadEnvironment(self.loop, seed, plan.quotas, self._on_commit)
-        self._accounts = {name: QuotaAccounts(self.trace, place) for name, place in self.environment.places.items()}
+        self.environment = WorkloadEnvironment(
+            self.loop,
+            seed,
+            plan.quotas,
+            self._on_commit,
+            gated.setup(plan.traits),
+            gated.hook(plan.traits, self.policy),
+        )
+        self._accounts: dict[str, QuotaAccounts] = {}
+        for name in self.environment.places:
+            self._open_accounts(name)
+        if plan.traits:
+            administrators.label_clusters(self)
+        if automated:
+            administrators.automate_quota(self)
         for kind in self._kinds_at_home:
             self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         at = Place(self.loop, seed, self.database, self.trace, self._on_folded)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
-        self.replicas = {name: service(name, Settings(), at, self._open_server, self.policy) for name in names}
+        self.replicas = {name: service(name, settings, at, self._open_server, self.policy) for name in names}
 
     # --- the run ---------------------------------------------------------------------------------------------------
 
@@ -115,13 +138,29 @@ class WorkloadRun(SceneRun):
 
     def mend(self) -> None:
         """Put right what is wrong in the clusters."""
+        self.sizes.calm()
         people.list_clusters(self)
         people.open_queue(self)
         for name in self.environment.workers:
             people.define_cluster(self, name)
             self.environment.write_secret(name)
+        if self.plan.traits:
+            administrators.only_own_names(self)
+            administrators.label_clusters(self)
+            people.take_back_endless(self)
+            people.fit_elastic(self, min(self.plan.quotas[name] for name in self.environment.workers))
+        if QUOTA in self.plan.traits:
+            administrators.automate_quota(self)
         self.operators.bury(self.environment.rebuilt, lambda name: self.shadow.index.connections.get(name))
+        again = [name for name in self.shadow.index.connections if place_of(name) != name]
+        self.operators.bury(again, self._in_the_way)
         oddities.mend(self)
+
+    def _in_the_way(self, name: str) -> Connection | None:
+        """Return the connection of a second name that is gone, if its cluster is not used under its own."""
+        connections = self.shadow.index.connections
+        own = connections.get(place_of(name))
+        return None if own is None or own.connected else connections.get(name)
 
     def left(self) -> str:
         """Return what is not settled yet."""
@@ -141,7 +180,7 @@ class WorkloadRun(SceneRun):
                 self.trace.violate("the log is like the clusters", wrong)
         self._history.finish()
         fresh = MultiKueueController(self.policy, "replay")
-        for recorded in self.database.read(0, 10**9):
+        for recorded in self._read():
             fresh.fold(recorded)
         wrong = difference(fresh.index, self.shadow.index)
         if wrong:
@@ -149,13 +188,19 @@ class WorkloadRun(SceneRun):
         for books in self._accounts.values():
             books.recount()
 
+    def _read(self) -> Iterator[Recorded]:
+        """Yield all that the dispatch of Workloads hears of the log."""
+        for recorded in self.database.read(0, 10**9):
+            if not _of_quota(recorded.stream):
+                yield recorded
+
     def look(self) -> None:
         """Compare what cannot be looked at with every single change; all that the leader holds, if anything was
         appended since.
         """
         position = self.shadow.index.position
         for replica in self.replicas.values() if position != self._looked_at else ():
-            if replica.leading and replica.position == position:
+            if replica.leading and replica.hosted.fleet.index.position == position:
                 self._looked_at = position
                 wrong = difference(replica.hosted.fleet.index, self.shadow.index)
                 if wrong:
@@ -167,7 +212,7 @@ class WorkloadRun(SceneRun):
         """Put a worker's etcd back."""
         self._put_back(cluster, cluster, backup)
         store = self.environment.places[cluster].store
-        self._runs.on_life(cluster, [record for kind in INTEGRATIONS for record in store.records(kind)])
+        self._runs.on_life(cluster, [record for kind in served_in(store) for record in store.records(kind)])
         self.planted_only_there()
 
     def restore_home(self, backup: Backup) -> None:
@@ -176,8 +221,9 @@ class WorkloadRun(SceneRun):
         """
         self._put_back(MANAGEMENT, HOME, backup)
         store = self.environment.management.store
-        there = {record.name for kind in INTEGRATIONS for record in store.records(kind)}
+        there = {record.name for kind in served_in(store) for record in store.records(kind)}
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
+        gated.complete_groups(self, there)
         self.deleted -= there
         people.activate_all(self)
 
@@ -193,9 +239,11 @@ class WorkloadRun(SceneRun):
         self._runs.log_went_back(len(self.database.store.rows))
         for recorded in self.database.read(0, 10**9):
             self._decisions.resume(recorded)
+        for recorded in self._read():
             self.shadow.fold(recorded)
         for new, *_ in self.database.store.rows:
-            self._refusals.appended(new)
+            if not _of_quota(new.stream):
+                self._refusals.appended(new)
         for name in self.environment.places:
             cluster = HOME if name == MANAGEMENT else name
             self._history.new_era(cluster)
@@ -209,9 +257,14 @@ class WorkloadRun(SceneRun):
     def _put_back(self, name: str, cluster: str, backup: Backup) -> None:
         self._history.new_era(cluster)
         self.environment.restore(name, backup)
-        self._accounts[name] = QuotaAccounts(self.trace, self.environment.places[name])
+        self._open_accounts(name)
         for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
             self._note(name, cluster, kind)
+
+    def _open_accounts(self, name: str) -> None:
+        """Look at a cluster's quota from now on. One that is automated may become less than is used."""
+        shrinks = name == MANAGEMENT and QUOTA in self.plan.traits
+        self._accounts[name] = QuotaAccounts(self.trace, self.environment.places[name], shrinks=shrinks)
 
     def _note(self, name: str, cluster: str, kind: Kind) -> None:
         """Take what is there for committed."""
@@ -224,14 +277,14 @@ class WorkloadRun(SceneRun):
         """Replace a cluster by an empty one."""
         self._history.new_era(cluster)
         self.environment.rebuild(cluster)
-        self._accounts[cluster] = QuotaAccounts(self.trace, self.environment.places[cluster])
+        self._open_accounts(cluster)
         self._runs.on_life(cluster, [])
         self.planted_only_there()
 
     def planted_only_there(self) -> None:
         """Forget what was planted and went with its cluster."""
         stores = [place.store for place in self.environment.workers.values()]
-        uids = {record.uid for store in stores for kind in INTEGRATIONS for record in store.records(kind)}
+        uids = {record.uid for store in stores for kind in served_in(store) for record in store.records(kind)}
         for uid in [uid for uid in self.planted if uid not in uids]:
             del self.planted[uid]
 
@@ -261,9 +314,11 @@ class WorkloadRun(SceneRun):
                 self._accounts[cluster].on_commit(commit)
         if home:
             self._whole.on_commit(commit)
+            gated.on_commit(self, commit)
         else:
             self._runs.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
+            self.sizes.on_commit(cluster, commit)
 
     def _on_written(self, write: Written) -> None:
         self.writes += 1
@@ -277,14 +332,21 @@ class WorkloadRun(SceneRun):
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
             self.trace.note(topic(found.event, _DECISIONS), writer, line_of(found, _DECISIONS, f" ({found.cluster})"))
-            self._history.appended(new)
-            self._refusals.appended(new)
             self._whole.appended(new)
             self._decisions.before_fold(found, writer)
+            if _of_quota(found.stream):
+                continue
+            self._history.appended(new)
+            self._refusals.appended(new)
             self._runs.before_fold(found)
             self.shadow.fold(found)
         if before > MOST_EVENTS:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
+
+
+def _of_quota(stream: str) -> bool:
+    """Whether a stream is of quota automation, which sees objects of its own."""
+    return stream.startswith(f"{QUOTA_STREAM}/")
 
 
 def _is_observed(cluster: str, commit: Commit) -> bool:

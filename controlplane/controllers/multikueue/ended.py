@@ -1,0 +1,87 @@
+"""Reports the end of a job whose copy, or whose copy's Workload, went away before its Kueue said that it had finished.
+
+In: a pass over a Workload, with the copies of its job that were seen at their end. Out: the last status for the user's
+job, by which Kueue finishes the Workload; the end of a slice that Kueue does not finish. A copy may be deleted the
+moment it has ended (`ttlSecondsAfterFinished`, or somebody who tidies up): it has run, and is not run again for that."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.events import FinishDecided
+from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.slices import outgrown
+from controlplane.runtime.writes import says_no
+
+_TRIES = 3
+
+
+def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
+    """Write the status of a copy that ended and is gone to the user's job; return whether the Workload only waits for
+    Kueue to finish it.
+
+    Of a kind whose attempts begin anew, of a pod, and of a job that another cluster has by now, such an end means nothing."""
+    job, adapter, state = pass_.context.job, pass_.context.adapter, pass_.state
+    if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences or local.sliced:
+        return False
+    current = _holder(pass_, local)
+    if _refused(pass_):
+        return False
+    for cluster, status in sorted(state.ended.items()):
+        if current not in ("", cluster) or not _goes(pass_, cluster):
+            continue
+        if not job.finished:
+            pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
+        return True
+    return False
+
+
+def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be done."""
+    status = pass_.state.ended.get(cluster, "")
+    if not status or job.finished or job.deleting or _refused(pass_):
+        return False
+    pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
+    return True
+
+
+def _refused(pass_: WorkloadPass) -> bool:
+    """Whether the user's job has refused the status often enough."""
+    trouble = pass_.state.trouble.get("@management/Job")
+    return trouble is not None and says_no(trouble) and trouble.failures >= _TRIES
+
+
+def finish_outgrown(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:
+    """Finish a slice whose job ended and was made larger after it; return whether it is such a one.
+
+    Kueue finishes no slice that is too small for its job, and makes no other one for a job that has ended: the Workload
+    would keep its quota for ever (`EnsureWorkloadSlices` in kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go,
+    `ReconcileGenericJob` in pkg/controller/jobframework/reconciler.go, ff69552e)."""
+    if job.end is None or not local.sliced or not outgrown(local, job):
+        return False
+    pass_.write(
+        FinishDecided(
+            resource_version=local.resource_version,
+            source="",
+            finish_reason="Succeeded" if job.end.success else "Failed",
+            message=job.end.message,
+            reason=WorkloadReason.FINISHED,
+        )
+    )
+    return True
+
+
+def _holder(pass_: WorkloadPass, local: WorkloadObserved) -> str:
+    """Return the cluster that has the job, or may have it; "" if it is with none yet."""
+    state, cluster = pass_.state, local.cluster_name or pass_.state.winner
+    has = cluster in state.unsure or f"{cluster}/Job" in state.effects or state.remote(cluster).job is not None
+    return cluster if has or not pass_.context.in_view(cluster) else ""
+
+
+def _goes(pass_: WorkloadPass, cluster: str) -> bool:
+    """Whether a copy, or its Workload, is not there any more, or is being deleted, or is out of view: nobody will say that
+    it finished, or not soon."""
+    remote = pass_.state.remote(cluster)
+    if not pass_.context.in_view(cluster):
+        return remote.finished is None
+    return remote.job is None or remote.job.deleting or remote.clone is None or remote.clone.deleting

@@ -1,0 +1,86 @@
+"""Copies the last status of a job before its Workload is finished, or after it, where it came late.
+
+In: a pass over a Workload of which a copy has finished. Out: the last status for the user's job, and whether it is still
+waited for: nothing runs meanwhile, but quota is held."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.ended import relay_end
+from controlplane.controllers.multikueue.members import final_statuses
+from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+
+# After this many refusals of the last status the Workload is finished without it: the result matters more than its
+# copy.
+_TRIES = 3
+_PATIENCE = timedelta(seconds=30)
+
+
+def final_status_waits(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Write the last status before the Workload is finished; return whether there is still something to wait for.
+
+    The Workload and the job come over two watches: the job's own last status may be a little behind.
+    """
+    if pass_.context.adapter is not None and not pass_.context.adapter.relays:
+        return False  # the management cluster's own controller writes it
+    known = pass_.state.remote(cluster)
+    remote = known.job
+    if remote is None or not remote.finished:
+        if not pass_.context.available(cluster) and _may_come(pass_, job, cluster):
+            return True
+        bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
+        until = (known.finished_at or pass_.now) + _PATIENCE
+        if bound and pass_.now < until:
+            pass_.wake_at(until)
+            return True
+        # Removed before its Workload was seen to have finished.
+        if remote is None and relay_end(pass_, job, cluster):
+            return True
+    others = final_statuses(pass_, cluster)
+    return _relay_final(pass_, job, cluster) or others
+
+
+def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Whether the last status, which is out of view, is waited for: nothing runs meanwhile, but quota is held. A cluster
+    that is lost is waited for as long as its grace; if it comes back, its status is written late.
+    """
+    until = pass_.context.lost_until(cluster, pass_.state.remote(cluster).finished_at or pass_.now, job.kind)
+    if until is not None and pass_.now < until:
+        pass_.wake_at(until)
+    return until is None or pass_.now < until
+
+
+def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
+    """Write the last status that came after the Workload was finished without it; return the cluster whose copy has to
+    stay for it.
+
+    A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
+    """
+    job, adapter = pass_.context.job, pass_.context.adapter
+    if job is None or job.finished or (adapter is not None and not adapter.relays):
+        return ""
+    for cluster, remote in sorted(pass_.state.remotes.items()):
+        if remote.job is None or not remote.job.finished or cluster != (local.cluster_name or cluster):
+            continue
+        if _relay_final(pass_, job, cluster):
+            return cluster
+    return ""
+
+
+def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Write the status of a copy to the user's job; return whether there is still something to wait for."""
+    remote = pass_.state.remote(cluster).job
+    if remote is None or remote.status == job.status or job.deleting:
+        return False
+    if remote.status == pass_.state.relayed and (job.finished or not remote.finished):
+        return False
+    trouble = pass_.state.trouble.get("@management/Job")
+    # A conflict is no refusal, however often it comes: the next try is made of what is there then.
+    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
+    if refused and trouble is not None and trouble.failures >= _TRIES:
+        return False
+    pass_.relay(job, cluster, remote.status, WorkloadReason.FINAL_STATUS)
+    return True

@@ -1,0 +1,115 @@
+"""Takes care of the pods of a group beside the first one: they are created, shown, and removed with it.
+
+In: a pass over a Workload of a group, the local pods and what is seen of their copies. Out: writes, one target for each
+pod. The first pod of the Workload's owners is its job, for which the procedures decide; the others follow it, so what
+keeps a job from being created twice keeps every pod of a group. Kueue's own: kubernetes-sigs/kueue
+pkg/controller/jobs/pod/pod_multikueue_adapter.go, ff69552e."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.context import KUEUES_GATE
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.events import JobCreationDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.observations import JobObserved, RemoteJobObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+
+
+def create_members(pass_: WorkloadPass, cluster: str) -> None:
+    """Create the pods that are not there yet: the rest of a group, and those that take the place of failed ones."""
+    there = pass_.state.remote(cluster).members
+    for local in pass_.context.members:
+        stays = pass_.context.policy.pod_gate == KUEUES_GATE or local.held
+        if local.name not in there and stays and not local.deleting and not local.finished:
+            pass_.write(
+                JobCreationDecided(
+                    cluster=cluster,
+                    attempt=pass_.state.attempt,
+                    kind=local.kind,
+                    template=local.template,
+                    member=local.name,
+                    reason=WorkloadReason.ADMITTED_ON_WORKER,
+                )
+            )
+
+
+def name_taken(pass_: WorkloadPass, cluster: str) -> str:
+    """Return what an API server said of a pod of the group whose name is somebody else's there; "" if none is. The group
+    cannot be whole there.
+    """
+    for local in pass_.context.members:
+        trouble = pass_.state.trouble.get(f"{cluster}/Job/{local.name}")
+        creation = trouble is not None and trouble.action == JobCreationDecided.__name__
+        if trouble is not None and creation and trouble.error == "Foreign" and not local.finished:
+            return trouble.message
+    return ""
+
+
+def relay_members(pass_: WorkloadPass, cluster: str) -> None:
+    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended."""
+    for local, remote in _pairs(pass_, cluster):
+        last = pass_.state.relayed_members.get(local.name)
+        # One that its worker takes away fails, and its user's has not.
+        if (
+            local.deleting
+            or remote.deleting
+            or remote.status in (local.status, last.status if last is not None else "")
+        ):
+            continue
+        due = last.at + pass_.context.policy.status_interval if last is not None else pass_.now
+        if pass_.now < due and not remote.finished:
+            pass_.wake_at(due)
+            continue
+        _relay(pass_, cluster, local, remote)
+
+
+def final_statuses(pass_: WorkloadPass, cluster: str) -> bool:
+    """Write the last status of each pod before the Workload is finished; return whether any is still on its way."""
+    waiting = False
+    for local, remote in _pairs(pass_, cluster):
+        last = pass_.state.relayed_members.get(local.name)
+        said = remote.status in (local.status, last.status if last is not None else "")
+        if not remote.finished or remote.deleting or local.finished or local.deleting or said:
+            continue
+        trouble = pass_.state.trouble.get(f"@management/Job/{local.name}")
+        if trouble is None or trouble.failures < _TRIES:
+            _relay(pass_, cluster, local, remote)
+            waiting = True
+    return waiting
+
+
+_TRIES = 3
+
+
+def rest_members(pass_: WorkloadPass) -> bool:
+    """Write that nothing of the pods runs, and return whether any still says that it does."""
+    running = [local for local in pass_.context.members if not local.inactive and not local.deleting]
+    for local in running:
+        pass_.write(
+            StatusRelayDecided(
+                kind=local.kind,
+                resource_version=local.resource_version,
+                status=local.status,
+                drain=True,
+                member=local.name,
+                reason=WorkloadReason.NOTHING_RUNS,
+            )
+        )
+    return bool(running)
+
+
+def _pairs(pass_: WorkloadPass, cluster: str) -> list[tuple[JobObserved, RemoteJobObserved]]:
+    there = pass_.state.remote(cluster).members
+    return [(local, there[local.name]) for local in pass_.context.members if local.name in there]
+
+
+def _relay(pass_: WorkloadPass, cluster: str, local: JobObserved, remote: RemoteJobObserved) -> None:
+    pass_.write(
+        StatusRelayDecided(
+            kind=local.kind,
+            resource_version=local.resource_version,
+            source=cluster,
+            status=remote.status,
+            member=local.name,
+            reason=WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED,
+        )
+    )

@@ -1,0 +1,96 @@
+"""Makes narrow observations of jobs and of their copies, by the adapter of their kind.
+
+In: a job as an API server shows it. Out: its event, and the bodies that the event names. Pure."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue import objects, observations
+from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, PREBUILT, JobKind
+from controlplane.kube import fields
+from controlplane.kube.fields import Misfit
+from controlplane.kube.kinds import Json, meta
+from controlplane.log.event import Body, body_of
+
+
+def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observations.JobObserved, tuple[Body, ...]]:
+    """Return what the log says of the user's job, with the bodies that it names; `labelled`: its labels too."""
+    status = fields.section(obj, "status")
+    template, body = objects.template(obj), body_of(status)
+    event = observations.JobObserved(
+        **objects.identity(obj),
+        kind=adapter.kind.name,
+        managed_by=adapter.managed_by(obj),
+        suspended=adapter.suspended(obj),
+        finished=adapter.outcome(status) is not None,
+        inactive=not adapter.active(status),
+        says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
+        execution_policy=objects.execution_policy(obj),
+        cluster_selector=objects.cluster_selector(obj),
+        labels=objects.labels(obj) if labelled else {},
+        synced=_synced(adapter, obj),
+        size=_size(adapter, obj),
+        group=adapter.group(obj),
+        held=adapter.held(obj),
+        components=adapter.components(obj),
+        end=_end(adapter, obj, status),
+        template=template.ref,
+        status=body.ref,
+    )
+    return event, (template, body)
+
+
+def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObserved, tuple[Body, ...]]:
+    """Return what the log says of a copy of it on a worker, with the bodies that it names; `Misfit` for one that is bound
+    to no Workload.
+    """
+    status = fields.section(obj, "status")
+    body = body_of(status)
+    identity = objects.identity(obj)
+    shared, first = adapter.shared(obj)
+    bound = first or prebuilt(obj)
+    if not bound:
+        raise Misfit(
+            f"metadata.annotations[{ORIGIN_UID if adapter.composed else PREBUILT}]",
+            None,
+            f"a Workload's name beside the label {ORIGIN_LABEL}",
+        )
+    size = _size(adapter, obj)
+    part = adapter.sized(fields.section(obj, "spec")) if size else {}
+    sized = body_of(part) if part else None
+    event = observations.RemoteJobObserved(
+        **identity,
+        kind=adapter.kind.name,
+        prebuilt=bound,
+        suspended=adapter.suspended(obj),
+        finished=adapter.outcome(status) is not None,
+        inactive=not adapter.active(status),
+        synced=_synced(adapter, obj),
+        size=size,
+        sized=sized.ref if sized is not None else "",
+        shared=shared,
+        status=body.ref,
+    )
+    return event, (body, *([sized] if sized is not None else ()))
+
+
+def prebuilt(obj: Json) -> str:
+    """Return the Workload that a job's copy is bound to: annotation first, then label; "" if neither is there."""
+    metadata = meta(obj)
+    for place in ("annotations", "labels"):
+        found = fields.section(metadata, place).get(PREBUILT)
+        if found:
+            return str(found)
+    return ""
+
+
+def _synced(adapter: JobKind, obj: Json) -> str:
+    return body_of(adapter.synced_spec(obj)).ref if adapter.synced else ""
+
+
+def _size(adapter: JobKind, obj: Json) -> dict[str, int]:
+    return adapter.size(obj) if adapter.elastic and objects.elastic(obj) else {}
+
+
+def _end(adapter: JobKind, obj: Json, status: Json) -> observations.JobEnd | None:
+    outcome = adapter.outcome(status) if _size(adapter, obj) else None
+    return observations.JobEnd(success=outcome.success, message=outcome.message) if outcome is not None else None

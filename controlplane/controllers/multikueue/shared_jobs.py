@@ -1,0 +1,127 @@
+"""Shows a copy of a job to every Workload that has it: a job may have several, and its copy is recorded on the stream of
+one of them.
+
+In: events in the log's order. Out: the states of the others with the copy in them, and the streams to decide about. Which
+Workloads have which job is kept here too."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.components import standing
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.existing import ExistingObjects
+from controlplane.controllers.multikueue.job_changes import fold_moved
+from controlplane.controllers.multikueue.observe import job_stream
+from controlplane.controllers.multikueue.state import WorkloadState, fold_remote
+from controlplane.log.event import Recorded
+
+
+class SharedJobs(ExistingObjects):
+    """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
+    seen last, `_sharers` by cluster and UID the streams that know of them."""
+
+    def __init__(self, policy: MultiKueuePolicy) -> None:
+        super().__init__(policy)
+        self._dependents: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+        self._unsure: set[str] = set()
+        self._shared: dict[str, dict[str, Recorded]] = {}
+        self._sharers: dict[tuple[str, str], set[str]] = {}
+
+    def _mark(self, stream: str) -> None:
+        self._dirty[stream] = None
+
+    def _siblings(self, state: WorkloadState) -> set[str]:
+        return self._dependents.get(self.stream_of_job(state), set())
+
+    def _keep(self, stream: str, state: WorkloadState) -> None:
+        if state.settled:
+            self.workloads.pop(stream, None)
+            self._depend(stream, state, None)
+        else:
+            self.workloads[stream] = state
+        if state.unsure:
+            self._unsure.add(stream)
+        else:
+            self._unsure.discard(stream)
+
+    def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
+        old, new = self.stream_of_job(before), self.stream_of_job(after)
+        if old == new:
+            return
+        if old:
+            dependents = self._dependents.get(old, set())
+            dependents.discard(stream)
+            if not dependents:
+                self._dependents.pop(old, None)
+        if new:
+            self._dependents.setdefault(new, set()).add(stream)
+
+    def _moved(self, cluster: str, uid: str, stream: str) -> None:
+        """Take the copy of an elastic job from the slice that had it when it is seen as that of another one."""
+        before = self.stream_of_remote_job(cluster, uid)
+        if before and before != stream and before in self.workloads:
+            self._keep(before, fold_moved(self.workloads[before], cluster, uid))
+            self._mark(before)
+
+    def _share(self, recorded: Recorded) -> None:
+        """Show a copy that several Workloads have, or that it is gone, to the others."""
+        event, cluster = recorded.event, recorded.cluster
+        if isinstance(event, observations.RemoteJobObserved) and event.shared:
+            job = job_stream(event.kind, event.namespace, event.name)
+            self._shared.setdefault(job, {})[cluster] = recorded
+            having = {one for one in self._dependents.get(job, ()) if self._has(one, event.shared)}
+            sharers = self._sharers.setdefault((cluster, event.uid), set())
+            sharers |= having
+        elif isinstance(event, observations.RemoteJobGone) and (cluster, event.uid) in self._sharers:
+            job = job_stream(event.kind, event.namespace, event.name)
+            known = self._shared.get(job, {}).get(cluster)
+            if known is not None and getattr(known.event, "uid", "") == event.uid:
+                del self._shared[job][cluster]
+            sharers = self._sharers.pop((cluster, event.uid))
+        else:
+            return
+        for other in sorted(sharers - {recorded.stream}):
+            if other in self.workloads:
+                self._keep(other, fold_remote(self.workloads[other], event, recorded))
+                self._mark(other)
+
+    def _wake_components(self, before: WorkloadState | None, after: WorkloadState) -> None:
+        """Have the other Workloads of a job looked at where what they go by has changed, and only then."""
+        if self._composed(before or after) and standing(before) != standing(after):
+            for other in sorted(self._siblings(before or after) | self._siblings(after)):
+                self._mark(other)
+
+    def _shown(self, stream: str, before: WorkloadState | None, state: WorkloadState) -> WorkloadState:
+        """Return a Workload with the copies that its job has already, when it is seen for the first time."""
+        if before is not None and before.local is not None:
+            return state
+        for cluster, seen in sorted(self._shared.get(self.stream_of_job(state), {}).items()):
+            event = seen.event
+            if isinstance(event, observations.RemoteJobObserved) and _is_of(state, event.shared):
+                self._sharers.setdefault((cluster, event.uid), set()).add(stream)
+                state = fold_remote(state, event, seen)
+        return state
+
+    def _has(self, stream: str, uid: str) -> bool:
+        return stream in self.workloads and _is_of(self.workloads[stream], uid)
+
+    def components_of(self, state: WorkloadState) -> tuple[WorkloadState, ...]:
+        """Return the other Workloads of a job that has several, and those that are gone and know of a copy of it; none of
+        any other.
+        """
+        copies = [(name, one.job) for name, one in state.remotes.items() if one.job is not None and one.job.shared]
+        found: set[str] = set()
+        for cluster, copy in copies:
+            job = job_stream(copy.kind, copy.namespace, copy.name)
+            found |= {one for one in self._dependents.get(job, ()) if self._has(one, copy.shared)}
+            found |= self._sharers.get((cluster, copy.uid), set()) | {self.stream_of_remote_job(cluster, copy.uid)}
+        owner = state.owner
+        if owner is not None and self._composed(state):
+            found |= {one for one in self._siblings(state) if self._has(one, owner.uid)}
+        others = (self.workloads[one] for one in sorted(found) if one in self.workloads)
+        return tuple(other for other in others if (other.namespace, other.name) != (state.namespace, state.name))
+
+
+def _is_of(state: WorkloadState, uid: str) -> bool:
+    return state.owner is not None and state.owner.uid == uid

@@ -1,0 +1,150 @@
+"""Pods, groups of pods and sets in a run: what its clusters have for them, who gates them, and what people do to them.
+
+In: the traits of a plan; a step and the scene; what happens on the management cluster. Out: clusters that serve the kinds;
+the webhook of jobs, asked about each creation; pods that are made again, as by a controller, when Kueue has taken them
+away."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+from controlplane.controllers.multikueue.admission import answer
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
+from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
+from controlplane.dst.scenes.workloads.processes import KIND, WEBHOOK
+from controlplane.job_kinds.pod import GROUP
+from controlplane.kube.kinds import PODS, Json, Kind
+from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.kinds.base import served
+from controlplane.simulation.kueue.manager import KueueManager
+from controlplane.simulation.kueue.pods import TOTAL
+from controlplane.simulation.kueue.sets import SETS
+from controlplane.simulation.world import ClusterSpec, SimulatedCluster
+
+_AGAIN = 2.0  # seconds after which a pod that was taken away is there again
+
+
+# --- clusters --------------------------------------------------------------------------------------------------------
+
+
+def setup(traits: Collection[str]) -> ClusterSetup:
+    """Return what a plan's clusters have beside the usual: the kinds that it names, and Kueue's gate where nobody else
+    makes jobs ours.
+    """
+    names = {trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND)}
+    sets = any(one.kind.kind in names for one in SETS)
+
+    def with_kinds(name: str, spec: ClusterSpec) -> ClusterSpec:
+        kinds = (*spec.kinds, *(served(one) for one in SETS)) if sets else spec.kinds
+        gates = replace(spec.gates, multikueue=spec.gates.multikueue and WEBHOOK not in traits)
+        return replace(spec, kinds=kinds, sets=sets, pods=PODS.kind in names, gates=gates)
+
+    return with_kinds
+
+
+def hook(traits: Collection[str], policy: MultiKueuePolicy) -> AdmissionHook | None:
+    """Return the webhook of jobs, as an API server asks it; None where it is off."""
+    if WEBHOOK not in traits:
+        return None
+
+    def of(life: SimulatedCluster) -> Callable[..., None]:
+        def leads(namespace: str, queue: str) -> bool | None:
+            return life.kueue.leads_to_multikueue(namespace, queue) if isinstance(life.kueue, KueueManager) else None
+
+        def ask(operation: str, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
+            if kind not in ADAPTERS or operation == "delete" or subresource or new is None:
+                return
+            request = {
+                "uid": "asked",
+                "operation": operation.upper(),
+                "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+                "namespace": new["metadata"].get("namespace", ""),
+                "object": new,
+                "oldObject": old,
+            }
+            patch = answer({"request": request}, policy, leads)["response"].get("patch", "")
+            for change in json.loads(base64.b64decode(patch) or "[]"):
+                _apply(new, change["path"].split("/")[1:], change)
+
+        return ask
+
+    return of
+
+
+def _apply(part: Any, path: list[str], change: Json) -> None:
+    """Carry out one operation of a JSON patch in which nothing of a list is named."""
+    name = path[0].replace("~1", "/").replace("~0", "~")
+    if len(path) > 1:
+        _apply(part[name], path[1:], change)
+    elif change["op"] == "remove":
+        del part[name]
+    else:
+        part[name] = change["value"]
+
+
+# --- people ----------------------------------------------------------------------------------------------------------
+
+
+def _submit_group(scene: ActorContext, step: Step) -> None:
+    """A group of `value` pods, of one CPU each."""
+    for number in range(step.value):
+        pod = job_of(PODS, replace(step, where=pod_of(step.where, number), value=1), {TOTAL: str(step.value)})
+        pod["metadata"]["labels"][GROUP] = step.where
+        create_job(scene, PODS, pod)
+
+
+def _preempt_one(scene: ActorContext, step: Step) -> None:
+    """Kueue preempts one of the Workloads of a job that has several."""
+    found = workloads_of(scene, step.where)
+    if found:
+        record = found[step.value % len(found)]
+        scene.environment.management.life.kueue.preempt(record.namespace, record.name)
+
+
+def _delete_pod(scene: ActorContext, step: Step) -> None:
+    """Somebody deletes a pod of a group that has not ended; it is made again."""
+    store = scene.environment.management.store
+    names = sorted(name for name in scene.pods if is_of(step.where, name))
+    there = {record.name: record for record in store.records(PODS)}
+    found = [there[name] for name in names if name in there]
+    if not found:
+        return
+    record = found[step.value % len(found)]
+    if ADAPTERS[PODS].outcome(record.obj.get("status") or {}) is None:
+        store.delete(PODS, record.namespace, record.name)
+
+
+def on_commit(scene: ActorContext, commit: Commit) -> None:
+    """Have a pod made again that was taken away, and not by its user."""
+    name = commit.record.name
+    if commit.record.kind == PODS and commit.type == "DELETED" and name in scene.pods and name not in scene.deleted:
+        scene.after(_AGAIN, _again, scene, name)
+
+
+def _again(scene: ActorContext, name: str) -> None:
+    if name in scene.submitted and name not in scene.deleted:
+        create_job(scene, PODS, scene.pods[name])
+
+
+def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
+    """Have those pods of groups made again that a backup lacks, while it has others of the group."""
+    for name in scene.pods:
+        group, in_one, _ = name.rpartition("-pod-")
+        if in_one and name not in there and any(is_of(group, other) for other in there):
+            scene.submitted[name] = PODS
+            scene.after(_AGAIN, _again, scene, name)
+
+
+ACTS: dict[str, Act] = {
+    "submit-group": _submit_group,
+    "preempt-one": _preempt_one,
+    "delete-pod": _delete_pod,
+}

@@ -1,0 +1,233 @@
+"""Plain pods and groups of them under Kueue, and a node that runs them: the integration `pod`
+(kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, pod_webhook.go, ff69552e).
+
+In: pods with a queue name. Out: a pod is created with Kueue's gate; the pods of a group, once all are there, get one
+Workload that they own together; they lose the gate when it is admitted, and are deleted when it is evicted. On a worker
+pods may name a Workload that was made beforehand. A pod without any gate runs, and ends after a while; what holds another
+gate stays where it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from controlplane.job_kinds.pod import MANAGED, Pod
+from controlplane.kube import durations
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.kinds import PODS, WORKLOADS, Json, Kind, meta
+from controlplane.log.event import canonical
+from controlplane.simulation.apiserver.store import Operation
+from controlplane.simulation.controllers.behaviour import Behaviour, Key, place_of
+from controlplane.simulation.controllers.jobs import DURATION, OUTCOME, JobPace
+from controlplane.simulation.kueue.cluster import Kueue
+from controlplane.simulation.kueue.common import (
+    ORIGIN,
+    QUEUE_NAME,
+    RESOURCE_IN_USE,
+    owner_reference,
+    prebuilt_name,
+    timestamp,
+    workload_name,
+)
+from controlplane.simulation.kueue.jobs import give_back
+from controlplane.simulation.kueue.manager import KueueManager
+
+TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+_GATE = "kueue.x-k8s.io/admission"
+_POD = Pod()
+
+
+class PodFramework(Behaviour):
+    """The integration and the node of one cluster, beside its Kueue, whose view it shares."""
+
+    def __init__(self, name: str, kueue: Kueue, pace: JobPace) -> None:
+        super().__init__(name, kueue.clock)
+        self._kueue, self._core, self._pace = kueue, kueue.core, pace
+        self._since: dict[str, float] = {}
+        kueue.view.listen(self._on_change)
+        kueue.view.store.admission.append(self._admit)
+
+    def reconcile(self, key: Key) -> float | None:
+        """Take the pods of a Workload, or one pod that runs, a step on."""
+        what, namespace, name = key
+        if what == "run":
+            return self._run(namespace, name)
+        self._follow(namespace, name)
+        return None
+
+    def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
+        if kind == WORKLOADS:
+            self.mark(("workload", *place_of(new or old or {})))
+        elif kind == PODS:
+            for pod in (one for one in (old, new) if one is not None and _queue(one)):
+                self.mark(("workload", meta(pod)["namespace"], self._workload_of(pod)))
+            if new is not None:
+                self.mark(("run", *place_of(new)))
+
+    def _admit(self, operation: Operation, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
+        """Gate a pod with a queue name at its creation, and mark it as Kueue's."""
+        if operation == "create" and new is not None and kind == PODS and _queue(new):
+            new["spec"] |= _POD.stopped(new)
+            new["metadata"].setdefault("labels", {})[MANAGED] = "true"
+
+    def _workload_of(self, pod: Json) -> str:
+        """Return the name of the Workload that a pod has, or is to have."""
+        metadata = meta(pod)
+        bound = prebuilt_name(pod, self._core.gates) or _POD.group(pod)
+        return bound or workload_name(PODS, metadata["name"], metadata["uid"], short=self._core.gates.short_names)
+
+    def _members(self, namespace: str, workload: str) -> list[Json]:
+        return [
+            pod
+            for (space, _), pod in sorted(self._kueue.view.all(PODS).items())
+            if space == namespace and _queue(pod) and self._workload_of(pod) == workload
+        ]
+
+    # Kueue's part.
+
+    def _follow(self, namespace: str, name: str) -> None:
+        """Make the Workload of pods, or let them follow it."""
+        pods, workload = self._members(namespace, name), self._core.workload(namespace, name)
+        if workload is None:
+            whole = bool(pods) and len(pods) >= _total(pods[0]) and not any(_over(pod) for pod in pods)
+            if whole and not prebuilt_name(pods[0], self._core.gates):
+                self._create(namespace, name, pods)
+        elif not pods:
+            self._ownerless(workload)
+        elif is_true(workload, "Finished"):
+            self._core.remove_finalizer(workload)
+        elif meta(workload).get("deletionTimestamp"):
+            self._stop(pods)
+            self._core.remove_finalizer(workload)
+        elif not self._owned(workload, pods):
+            self._step(workload, pods)
+
+    def _step(self, workload: Json, pods: Sequence[Json]) -> None:
+        ended = [pod for pod in pods if _over(pod)]
+        evicted = condition(workload, "Evicted")
+        if len(ended) >= _total(pods[0]) and len(ended) == len(pods):
+            good = sum(pod["status"]["phase"] == "Succeeded" for pod in ended)
+            reason = "Succeeded" if good == len(ended) else "Failed"
+            self._core.finish(workload, reason, f"Pods succeeded: {good}/{len(ended)}.")
+        elif evicted is not None and evicted["status"] == "True":
+            self._stop(pods)
+            running = any(_POD.active(pod.get("status") or {}) for pod in pods)
+            if not running and is_true(workload, "QuotaReserved"):
+                give_back(self._core, workload, evicted)
+        elif is_true(workload, "Admitted") and not self._stays(pods[0]):
+            for pod in pods:
+                self._ungate(pod)
+
+    def _ownerless(self, workload: Json) -> None:
+        """The pods of a Workload are gone: it gives its quota back, and goes with them."""
+        references = meta(workload).get("ownerReferences") or ()
+        if not any(one.get("kind") == PODS.kind for one in references):
+            return
+        evicted = condition(workload, "Evicted")
+        if evicted is not None and evicted["status"] == "True" and is_true(workload, "QuotaReserved"):
+            give_back(self._core, workload, evicted)
+        elif not is_true(workload, "Evicted") or meta(workload).get("deletionTimestamp"):
+            self._core.orphaned(workload, may_finish=True)
+
+    def _create(self, namespace: str, name: str, pods: Sequence[Json]) -> None:
+        roles: dict[str, list[Json]] = {}
+        for pod in pods:
+            roles.setdefault(_role(pod), []).append(pod)
+        sets = [
+            {**_POD.pod_sets(same[0])[0], "name": role if len(roles) > 1 else "main", "count": len(same)}
+            for role, same in sorted(roles.items())
+        ]
+        head: Json = {
+            "name": name,
+            "namespace": namespace,
+            "finalizers": [RESOURCE_IN_USE],
+            "ownerReferences": [self._reference(pod) for pod in pods],
+        }
+        spec = {"podSets": sets, "queueName": _queue(pods[0]), "active": True, "priority": 0}
+        body = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": head, "spec": spec}
+        self._core.store.create(WORKLOADS, body, field_manager="kueue")
+
+    def _owned(self, workload: Json, pods: Sequence[Json]) -> bool:
+        """Have a Workload owned by all its pods; return whether that was written now."""
+        references = meta(workload).get("ownerReferences") or []
+        known = {one["uid"] for one in references}
+        missing = [self._reference(pod) for pod in pods if meta(pod)["uid"] not in known]
+        if missing:
+            self._core.patch(workload, {"metadata": {"ownerReferences": [*references, *missing]}})
+        return bool(missing)
+
+    def _reference(self, pod: Json) -> Json:
+        found = owner_reference(PODS, pod)
+        return {**found, "controller": False} if _POD.group(pod) else found
+
+    def _stays(self, pod: Json) -> bool:
+        """Whether Kueue leaves a pod gated because it is dispatched to another cluster (gate MultiKueue)."""
+        return (
+            isinstance(self._kueue, KueueManager)
+            and self._core.gates.multikueue
+            and ORIGIN not in (meta(pod).get("labels") or {})
+            and self._kueue.leads_to_multikueue(meta(pod)["namespace"], _queue(pod))
+        )
+
+    def _ungate(self, pod: Json) -> None:
+        gates = pod["spec"].get("schedulingGates") or []
+        kept = [gate for gate in gates if gate["name"] != _GATE]
+        if len(kept) < len(gates):
+            self._core.store.patch(
+                PODS, *place_of(pod), {"spec": {"schedulingGates": kept or None}}, field_manager="kueue"
+            )
+
+    def _stop(self, pods: Sequence[Json]) -> None:
+        """Delete the pods that were let go: they cannot be gated again."""
+        for pod in pods:
+            gated = any(gate["name"] == _GATE for gate in pod["spec"].get("schedulingGates") or ())
+            if not gated and not _over(pod) and not meta(pod).get("deletionTimestamp"):
+                self._core.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"])
+
+    # The node's part.
+
+    def _run(self, namespace: str, name: str) -> float | None:
+        """Take a pod without gates a step on; return after how many seconds the next is due."""
+        pod = self._kueue.view.get(PODS, namespace, name)
+        if pod is None or pod["spec"].get("schedulingGates") or _over(pod):
+            return None
+        uid, at = meta(pod)["uid"], timestamp(self.clock.now())
+        if not _POD.active(pod.get("status") or {}):
+            self._since[uid] = self.clock.monotonic()
+            placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+            self._show(pod, {"phase": "Running", "startTime": at, "conditions": [placed]})
+            return self._duration(pod).total_seconds()
+        left = self._since.setdefault(uid, self.clock.monotonic()) + self._duration(pod).total_seconds()
+        if left > self.clock.monotonic():
+            return left - self.clock.monotonic()
+        failed = ((meta(pod).get("annotations") or {}).get(OUTCOME) or self._pace.outcome) == "fail"
+        self._show(pod, {"phase": "Failed" if failed else "Succeeded"})
+        return None
+
+    def _duration(self, pod: Json) -> timedelta:
+        said = (meta(pod).get("annotations") or {}).get(DURATION)
+        return durations.parse(said) if said else self._pace.duration
+
+    def _show(self, pod: Json, status: Json) -> None:
+        body = {"metadata": {"uid": meta(pod)["uid"]}, "status": status}
+        self._core.store.patch(PODS, *place_of(pod), body, subresource="status", field_manager="kubelet")
+
+
+def _queue(pod: Mapping[str, Any]) -> str:
+    return str((meta(pod).get("labels") or {}).get(QUEUE_NAME) or "")
+
+
+def _over(pod: Mapping[str, Any]) -> bool:
+    return _POD.outcome(pod.get("status") or {}) is not None
+
+
+def _total(pod: Mapping[str, Any]) -> int:
+    """Return how many pods the group of a pod has; 1 for a pod in none."""
+    return int((meta(pod).get("annotations") or {}).get(TOTAL) or 1) if _POD.group(pod) else 1
+
+
+def _role(pod: Mapping[str, Any]) -> str:
+    """Return what tells a pod from those of a group that ask for something else."""
+    return hashlib.sha256(canonical(_POD.pod_sets(pod)[0]["template"])).hexdigest()[:8]

@@ -1,0 +1,77 @@
+"""Slices of elastic jobs: which of a job's Workloads counts, and which one another one is to replace.
+
+In: Workloads as they are. Out: answers, by the rules of Kueue's `pkg/workloadslicing`. A job that was made larger while
+it runs gets another Workload, which takes the place of the one before when it gets quota; a smaller one is changed in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from controlplane.kube.conditions import is_true
+from controlplane.kube.kinds import Json, meta
+from controlplane.simulation.kueue.quota import WorkloadKey
+
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+REPLACED: Final = "WorkloadSliceReplaced"
+
+
+def elastic(obj: Mapping[str, Any]) -> bool:
+    """Return whether a job, or a Workload, asks for slices."""
+    return (meta(obj).get("annotations") or {}).get(ELASTIC) == "true"
+
+
+def replaces(workload: Mapping[str, Any]) -> WorkloadKey | None:
+    """Return the key of the Workload whose place this one is to take."""
+    namespace, found, name = str((meta(workload).get("annotations") or {}).get(REPLACEMENT) or "").partition("/")
+    return (namespace, name) if found else None
+
+
+def marks_of(job: Json, before: Json | None) -> Json:
+    """Return the annotations of a new slice of a job, which replaces the one before."""
+    if not elastic(job):
+        return {}
+    made: Json = {ELASTIC: "true"}
+    if before is not None:
+        made[REPLACEMENT] = f"{meta(before)['namespace']}/{meta(before)['name']}"
+    return made
+
+
+def counts(pod_sets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many pods each pod set has."""
+    return {str(one["name"]): int(one["count"]) for one in pod_sets}
+
+
+def fits_in_place(slice_: Json, wanted: Mapping[str, int]) -> bool:
+    """Return whether a slice may be given other counts: it has no quota, or they are smaller."""
+    now = counts(slice_["spec"]["podSets"])
+    return not is_true(slice_, "QuotaReserved") or all(count <= now[name] for name, count in wanted.items())
+
+
+def resized(slice_: Json, wanted: Mapping[str, int]) -> list[Json]:
+    """Return a slice's pod sets with other counts."""
+    return [{**one, "count": wanted[one["name"]]} for one in slice_["spec"]["podSets"]]
+
+
+def settle(live: Sequence[Json]) -> tuple[Json | None, list[tuple[Json, bool]]]:
+    """Return which of a job's unfinished slices, oldest first, counts; and those that are over, with whether another one
+    has taken their place.
+    """
+    if len(live) < 2:
+        return (live[0] if live else None), []
+    fresh = [one for one in live if not is_true(one, "Evicted")]
+    heirs = {key: one for one in fresh if (key := replaces(one)) is not None}
+    reserved = [one for one in fresh if is_true(one, "QuotaReserved")]
+    heads = [one for one in reserved if _heir(one, heirs) not in reserved]
+    head = heads[-1] if heads else None
+    waiting = _heir(head, heirs) if head is not None else None
+    chosen = waiting or head or (fresh[-1] if fresh else None)
+    over = [(one, _heir(one, heirs) is not None) for one in live if one is not chosen and one is not head]
+    return chosen, over
+
+
+def _heir(slice_: Json, heirs: Mapping[WorkloadKey, Json]) -> Json | None:
+    return heirs.get((meta(slice_)["namespace"], meta(slice_)["name"]))

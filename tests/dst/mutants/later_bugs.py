@@ -1,0 +1,95 @@
+"""Deliberate bugs in what only plans of the fourth and the fifth edition play: scored dispatch, elastic jobs, groups of
+pods, and logs that go back beside dispatchers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from controlplane.controllers.multikueue import dispatch, elastic, running, unobserved_jobs
+from controlplane.controllers.multikueue.scoring import Scoring
+from tests.dst.mutants.hunt import Mutant
+from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN
+
+
+def spread_is_a_wish(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Scoring, "_too_many", lambda self, clusters: {})
+
+
+def a_copy_keeps_its_size(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(running, "follow_size", lambda turn, local, job, cluster: True)
+
+
+def a_stored_nomination_says_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dispatch, "_asked_before", lambda turn, local: False)
+
+
+def bound_jobs_are_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unobserved_jobs, "_bound_unseen", lambda state, context, cluster: False)
+
+
+def a_group_is_split(patch: pytest.MonkeyPatch) -> None:
+    original = running.create_members
+
+    def create(turn: Any, cluster: str) -> None:
+        route = turn.context.route
+        others = [one for one in route.clusters if one != cluster and turn.context.available(one)] if route else []
+        original(turn, others[-1] if others else cluster)
+
+    patch.setattr(running, "create_members", create)
+
+
+def components_go_anywhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dispatch, "seat", lambda context: "")
+    patch.setattr(dispatch, "awaits", lambda state, context: False)
+
+
+def outgrown_slices_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("controlplane.controllers.multikueue.decide.finish_outgrown", lambda turn, local, job: False)
+
+
+def waiting_copies_keep_their_size(patch: pytest.MonkeyPatch) -> None:
+    for module in (dispatch, elastic):
+        patch.setattr(module, "keep_size", lambda turn, local, cluster: None)
+
+
+LATER: Final[Mapping[str, Mutant]] = {
+    "spread-a-wish": Mutant(
+        "where spreading is required it is only preferred", spread_is_a_wish, 30, "what must be spread is spread", 4
+    ),
+    "size-kept": Mutant(
+        "a copy does not become smaller", a_copy_keeps_its_size, 10, "a copy has the size of its job's last slice", 4
+    ),
+    "nomination-ignored": Mutant(
+        "a stored nomination says nothing of where a job may run",
+        a_stored_nomination_says_nothing,
+        0,
+        "one cluster runs a workload",
+        scene=ASKED_AND_AWAY,
+    ),
+    "bound-unseen": Mutant(
+        "a job that nobody has seen is not waited for where jobs cannot be seen",
+        bound_jobs_are_nothing,
+        0,
+        "one cluster runs a workload",
+        scene=BOUND_UNSEEN,
+    ),
+    "group-split": Mutant(
+        "the other pods of a group go to another cluster", a_group_is_split, 2, "steps are taken in their order", 5
+    ),
+    "components-apart": Mutant(
+        "each replica of a set goes where there is room", components_go_anywhere, 3, "one cluster runs a workload", 5
+    ),
+    "outgrown": Mutant(
+        "a slice that is too small for its ended job is left", outgrown_slices_wait, 209, "everything settles", 4
+    ),
+    "waits-as-large": Mutant(
+        "copies that wait keep the size that they were made in",
+        waiting_copies_keep_their_size,
+        448,
+        "everything settles",
+        4,
+    ),
+}

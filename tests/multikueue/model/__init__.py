@@ -1,0 +1,1 @@
+"""An exhaustive exploration of MultiKueue's dispatch over its real folds, decisions and requests."""

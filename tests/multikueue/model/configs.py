@@ -1,0 +1,73 @@
+"""The explorations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from controlplane.controllers.multikueue.context import NEVER_TWICE
+from tests.multikueue.model.world import KINDS, Config, Faults
+
+NONE = Faults(total=0)
+
+
+def _each(clusters: int, suffix: str = "", **more: Any) -> list[Config]:
+    """Return a configuration for each kind of fault."""
+    return [Config(f"{kind}-{clusters}{suffix}", clusters, faults=Faults.only(kind), **more) for kind in KINDS]
+
+
+_PROMPT = {"together": True, "prompt": True}
+_NEVER = {"execution": NEVER_TWICE}
+
+
+def _pair(one: str, other: str) -> Config:
+    """Return a configuration with two faults, under never-twice."""
+    faults = Faults.only(one, total=2) if one == other else Faults.only(one, other)
+    return Config(
+        f"{one}-{other}-2-running-never", 2, faults=replace(faults, total=2), running=True, **_PROMPT, **_NEVER
+    )
+
+
+_PAIRS = (
+    ("cut", "cut"),
+    ("cut", "restarted"),
+    ("cut", "paused"),
+    ("cut", "delayed"),
+    ("cut", "failed"),
+    ("cut", "forgot"),
+    ("cut", "evicted"),
+    ("lost", "restarted"),
+    ("swapped", "restarted"),
+)
+_SMALL = ("lost", "failed", "restarted", "paused", "evicted", "deleted", "restored", "reconfigured", "forgot")
+CI = (
+    Config("plain-2", 2, faults=NONE),
+    Config("plain-2-together", 2, faults=NONE, together=True),
+    Config("delayed-2-together", 2, faults=Faults.only("delayed"), together=True),
+    *(one for one in _each(2, "-running", running=True, **_PROMPT) if one.name.split("-")[0] in _SMALL),
+)
+_ALL = (
+    *CI,
+    Config("foreign-2", 2, foreign=1, faults=NONE),
+    Config("plain-3-together", 3, faults=NONE, together=True),
+    Config("plain-3", 3, faults=NONE),
+    *_each(2, "-prompt", **_PROMPT),
+    *_each(2, "-never-prompt", **_PROMPT, **_NEVER),
+    *_each(2, "-together", together=True),
+    *_each(2, "-never-together", together=True, **_NEVER),
+    *_each(2),
+    *_each(2, "-never", **_NEVER),
+    *_each(3, "-prompt", **_PROMPT),
+    *_each(3, "-never-prompt", **_PROMPT, **_NEVER),
+    *_each(2, "-running", running=True, **_PROMPT),
+    *_each(2, "-running-never", running=True, **_PROMPT, **_NEVER),
+    *_each(2, "-running-apart", running=True),
+    *_each(3, "-running", running=True, **_PROMPT),
+    *_each(3, "-running-never", running=True, **_PROMPT, **_NEVER),
+    *(_pair(*kinds) for kinds in _PAIRS),
+    Config("two-2-running", 2, faults=Faults(total=2), running=True, **_PROMPT),
+    Config("two-2-running-never", 2, faults=Faults(total=2), running=True, **_PROMPT, **_NEVER),
+    Config("two-2-prompt", 2, faults=Faults(total=2), **_PROMPT),
+    Config("two-2-never-prompt", 2, faults=Faults(total=2), **_PROMPT, **_NEVER),
+)
+ALL = tuple({config.name: config for config in _ALL}.values())

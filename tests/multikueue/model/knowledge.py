@@ -1,0 +1,144 @@
+"""What our process knows, as a value: the log, folded. What nothing is decided on is left out or made equal, so that what
+cannot be told apart is one state: positions, versions, marks, the numbers of attempts, and times that are over. Which of
+two copies was seen to be admitted first is kept, and no more of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.kube.kinds import Request
+from tests.candidates.model.intern import Interner
+from tests.multikueue.model.api import Api
+from tests.multikueue.model.values import Exchange, Order, exchanged_json
+from tests.multikueue.model.world import NAMESPACE, START, WORKLOAD, Config
+
+STREAM = f"workload/{NAMESPACE}/{WORKLOAD}"
+MOST_FAILURES = 3
+_replace = msgspec.structs.replace
+
+
+class Log(NamedTuple):
+    """What our process knows. `routed`: the workers of the configuration, as bits."""
+
+    state: WorkloadState
+    job: JobObserved | None
+    connections: tuple[Connection, ...]
+    routed: int
+
+
+class Knowledge:
+    """Logs and requests by their numbers, and what is asked of them without deciding anything."""
+
+    def __init__(self, config: Config, api: Api) -> None:
+        self.config, self.api, self.policy = config, api, config.policy
+        self.logs: Interner[Log] = Interner()
+        self.requests: Interner[Request] = Interner()
+        self.exchange = Exchange(self._version)
+        self._memo: dict[Any, Any] = {}
+
+    def _put(self, log: Log) -> int:
+        sorts = "".join(type(one.decision).__name__ for _, one in sorted(log.state.effects.items()))
+        return self.logs.put(log, (sorts, msgspec.json.encode(log, order="sorted")))
+
+    def uids(self, log: int, place: int) -> frozenset[str]:
+        """Return the UIDs that the log knows of a worker's objects."""
+        key = ("uids", log, place)
+        if key not in self._memo:
+            state, name = self.logs[log].state, self.config.names[place]
+            remote = state.remote(name)
+            written = [effect.decision for effect in state.effects.values() if effect.decision.cluster == name]
+            known = [one.uid for one in (remote.clone, remote.job) if one is not None]
+            self._memo[key] = frozenset([*known, *(getattr(one, "uid", "") for one in written)])
+        found: frozenset[str] = self._memo[key]
+        return found
+
+    def ended_on(self, log: int) -> int:
+        """Return on how many workers the log knows of an end."""
+        key = ("ended", log)
+        if key not in self._memo:
+            state = self.logs[log].state
+            named = {
+                name
+                for name, remote in state.remotes.items()
+                if remote.finished is not None or (remote.job is not None and remote.job.finished)
+            }
+            self._memo[key] = len(named | state.ended.keys())
+        return int(self._memo[key])
+
+    def exchanged(self, log: int, order: Order) -> int:
+        """Return the log with its workers exchanged."""
+        key = ("exchanged", log, order)
+        if key not in self._memo:
+            found, of = self.logs[log], self.exchange.of
+            connections, routed = list(found.connections), 0
+            for place, to in enumerate(order):
+                connections[to] = of(found.connections[place], order)
+                routed |= (found.routed >> place & 1) << to
+            self._memo[key] = self._put(Log(of(found.state, order), of(found.job, order), tuple(connections), routed))
+        return int(self._memo[key])
+
+    def exchanged_request(self, request: int, order: Order) -> int:
+        """Return a request to the management cluster with the workers exchanged that it names."""
+        found = self.requests[request]
+        version = self._version(found.resource_version, order)
+        after = replace(found, body=exchanged_json(found.body, order), resource_version=version)
+        return self.requests.put(after, repr(after))
+
+    def _version(self, version: str, order: Order) -> str:
+        if not version:
+            return version
+        key = ("version", version, order)
+        if key not in self._memo:
+            content = self.api.content(version)
+            after = version
+            if b"worker-" in content:
+                after = self.api.version(exchanged_json(msgspec.json.decode(content), order))
+            self._memo[key] = after
+        return str(self._memo[key])
+
+
+def kept(state: WorkloadState) -> WorkloadState:
+    """Return a state without what nothing is decided on; one that is settled is forgotten, as the index does."""
+    if state.settled:
+        return WorkloadState.initial(STREAM)
+    trouble = {key: _replace(one, failures=min(one.failures, MOST_FAILURES)) for key, one in state.trouble.items()}
+    ranks = sorted({remote.admitted_at for remote in state.remotes.values()} | {0})
+    return _replace(
+        state,
+        version=0,
+        position=0,
+        marks={},
+        trouble=trouble,
+        attempt=min(state.attempt, 1),
+        refused={name: _replace(one, attempt=1) for name, one in state.refused.items()},
+        effects={target: _bare(effect) for target, effect in state.effects.items()},
+        remotes={
+            name: remote if remote.admitted_at < 2 else _replace(remote, admitted_at=ranks.index(remote.admitted_at))
+            for name, remote in state.remotes.items()
+        },
+    )
+
+
+def _bare(effect: Any) -> Any:
+    """Return an open write without why it was decided, in which attempt, and since when it is open where nobody waits for
+    it: copies that are to go are waited for (`loser_patience`)."""
+    decision = effect.decision
+    changed = {"reason": WorkloadReason.NOMINATED, "attempt": 1} if hasattr(decision, "attempt") else {}
+    changed = changed or {"reason": WorkloadReason.NOMINATED}
+    since = effect.decided_at if decision.cluster != MANAGEMENT else START
+    if effect.position == 0 and effect.decided_at == since and decision.reason == WorkloadReason.NOMINATED:
+        return effect
+    return _replace(effect, decision=_replace(decision, **changed), position=0, decided_at=since)
+
+
+def plain(connection: Connection) -> Connection:
+    """Return a connection without what nothing is decided on."""
+    return _replace(connection, version=0, since=START, life=0)

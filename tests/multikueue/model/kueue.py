@@ -1,0 +1,181 @@
+"""Kueue and the jobs of the model: what their controllers may do next, each by itself, in any order.
+
+In: a cluster's store. Out: every step that changes it, with what happens. The rules are those of Kueue's core
+(kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, pkg/controller/jobframework/reconciler.go, ff69552e)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controlplane.job_kinds.base import FINALIZER
+from controlplane.kube.kinds import Json, meta
+from tests.multikueue.model.world import ADMISSION, CHECK, STAMP, Store
+
+Step = tuple[str, Store]
+
+
+def condition(obj: Json | None, kind: str) -> bool:
+    """Whether a condition is true."""
+    listed = (obj or {}).get("status", {}).get("conditions") or []
+    return any(one["type"] == kind and one["status"] == "True" for one in listed)
+
+
+def complete(job: Json | None) -> bool:
+    """Whether a job has ended well."""
+    return condition(job, "Complete")
+
+
+def runs(job: Json | None) -> bool:
+    """Whether a job runs: it was started, and has not ended."""
+    return job is not None and not job["spec"].get("suspend") and not complete(job)
+
+
+def is_ours(job: Json | None) -> bool:
+    """Whether a job on a worker is a copy of ours."""
+    return job is not None and bool(meta(job).get("labels"))
+
+
+def runs_ours(job: Json | None) -> bool:
+    """Whether a copy of ours runs."""
+    return is_ours(job) and runs(job)
+
+
+def is_home(store: Store) -> bool:
+    """Whether these are the objects of the management cluster."""
+    uids = [str(meta(obj)["uid"]) for obj in (store["workload"], store["job"]) if obj is not None]
+    return any(uid.startswith(("wl#", "user#")) for uid in uids)
+
+
+def home_steps(store: Store) -> Iterator[Step]:
+    """What Kueue on the management cluster does next."""
+    workload, job = store["workload"], store["job"]
+    if workload is None or job is None or "deletionTimestamp" in meta(workload):
+        return
+    if condition(workload, "Finished"):
+        return
+    check = next(iter(workload["status"].get("admissionChecks") or []), {"state": ""})
+    reserved, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
+    if complete(job):  # asked before anything else (`ReconcileGenericJob`)
+        yield "Kueue finishes the Workload", _set(store, Finished=True)
+    elif not reserved:
+        yield "Kueue reserves quota", _reserve(store)
+    elif evicted:
+        if not job["spec"].get("suspend"):
+            yield "Kueue suspends the job", {**store, "job": {**job, "spec": {**job["spec"], "suspend": True}}}
+        elif not job["status"].get("active"):
+            yield "Kueue gives the quota back", _set(store, drop=("admission",), QuotaReserved=False)
+    elif check["state"] == "Retry":
+        yield "Kueue evicts the Workload", evict(store)
+    elif check["state"] == "Ready":
+        if not condition(workload, "Admitted"):
+            yield "Kueue admits the Workload", _set(store, Admitted=True)
+        elif job["spec"].get("suspend"):
+            yield "Kueue starts the job", {**store, "job": {**job, "spec": {**job["spec"], "suspend": False}}}
+
+
+def _reserve(store: Store) -> Store:
+    after = _set(store, QuotaReserved=True, Evicted=False)
+    workload = after["workload"]
+    status = {**workload["status"], "admission": ADMISSION, "admissionChecks": [_check("Pending")]}
+    return {**after, "workload": {**workload, "status": status}}
+
+
+def evict(store: Store) -> Store:
+    """Evict the Workload on the management cluster: what it named is gone, what its checks said is taken back."""
+    after = _set(store, drop=("clusterName", "nominatedClusterNames"), Evicted=True, Admitted=False)
+    workload = after["workload"]
+    return {
+        **after,
+        "workload": {**workload, "status": {**workload["status"], "admissionChecks": [_check("Pending")]}},
+    }
+
+
+def _check(state: str) -> Json:
+    return {"name": CHECK, "state": state, "message": "", "lastTransitionTime": STAMP}
+
+
+def site_steps(store: Store) -> Iterator[Step]:
+    """What Kueue and the Job controller on a worker do next."""
+    clone, job = store["workload"], store["job"]
+    if job is not None and is_ours(job):
+        yield from _job_steps(store, clone, job)
+    if clone is None or condition(clone, "Finished"):
+        return
+    if "deletionTimestamp" in meta(clone):
+        return
+    if condition(clone, "DeactivationTarget") and clone["spec"].get("active") is not False:
+        yield "its Kueue deactivates the copy", _deactivated(store)
+    elif clone["spec"].get("active") is not False and not condition(clone, "Admitted"):
+        stopped = job is None or not is_ours(job) or not runs(job)
+        if stopped:
+            yield "its Kueue admits the copy", _admitted(store)
+    if job is not None and is_ours(job) and complete(job):
+        yield "its Kueue finishes the copy", _set(store, Finished=True)
+
+
+def _job_steps(store: Store, clone: Json | None, job: Json) -> Iterator[Step]:
+    may_run = condition(clone, "Admitted") and not condition(clone, "Evicted")
+    if complete(job):
+        return
+    if runs(job):
+        yield "the job ends", _ended(store, job)
+        if not may_run:
+            yield "its Kueue stops the job", _job(store, job, suspend=True, status={"active": 0})
+    elif may_run and clone is not None and "deletionTimestamp" not in meta(clone) and not condition(clone, "Finished"):
+        yield "its Kueue starts the job", _job(store, job, suspend=False, status={"active": 1})
+
+
+def _job(store: Store, job: Json, *, suspend: bool, status: Json) -> Store:
+    return {**store, "job": {**job, "spec": {**job["spec"], "suspend": suspend}, "status": status}}
+
+
+def _ended(store: Store, job: Json) -> Store:
+    ended = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "all done"}
+    return {**store, "job": {**job, "status": {"conditions": [{**ended, "lastTransitionTime": STAMP}]}}}
+
+
+def _admitted(store: Store) -> Store:
+    after = _set(store, QuotaReserved=True, Admitted=True, Evicted=False)
+    clone = after["workload"]
+    return {**after, "workload": {**clone, "metadata": {**meta(clone), "finalizers": [FINALIZER]}}}
+
+
+def preempted(store: Store) -> Store:
+    """Evict a copy on its worker."""
+    return _set(store, Evicted=True, Admitted=False)
+
+
+def unsynced(store: Store) -> Store:
+    """Finish a copy without a result, because its job is another one (`ensurePrebuiltWorkloadInSync` in
+    pkg/controller/jobframework/reconciler.go, ff69552e): the job is stopped."""
+    after, job = _set(store, Finished=True), store["job"]
+    clone = after["workload"]
+    listed = [
+        {**one, "reason": "OutOfSync"} if one["type"] == "Finished" else one for one in clone["status"]["conditions"]
+    ]
+    clone = {**clone, "status": {**clone["status"], "conditions": listed}}
+    return {**_job(after, job, suspend=True, status={}), "workload": clone}
+
+
+def _deactivated(store: Store) -> Store:
+    after = _set(store, Evicted=True, Admitted=False, QuotaReserved=False)
+    clone = after["workload"]
+    return {**after, "workload": {**clone, "spec": {**clone["spec"], "active": False}}}
+
+
+_REASONS = {"Finished": "Succeeded", "Evicted": "AdmissionCheck"}
+
+
+def _set(store: Store, drop: tuple[str, ...] = (), **conditions: bool) -> Store:
+    workload = store["workload"]
+    status = {key: value for key, value in workload["status"].items() if key not in drop}
+    listed = {one["type"]: one for one in status.get("conditions") or []}
+    for kind, value in conditions.items():
+        word = "True" if value else "False"
+        if listed.get(kind, {"status": "False"})["status"] != word:
+            reason = _REASONS.get(kind, kind)
+            listed[kind] = {"type": kind, "status": word, "reason": reason, "message": "", "lastTransitionTime": STAMP}
+    return {
+        **store,
+        "workload": {**workload, "status": {**status, "conditions": [listed[kind] for kind in sorted(listed)]}},
+    }

@@ -1,0 +1,47 @@
+"""What clusters do by themselves, as a whole: everything that Kueue and the jobs on one can make of its objects before
+anybody else looks at them."""
+
+from __future__ import annotations
+
+from tests.candidates.model.intern import Interner
+from tests.multikueue.model import kueue
+from tests.multikueue.model.alike import put
+from tests.multikueue.model.world import Store
+
+
+class Local:
+    """The steps of clusters, by the numbers of their objects."""
+
+    def __init__(self, stores: Interner[Store]) -> None:
+        self._stores = stores
+        self._next: dict[int, list[tuple[str, int]]] = {}
+        self._ahead: dict[int, list[tuple[str, int]]] = {}
+        self._can_run: dict[int, bool] = {}
+
+    def steps(self, number: int) -> list[tuple[str, int]]:
+        """Return what a cluster can do next, and the number of its objects then."""
+        if number not in self._next:
+            store = self._stores[number]
+            steps = kueue.home_steps if kueue.is_home(store) else kueue.site_steps
+            found = [(label, put(self._stores, after)) for label, after in steps(store)]
+            self._next[number] = [one for one in found if one[1] != number]
+        return self._next[number]
+
+    def ahead(self, number: int) -> list[tuple[str, int]]:
+        """Return all that a cluster can come to by itself, with the steps there; first what it is now."""
+        if number not in self._ahead:
+            found = {number: ""}
+            line = [number]
+            for one in line:
+                for label, after in self.steps(one):
+                    if after not in found:
+                        found[after] = f"{found[one]}{label}, "
+                        line.append(after)
+            self._ahead[number] = [(label, one) for one, label in found.items()]
+        return self._ahead[number]
+
+    def can_run(self, number: int) -> bool:
+        """Whether the job runs on a worker, or can by what the worker does itself."""
+        if number not in self._can_run:
+            self._can_run[number] = any(kueue.runs_ours(self._stores[one]["job"]) for _, one in self.ahead(number))
+        return self._can_run[number]

@@ -1,0 +1,193 @@
+"""Deliberate bugs, each in a rule of the code, which the exploration has to find when it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.controllers.multikueue import decide, decision_pass, dispatch, draining, render, running, state
+from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.kube.kinds import Request
+from tests.multikueue.model import process
+from tests.multikueue.model.configs import NONE
+from tests.multikueue.model.world import Config, Faults
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: its name, what it is, how it is put in, where it shows, and which rules it breaks."""
+
+    name: str
+    what: str
+    patch: Callable[[pytest.MonkeyPatch], None]
+    config: Config
+    rules: tuple[str, ...]
+
+
+def _no(*_args: Any, **_more: Any) -> bool:
+    return False
+
+
+def _nothing(*_args: Any, **_more: Any) -> None:
+    return None
+
+
+def _nowhere(*_args: Any, **_more: Any) -> dict[str, datetime | None]:
+    return {}
+
+
+def _one(*kinds: str, **more: Any) -> Config:
+    return Config(f"{'-'.join(kinds)}-bug", 2, faults=_faults(*kinds), together=True, prompt=True, **more)
+
+
+def _plain(name: str, **more: Any) -> Config:
+    return Config(name, 2, faults=NONE, together=True, **more)
+
+
+def _faults(*kinds: str) -> Faults:
+    return Faults(total=len(kinds), **{kind: int(kind in kinds) for kind in vars(Faults()) if kind != "total"})
+
+
+def _set(where: Any, name: str, to: Any) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(where, name, to)
+
+
+def _unpinned(patch: pytest.MonkeyPatch) -> None:
+    fold = state._fold_choice
+
+    def forgetful(before: Any, event: Any) -> Any:
+        after = fold(before, event)
+        return msgspec.structs.replace(after, winner="")
+
+    patch.setattr(state, "_fold_choice", forgetful)
+
+
+def _always_in_view(patch: pytest.MonkeyPatch) -> None:
+    """Take what was seen last of a worker that is away for what is there."""
+    patch.setattr(WorkloadContext, "in_view", lambda self, cluster: cluster in self.connections)
+
+
+def _no_grace(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        WorkloadContext,
+        "lost_until",
+        lambda self, cluster, default, kind="": default.min.replace(tzinfo=default.tzinfo),
+    )
+
+
+def _never_twice_is_no_policy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkloadContext, "grace_ends", lambda self, since: since + self.policy.worker_lost_timeout)
+
+
+def _by_name(patch: pytest.MonkeyPatch) -> None:
+    made = render._removal
+
+    def unnamed(*args: Any) -> Request:
+        return replace(made(*args), uid="")
+
+    patch.setattr(render, "_removal", unnamed)
+
+
+def _unlabelled(patch: pytest.MonkeyPatch) -> None:
+    made = render._job_clone
+
+    def anybodys(*args: Any) -> Request:
+        return replace(made(*args), owner_label=None)
+
+    patch.setattr(render, "_job_clone", anybodys)
+
+
+def _any_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decision_pass, "_version", lambda *_args: "")
+
+
+def _out_of_sync_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(running, "_out_of_sync", _nothing)
+
+
+MUTANTS = (
+    Mutant("end", "an end is forgotten with its copy", _set(decide, "report_end", _no), _one("removed"), ("S4",)),
+    Mutant(
+        "losers",
+        "the losers stay",
+        _set(WorkloadPass, "remove_everywhere", _no),
+        _plain("losers"),
+        ("S1", "S2", "S4", "L1", "L2", "L"),
+    ),
+    Mutant("pinned", "the winner is not kept", _unpinned, _plain("pinned"), ("quiet",)),
+    Mutant(
+        "in-view",
+        "what is not seen is gone, or as it was",
+        _always_in_view,
+        _one("lost", running=True),
+        ("L", "L1"),
+    ),
+    Mutant("grace", "a lost worker is not waited for", _no_grace, _one("cut"), ("S1", "S2")),
+    Mutant(
+        "never",
+        "never-twice ends with the grace",
+        _never_twice_is_no_policy,
+        _one("cut", execution=NEVER_TWICE),
+        ("S1", "S2"),
+    ),
+    Mutant("uid", "removals name no object", _by_name, _plain("uid"), ("S5",)),
+    Mutant(
+        "label",
+        "a job of somebody else's is taken for ours",
+        _unlabelled,
+        Config("label", 2, foreign=1, faults=NONE, together=True),
+        ("L", "L1", "S3"),
+    ),
+    Mutant(
+        "version",
+        "a copy is removed whatever has become of it",
+        _any_version,
+        _one("reconfigured", running=True),
+        ("S4", "L1"),
+    ),
+    Mutant(
+        "others",
+        "losers may run while the winner starts",
+        _set(WorkloadPass, "others_may_run", _no),
+        _one("evicted"),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "unseen",
+        "a job that is out of view is forgotten",
+        _set(decision_pass, "unseen", _nowhere),
+        _one("cut", "evicted", execution=NEVER_TWICE, running=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "asked",
+        "a stored nomination says nothing",
+        _set(dispatch, "_asked_before", _no),
+        _one("forgot", "cut"),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "rest",
+        "nobody says that nothing runs",
+        _set(draining, "_write_rest", _nothing),
+        _one("removed", running=True),
+        ("L", "L1"),
+    ),
+    Mutant(
+        "orphans", "copies of what was deleted stay", _set(decide, "_orphan", _nothing), _one("deleted"), ("L", "L2")
+    ),
+    Mutant("sync", "a copy that is out of sync is waited for", _out_of_sync_counts, _one("unsynced"), ("L", "L1")),
+    Mutant(
+        "swapped",
+        "another cluster is used at once",
+        _set(process, "rests_on", _no),
+        _one("swapped", execution=NEVER_TWICE),
+        ("S1", "S2"),
+    ),
+)

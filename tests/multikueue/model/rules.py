@@ -1,0 +1,62 @@
+"""What must hold of one Workload over several workers in every state, and in those where nothing is left to do."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.context import NEVER_TWICE
+from tests.multikueue.model import kueue
+from tests.multikueue.model.moves import Moves
+from tests.multikueue.model.upheaval import LOST
+from tests.multikueue.model.world import Global, Violation, foreign_job
+
+
+def check(moves: Moves, g: Global) -> None:
+    """Raise `Violation` if a state breaks a rule about safety.
+
+    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
+    grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
+    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that it
+    means. S6: what did not run to its end is not said to have ended."""
+    f, running = moves.frame(g), moves.may_run(g)
+    counted = running & ~f.given
+    if counted & (counted - 1):
+        raise Violation("S1", f"the job runs on {names(moves, counted)}")
+    if sum(moves.store(g, place)["job"] == foreign_job() for place in moves.places) != moves.config.foreign:
+        raise Violation("S3", "somebody's job was touched")
+    again = [place for place in moves.places if counted >> place & 1 and f.over & moves.all & ~(1 << place)]
+    home = moves.store(g, -1)
+    ended = kueue.condition(home["workload"], "Finished") or kueue.complete(home["job"])
+    upset = any(one in (-2, -3) for one in f.saved)
+    if ended and not f.over and not upset:
+        raise Violation("S6", "it is said to have ended, and has not")
+    if again and not upset and (moves.config.execution == NEVER_TWICE or not f.given):
+        raise Violation(
+            "S4", f"it ran to its end on {names(moves, f.over & moves.all)}, and runs on {moves.name(again[0])}"
+        )
+
+
+def names(moves: Moves, bits: int) -> list[str]:
+    """Return the names of workers; of those that were before under a name, with that."""
+    count = moves.config.clusters
+    before = [f"the one that was {moves.name(place)}" for place in moves.places if bits >> count >> place & 1]
+    return [moves.name(place) for place in moves.places if bits >> place & 1] + before
+
+
+def settled(moves: Moves, g: Global) -> None:
+    """L1, L2: raise `Violation` if a state in which nothing is left to do is not as it should be: the Workload is
+    finished, or gone, and nothing of it is left on any worker."""
+    home, lost = moves.store(g, -1), [one == LOST for one in moves.frame(g).saved]
+    if any(lost) and moves.config.execution == NEVER_TWICE:
+        return  # it waits for an operator
+    if home["workload"] is not None and not kueue.condition(home["workload"], "Finished"):
+        raise Violation("L1", "the Workload never finishes")
+    if home["job"] is not None and not kueue.complete(home["job"]) and not any(lost):
+        raise Violation("L1", "the user's job does not say that it has ended")
+    for place, name in enumerate(moves.config.names):
+        store = moves.store(g, place)
+        if lost[place]:
+            continue
+        left = [slot for slot in ("workload", "job") if store[slot] is not None]
+        if store["job"] == foreign_job():
+            left = [slot for slot in left if slot == "workload"]
+        if left:
+            raise Violation("L2", f"left behind on {name}: {left}")

@@ -1,0 +1,128 @@
+"""A job that has run to its end is not run again because its copy, or its copy's Workload, went away too soon."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from tests.multikueue.dispatched import ONE, TWO, settled
+from tests.multikueue.scene import Scene
+
+ENDED = {"status": TWO, "finished": True, "inactive": True}
+
+
+def final(scene: Scene) -> StatusRelayDecided:
+    (relay,) = scene.decide()
+    assert isinstance(relay, StatusRelayDecided)
+    assert relay.reason == WorkloadReason.FINAL_STATUS
+    return relay
+
+
+def test_a_copy_that_was_deleted_the_moment_it_ended_has_run() -> None:
+    """`ttlSecondsAfterFinished: 0`: the worker deletes it before its Kueue says Finished."""
+    scene = settled().remote_job("a", **ENDED).remote_job_gone("a")
+    assert (final(scene).source, scene.state.ended) == ("a", {"a": TWO})
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == [], "Kueue finishes the Workload by its job"
+    scene.workload({"Finished": "Succeeded"})
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_nor_is_it_when_kueue_calls_the_copy_an_orphan() -> None:
+    scene = settled().remote_job("a", **ENDED).remote_job_gone("a").clone("a", {"Finished": "OwnerNotFound"})
+    assert final(scene).status == TWO
+
+
+def test_one_that_ended_before_it_was_ready_is_not_given_to_the_next_cluster() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    scene.decide()
+    scene.remote_job("a", suspended=False, **ENDED).clone("b", {"Admitted": True}).clone_gone("a")
+    assert final(scene).source == "a"
+    assert scene.names() == []
+
+
+def test_where_a_job_did_not_end_its_going_is_what_it_was() -> None:
+    scene = settled().remote_job_gone("a")
+    assert scene.names() == ["CheckState"]
+
+
+def test_one_that_was_seen_to_end_on_a_cluster_that_is_lost_then_is_not_run_again_by_an_eviction() -> None:
+    """The copy was deactivated for the eviction just when its job ended, and nobody can see its Kueue say Finished."""
+    scene = settled("a", "a", "b").workload(
+        {"Evicted": ("Preempted", "for another"), "Admitted": False}, check="Pending"
+    )
+    scene.remote_job("a", **ENDED).clone("a", {"Evicted": ("Deactivated", ""), "Admitted": False}, active=False).lose(
+        "a"
+    )
+    assert final(scene).source == "a"
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == [], "Kueue finishes the Workload by its job"
+
+
+def test_another_clusters_old_end_says_nothing_about_the_job_that_runs() -> None:
+    scene = settled("a", "a", "b").remote_job("b", **ENDED)
+    scene.decide()
+    scene.remote_job_gone("b")
+    assert scene.names() == []
+
+
+def test_another_workload_of_the_name_begins_anew() -> None:
+    scene = settled().remote_job("a", **ENDED).remote_job_gone("a")
+    scene.workload(uid="another")
+    assert scene.state.ended == {}
+
+
+def test_a_management_cluster_that_was_put_back_does_not_run_again_what_the_log_saw_end() -> None:
+    scene = settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"})
+    scene.decide()
+    scene.job(status=TWO, finished=True, inactive=True).workload({"Finished": "Succeeded"})
+    scene.decide()
+    scene.remote_job_gone("a").clone_gone("a")
+    scene.job(status=ONE, finished=False, inactive=True, suspended=True)
+    scene.workload({"Finished": False, "Admitted": False}, check="Pending", cluster_name="", nominated=[])
+    assert final(scene).source == "a"
+
+
+def test_a_management_cluster_that_was_put_back_to_before_the_jobs_end_is_shown_it_again() -> None:
+    """Its Workload had finished by then, and the copy is gone."""
+    scene = settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"})
+    assert final(scene).status == TWO
+    scene.job(status=TWO, finished=True, inactive=True).workload({"Finished": "Succeeded"})
+    scene.decide()
+    scene.remote_job_gone("a").decide()
+    scene.clone_gone("a")
+    assert scene.names() == []
+    scene.job(status=ONE, finished=False, inactive=False)
+    assert final(scene).status == TWO
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == []
+
+
+@pytest.mark.parametrize("seconds", [0, 9])
+def test_a_creation_that_was_taken_back_may_still_show(seconds: int) -> None:
+    """The Workload lost its quota and has it again, and the watch of jobs is later than that of Workloads."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    assert "JobCreation a" in scene.names()
+    scene.workload({"QuotaReserved": False}, nominated=[])
+    scene.decide()
+    scene.clone_gone("a").workload({"QuotaReserved": True}).tick(seconds=seconds)
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.tick(seconds=11)
+    assert "Nomination" in scene.names(), "it was never created"
+
+
+def test_the_selected_cluster_waits_for_the_job_that_another_one_got_meanwhile() -> None:
+    """The selection of `a` is stored after `a` lost its copy and `b` was chosen."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    scene.decide()
+    scene.remote_job("a").decide()
+    scene.remote_job_gone("a").clone_gone("a").clone("b", {"Admitted": True})
+    for _ in range(3):
+        scene.decide()
+    assert scene.state.winner == "b"
+    scene.workload(check="Ready", cluster_name="a", nominated=[]).clone("a", {"Admitted": True, "Evicted": False})
+    assert "JobCreation a" not in scene.names()
+    scene.remote_job("b", suspended=False)
+    assert "JobCreation a" not in scene.names()

@@ -1,0 +1,85 @@
+"""A slice that another one replaced: it ends, and its job runs on as that of the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.controllers.multikueue.observations import JobObserved
+from tests.multikueue.scene import JOB, JOB_STREAM, NS, WL, Scene
+from tests.multikueue.sliced import NEXT, REPLACED, cloned, job_gone, small
+
+
+def replaced() -> Scene:
+    return small().workload(REPLACED)
+
+
+def test_a_replaced_slice_is_finished_and_its_job_runs_on() -> None:
+    assert replaced().names() == []
+
+
+def test_one_that_was_seen_by_a_version_that_knew_no_slices_is_known_by_the_reason() -> None:
+    scene = Scene("a").running("a")
+    scene.job(status="11" * 32)
+    assert scene.workload(REPLACED).names() == []
+
+
+def test_a_slice_that_its_worker_replaced_first_is_left_to_the_management_cluster() -> None:
+    scene = small().clone("a", REPLACED)
+    assert scene.names() == []
+
+
+def test_one_whose_successor_was_lost_tells_the_end_of_its_job() -> None:
+    """A backup of the management cluster knows no next slice, while the worker has replaced this one by it already."""
+    scene = small().clone("a", REPLACED)
+    scene.remote_job("a", finished=True, inactive=True, status="22" * 32)
+    assert scene.names() == ["StatusRelay"]
+
+
+def test_the_copy_of_a_slice_that_a_backup_lost_does_not_replace_what_runs() -> None:
+    scene = cloned()
+    assert scene.workload(REPLACED).names() == []  # by a third one, whose copy waits as well
+    scene.gone().on(WL)
+    restored = scene.on(WL).workload({"Finished": False})
+    assert restored.on(NEXT).names() == ["Removal Workload a"]
+
+
+def test_the_last_status_of_its_job_is_copied_and_what_has_ended_goes() -> None:
+    scene = replaced().remote_job("a", finished=True, inactive=True, status="22" * 32)
+    assert scene.names() == ["StatusRelay"]
+    scene.job(status="22" * 32, finished=True)
+    assert scene.names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.names() == ["Removal Workload a"]
+
+
+def test_its_job_runs_on_when_its_workload_is_cleaned_away() -> None:
+    scene = replaced()
+    scene.workload(deleting=True)
+    assert scene.names() == []
+    scene.gone()
+    assert scene.names() == []
+
+
+@pytest.mark.parametrize("first", ["job", "workload"])
+def test_its_job_goes_with_the_users_job(first: str) -> None:
+    scene = replaced()
+    if first == "job":
+        job_gone(scene)
+        assert scene.names() == []
+        scene.gone()
+    else:
+        scene.gone()
+        assert scene.names() == []
+        job_gone(scene)
+    assert scene.names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.fleet.index.workloads == {}
+    # The job's name is free again, and nobody depends on it any more.
+    fields = {"managed_by": "kueue.x-k8s.io/multikueue", "template": "aa" * 32, "status": "00" * 32}
+    scene.fold(
+        JOB_STREAM,
+        JobObserved(namespace=NS, name=JOB, uid="job-uid-2", kind="jobs.batch", resource_version="900", **fields),
+    )
+    assert scene.fleet.index.workloads == {}
