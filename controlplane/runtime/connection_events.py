@@ -20,8 +20,14 @@ def event_of(
     seen_by: str,
     connections: Mapping[str, Connection],
 ) -> Event | None:
-    """Return the event of a fact; None for `Reached`, which `Connected` repeats."""
+    """Return the event of a fact; None for `Reached` of the cluster that is known, which `Connected` repeats."""
     match fact:
+        case connection_reports.Reached():
+            known = connections.get(cluster)
+            before = known.incarnation if known is not None else ""
+            return (
+                events.ClusterIdentified(incarnation=fact.incarnation) if before not in ("", fact.incarnation) else None
+            )
         case connection_reports.Connected():
             followed = [kind.name for kind in kinds if kind.name not in fact.kinds_off]
             return events.ClusterConnected(

@@ -94,6 +94,33 @@ async def test_a_log_is_moved_on_purpose_and_back_and_everything_comes_back(two:
     assert all(len(first.witness.starts[name]) == 1 for name in NAMES)
 
 
+async def test_what_was_listed_before_a_connection_stood_does_not_hold_its_cluster_up(two: tuple[Stage, Stage]) -> None:
+    """Its copies had been recorded, and it did not count as connected yet: so they counted as copies on the cluster
+    that had had its name before, and the right one was refused until an operator gave that one up."""
+    first, second = two
+    first.submit_for("train-0")
+    home = await first.running(name="train-0")
+    await first.replica.stop()
+    await rebind(first)
+    await second.up()
+    await second.until(second._all_active, "active clusters")
+    await second.replica.stop()
+    await rebind(first)
+    faults = first.world.clusters[home].faults
+    held = faults.slow(60.0, verbs=["list"], resources=["jobsets.jobset.x-k8s.io"])
+    seen = len(first.said("RemoteJobObserved"))
+    await first.up(ready=False)
+    await first.until(lambda: len(first.said("RemoteJobObserved")) > seen, "the job is recorded")
+    await first.kill()
+    faults.remove(held)
+    again = await first.up()
+    await first.until(lambda: len(live(again)) == 1, "the Workload in view")
+    await first.until(first._all_active, "active clusters")
+    first.end(await first.running(name="train-0"), name="train-0")
+    await first.done("train-0")
+    assert len(first.witness.starts["train-0"]) == 1
+
+
 def live(replica: Replica) -> list[str]:
     fleet = replica.service.fleet
     assert fleet is not None

@@ -127,6 +127,13 @@ class ClusterStandby(Event):
     message: str
 
 
+class ClusterIdentified(Event):
+    """Another cluster than before answers under the name, and it is followed: what is observed from here on is of this
+    one, also if it is lost before it counts as connected. `incarnation` is the UID of its kube-system namespace."""
+
+    incarnation: str
+
+
 class ClusterSuspected(Event):
     """A sign of life is overdue. Nothing follows from it yet: a short flap changes nothing."""
 
@@ -225,6 +232,7 @@ EVENTS: tuple[type[Event], ...] = (
     ClusterConnected,
     ClusterConnectFailed,
     ClusterStandby,
+    ClusterIdentified,
     ClusterSuspected,
     ClusterRecovered,
     ClusterLost,

@@ -45,6 +45,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
         connectivity.ClusterConnectFailed: _failed,
         connectivity.ClusterStandby: "stands by: {e.message}",
+        connectivity.ClusterIdentified: "is another cluster from here on (UID of its kube-system: {e.incarnation})",
         connectivity.ClusterSuspected: "has not answered in time: {e.message}",
         connectivity.ClusterRecovered: "answers again",
         connectivity.ClusterRestored: "was restored from a backup: {e.message}",

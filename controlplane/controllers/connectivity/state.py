@@ -120,14 +120,8 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
             return msgspec.structs.replace(state, phase="Suspect", since=at, message=event.message)
         case events.ClusterRecovered() if state.phase == "Suspect":
             return msgspec.structs.replace(state, phase="Connected", since=at, message="")
-        case events.ClusterRestored():
-            # Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed.
-            out_since = dict.fromkeys(state.synced, at) | state.out_since
-            return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
-        case events.LogRebound():
-            # Versions of another store mean nothing beside those that were seen: an incarnation of its own, also if it
-            # is an old one's store.
-            return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
+        case events.ClusterIdentified() | events.ClusterRestored() | events.LogRebound():
+            return _another_incarnation(state, event, at)
         case events.ClusterForgotten() if not state.connected:
             return msgspec.structs.replace(state, forgotten=True)
         case events.ClusterLost():
@@ -166,6 +160,23 @@ def _connected(state: Connection, event: events.ClusterConnected, at: datetime) 
         life=next_life(state, event.incarnation),
         server_version=event.server_version,
     )
+
+
+def _another_incarnation(
+    state: Connection, event: events.ClusterIdentified | events.ClusterRestored | events.LogRebound, at: datetime
+) -> Connection:
+    """Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed."""
+    match event:
+        case events.ClusterIdentified():
+            life = next_life(state, event.incarnation)
+            return msgspec.structs.replace(state, incarnation=event.incarnation, life=life, synced=frozenset())
+        case events.ClusterRestored():
+            out_since = dict.fromkeys(state.synced, at) | state.out_since
+            return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
+        case events.LogRebound():
+            # Versions of another store mean nothing beside those that were seen: an incarnation of its own, also if it
+            # is an old one's store.
+            return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
 
 
 def _kind(state: Connection, event: events.KindSynced | events.KindOff, at: datetime) -> Connection:

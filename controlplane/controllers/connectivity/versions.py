@@ -16,6 +16,7 @@ import msgspec
 from controlplane.controllers.connectivity.events import (
     ClusterConnected,
     ClusterDisconnected,
+    ClusterIdentified,
     ClusterRestored,
     KindSynced,
     LogRebound,
@@ -80,7 +81,7 @@ class ResourceVersionTracker:
             isinstance(event, ClusterDisconnected) and event.reason == "Removed"
         ):
             self._begin(cluster)
-        elif isinstance(event, ClusterConnected):
+        elif isinstance(event, (ClusterConnected, ClusterIdentified)):
             if self._incarnations.get(cluster, event.incarnation) != event.incarnation:
                 self._begin(cluster)
             self._incarnations[cluster] = event.incarnation
