@@ -1,8 +1,9 @@
 """Group commit: one task appends whatever has arrived while the last commit was under way.
 
-In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append_events` a
+In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append_batch` a
 batch, and each future's own answer. One task and not many, because the head row's lock lets only one append in at a
-time anyway, and because its order is the order in which the callers asked.
+time anyway, and because its order is the order in which the callers asked. Events are encoded when they are submitted,
+while the database is at work on those before.
 
 Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the
 same id until it is known to be in; callers wait with it, which is the back-pressure that stops the watches."""
@@ -11,7 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import LiteralString, TypeVar
 
 import msgspec
 import psycopg
@@ -19,53 +23,29 @@ import structlog
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import arrays
-from controlplane.log.batch import Batch, Outcome
+from controlplane.log.batch import Batch, EncodedRequest, ahead, encoded, unknown
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
 from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
+from controlplane.log.writer_cache import WriterCache
 from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
 
 # %b: binary arrays; psycopg's text arrays escape every quote of the JSON and cost four times as much.
 _APPEND = """
-SELECT request, outcome, log_position, stream_version, committed_at FROM controlplane.append_events(
-    %b::text, %b::bigint, %b::uuid, %b::uuid, %b::uuid, %b::int[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[],
-    %b::text[], %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::int[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
-
-
-# Of so many streams the last version that was committed here is remembered.
-_REMEMBERED = 4096
+SELECT outcome, committed_at FROM controlplane.append_batch(
+    %b::text, %b::bigint, %b::uuid, %b::uuid, %b::uuid, %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[], %b::text[],
+    %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
+_ASK = """
+SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b::boolean, %b::text[], %b::text[])"""
 
 
 class _Waiting(msgspec.Struct):
-    request: Append
+    request: EncodedRequest
     future: asyncio.Future[int]
-
-
-class _Seen:
-    """What is in a batch so far: the database judges all of it by what was there before."""
-
-    def __init__(self) -> None:
-        self._streams: set[str] = set()
-        self._sources: set[str] = set()
-        self._conditional_sources: set[str] = set()
-
-    def add(self, request: Append) -> None:
-        """Note a request of the batch."""
-        self._streams.update(new.stream for new in request.events)
-        sources = [new.source for new in request.events if new.source]
-        self._sources.update(sources)
-        if request.expected:
-            self._conditional_sources.update(sources)
-
-    def decides(self, request: Append) -> bool:
-        """Whether what becomes of a request depends on what is in the batch: then it goes into the next one."""
-        if request.expected and not self._streams.isdisjoint(request.expected):
-            return True
-        doubtful = self._sources if request.expected else self._conditional_sources
-        return bool(doubtful) and any(new.source in doubtful for new in request.events)
 
 
 class AppendStats(msgspec.Struct):
@@ -102,7 +82,7 @@ class Appender:
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
         self._on_batch, self._on_state = on_batch, on_state
         self._on_committed, self._heard = on_committed, heard
-        self._versions: dict[str, int] = {}
+        self._cache = WriterCache()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._fenced: Fenced | None = None
@@ -111,7 +91,7 @@ class Appender:
     def rejoin(self, epoch: int, nonce: uuid.UUID | None, known: uuid.UUID | None) -> None:
         """Append as the holder of this epoch from now on, whatever became of the one before."""
         self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
-        self._versions.clear()
+        self._cache.clear()
 
     @property
     def backend(self) -> int:
@@ -129,7 +109,10 @@ class Appender:
         elif not request.events:
             future.set_result(0)
         else:
-            self._queue.put_nowait(_Waiting(request, future))
+            try:
+                self._queue.put_nowait(_Waiting(encoded(request, self._codec), future))
+            except (TypeError, ValueError) as error:
+                _refuse([_Waiting(EncodedRequest((), {}, ()), future)], error)
             if self._task is None:
                 self._task = asyncio.create_task(self._run(), name="log-appender")
         return future
@@ -145,48 +128,23 @@ class Appender:
             await self._drop()
 
     async def _run(self) -> None:
-        held: _Waiting | None = None
         while True:
-            group = [held or await self._queue.get()]
-            held = None
-            size, seen = len(group[0].request.events), _Seen()
-            seen.add(group[0].request)
+            group = [await self._queue.get()]
+            size = len(group[0].request.events)
             while size < self._max and not self._queue.empty():
-                waiting = self._queue.get_nowait()
-                if seen.decides(waiting.request):
-                    held = waiting
-                    break
-                group.append(waiting)
-                size += len(waiting.request.events)
-                seen.add(waiting.request)
+                group.append(self._queue.get_nowait())
+                size += len(group[-1].request.events)
             try:
-                await self._commit(
-                    [waiting for waiting in group if not (waiting.future.done() or self._overtaken(waiting))]
-                )
+                await self._commit([waiting for waiting in group if not waiting.future.done()])
             except asyncio.CancelledError:
-                for waiting in [*group, held] if held else group:
+                for waiting in group:
                     waiting.future.cancel()
                 raise
 
-    def _overtaken(self, waiting: _Waiting) -> bool:
-        """Refuse a request for a version that a commit of ours is past: the database need not be asked."""
-        expected = waiting.request.expected or {}
-        if not any(self._versions.get(stream, 0) > version for stream, version in expected.items()):
-            return False
-        self._conflict(waiting)
-        return True
-
     def _conflict(self, waiting: _Waiting) -> None:
         self.stats.conflicts += 1
-        streams = ", ".join(waiting.request.expected or {})
+        streams = ", ".join(waiting.request.expected)
         waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
-
-    def _remember(self, committed: Sequence[CommittedEvent]) -> None:
-        for one in committed:
-            self._versions.pop(one.stream, None)
-            self._versions[one.stream] = one.version
-        while len(self._versions) > _REMEMBERED:
-            del self._versions[next(iter(self._versions))]
 
     async def _commit(self, group: list[_Waiting]) -> None:
         if not group:
@@ -195,8 +153,7 @@ class Appender:
             _fail(group, self._fenced)
             return
         try:
-            batch, heard = Batch([waiting.request for waiting in group], self._codec), self._heard()
-            outcomes = await self._send(batch)
+            batch, at, heard = await self._written(group)
         except Fenced as error:
             self._fenced = error
             _fail(group, error)
@@ -206,44 +163,55 @@ class Appender:
                 for waiting in group:
                     await self._commit([waiting])
                 return
-            _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
-            _fail(group, LogError(f"the database refused an append: {error}"))
+            _refuse(group, error)
         else:
-            if any(outcome.said == "new" for outcome in outcomes):
+            if at is not None:
                 self.known = batch.id
-            self.stats.known += batch.known
-            committed = batch.committed(outcomes)
-            self._remember(committed)
-            self._on_committed(committed, heard)
-            self._settle(group, outcomes)
+                batch.teach(self._cache)
+                self._on_committed(batch.committed(at), heard)
+                self.stats.batches += 1
+            self._settle(group, batch.new)
 
-    def _settle(self, group: list[_Waiting], outcomes: Sequence[Outcome]) -> None:
-        new = [0] * len(group)
-        refused: set[int] = set()
-        for outcome in outcomes:
-            if outcome.said == "new":
-                new[outcome.request] += 1
-            elif outcome.said == "conflict":
-                refused.add(outcome.request)
-            else:
-                self.stats.known += 1
-        self.stats.batches += 1
-        self.stats.events += sum(new)
-        for number, waiting in enumerate(group):
+    async def _written(self, group: Sequence[_Waiting]) -> tuple[Batch, datetime | None, int]:
+        """Return the batch of a group, when it was committed, and what had been heard before it was sent. It is judged
+        anew for as long as somebody else appends. None: nothing of it is new."""
+        requests = [waiting.request for waiting in group]
+        if ahead(requests, self._cache):
+            self._cache.clear()
+        while True:
+            streams, sources = unknown(requests, self._cache)
+            if streams or sources or self._cache.wants_merging:
+                await self._insist(partial(self._ask, streams, sources))
+                continue
+            batch, heard = Batch(requests, self._cache), self._heard()
+            if batch.empty:
+                return batch, None, heard
+            started = asyncio.get_running_loop().time()
+            said, at = await self._insist(partial(self._append, batch))
+            if self._on_batch:
+                self._on_batch(batch.types, asyncio.get_running_loop().time() - started)
+            if said != "moved":
+                return batch, at, heard
+            self._cache.clear()
+
+    def _settle(self, group: Sequence[_Waiting], new: Sequence[int | None]) -> None:
+        for waiting, count in zip(group, new, strict=True):
+            self.stats.events += count or 0
+            if count is not None:
+                self.stats.known += len(waiting.request.events) - count
             if waiting.future.done():
                 continue
-            if number in refused:
+            if count is None:
                 self._conflict(waiting)
             else:
-                waiting.future.set_result(new[number])
+                waiting.future.set_result(count)
 
-    async def _send(self, batch: Batch) -> list[Outcome]:
+    async def _insist(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the database's answer, however often it has to be asked; raises what is about the question itself."""
         delay = 0.05
-        loop = asyncio.get_running_loop()
         while True:
-            started = loop.time()
             try:
-                outcomes = await self._call(batch)
+                answer = await ask()
             except psycopg.Error as error:
                 if (fence := fenced(error, held=self.epoch > 0)) is not None:
                     raise fence from None
@@ -259,18 +227,34 @@ class Appender:
             else:
                 if self._on_state:
                     self._on_state(True, "")
-                if self._on_batch:
-                    self._on_batch(batch.types(outcomes), loop.time() - started)
-                return outcomes
+                return answer
 
-    async def _call(self, batch: Batch) -> list[Outcome]:
+    async def _append(self, batch: Batch) -> tuple[str, datetime]:
+        parameters = (self._log, self.epoch, self.nonce, self.known, batch.id, *batch.parameters)
+        said, at = await self._row(_APPEND, parameters)
+        return said, at
+
+    async def _ask(self, streams: Sequence[str], sources: Sequence[str]) -> None:
+        """Let the writer know what it does not know."""
+        merged = self._cache.wants_merging
+        position, versions, marks = await self._row(
+            _ASK, (self._log, merged, arrays.texts(streams), arrays.texts(sources))
+        )
+        self._cache.answered(
+            position or 0,
+            dict(zip(streams, versions, strict=True)),
+            dict(zip(sources, marks, strict=True)),
+            merged=merged,
+        )
+
+    async def _row(self, query: LiteralString, parameters: Sequence[object]) -> Row:
         if self._connection is None or self._connection.closed:
             self._connection = await self._database.connect("appender")
             arrays.register(self._connection.adapters)
-        parameters = (self._log, self.epoch, self.nonce, self.known, batch.id, *batch.parameters)
         with bounded(self._connection, self._database.statement_timeout):
-            cursor = await self._connection.execute(_APPEND, parameters, binary=True)
-            return [Outcome(*row) for row in await cursor.fetchall()]
+            row = await (await self._connection.execute(query, parameters, binary=True)).fetchone()
+        assert row is not None, "the function returns one row"
+        return row
 
     async def _drop(self) -> None:
         if self._connection:
@@ -289,6 +273,11 @@ def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
     if error.sqlstate in ("CP002", "CP003"):
         return LogReplaced(said, 0, int(error.diag.message_detail or 0))
     return None
+
+
+def _refuse(group: Sequence[_Waiting], error: Exception) -> None:
+    _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
+    _fail(group, LogError(f"the database refused an append: {error}"))
 
 
 def _fail(group: Sequence[_Waiting], error: Exception) -> None:

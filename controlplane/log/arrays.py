@@ -47,6 +47,12 @@ class BigintArray(Array):
     OID, OF = 1016, 20
 
 
+class BooleanArray(Array):
+    """A `boolean[]`."""
+
+    OID, OF = 1000, 16
+
+
 class TimestampArray(Array):
     """A `timestamptz[]`."""
 
@@ -61,7 +67,12 @@ class ByteaArray(Array):
 
 def texts(values: Sequence[str]) -> TextArray:
     """Return strings as `text[]`; UnicodeEncodeError for one that has no UTF-8."""
-    return TextArray(_head_of(TextArray, values) + _sized(list(map(str.encode, values))))
+    return encoded_texts(list(map(str.encode, values)))
+
+
+def encoded_texts(values: Sequence[bytes]) -> TextArray:
+    """Return strings in UTF-8 as `text[]`."""
+    return TextArray(_head_of(TextArray, values) + _sized(values))
 
 
 def ints(values: Sequence[int]) -> IntArray:
@@ -72,6 +83,11 @@ def ints(values: Sequence[int]) -> IntArray:
 def bigints(values: Sequence[int]) -> BigintArray:
     """Return numbers as `bigint[]`; ValueError for one that does not fit."""
     return BigintArray(_head_of(BigintArray, values) + _numbers("q", 8, values))
+
+
+def booleans(values: Sequence[bool]) -> BooleanArray:
+    """Return truth values as `boolean[]`."""
+    return BooleanArray(_head_of(BooleanArray, values) + _numbers("?", 1, values))
 
 
 def timestamps(values: Sequence[datetime | None]) -> TimestampArray:
@@ -87,7 +103,7 @@ def blobs(values: Sequence[bytes]) -> ByteaArray:
 
 def register(adapters: AdaptersMap) -> None:
     """Let psycopg send arrays of this module."""
-    for kind in (TextArray, IntArray, BigintArray, TimestampArray, ByteaArray):
+    for kind in (TextArray, IntArray, BigintArray, BooleanArray, TimestampArray, ByteaArray):
         adapters.register_dumper(kind, type(f"{kind.__name__}Dumper", (_Dumper,), {"oid": kind.OID}))
 
 

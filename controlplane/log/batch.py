@@ -1,39 +1,32 @@
-"""The requests that are committed together, as the statement takes them.
+"""The requests that are committed together: which of their events are new, and where in the log they come to be.
 
-In: requests. Out: columns in PostgreSQL's binary form, and afterwards, with what the database said of each event, the
-events that are new."""
+In: requests whose events are encoded, and what the writer knows of the log. Out: what becomes of each request, as if one
+came after the other; columns in PostgreSQL's binary form; and once they are committed, the events as a reader would get
+them."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from controlplane.log.arrays import Array, bigints, blobs, ints, texts, timestamps
+from controlplane.log.arrays import Array, bigints, blobs, encoded_texts, ints, texts, timestamps
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.event import Append, Body
+from controlplane.log.writer_cache import WriterCache
 
 
-class Outcome(NamedTuple):
-    """What became of an event: `new`, `known` or `conflict`; the place is None unless it is new."""
+class EncodedEvent(NamedTuple):
+    """An event as its row has it, but for its place; `source` and `mark` are those of `NewEvent`."""
 
-    request: int
-    said: str
-    position: int | None
-    version: int | None
-    committed_at: datetime
-
-
-class _Row(NamedTuple):
-    request: int
-    stream: str
     source: str
     mark: int
+    stream: str
     type: str
     schema: int
-    data: str
+    data: bytes
     reason: str
     cluster: str
     caused_by: int
@@ -42,98 +35,161 @@ class _Row(NamedTuple):
 
 
 _ROW: tuple[Callable[[Any], Array], ...] = (
-    ints,
-    texts,
-    texts,
-    bigints,
     texts,
     ints,
-    texts,
+    encoded_texts,
     texts,
     texts,
     bigints,
     texts,
     timestamps,
 )
-_EXPECTED: tuple[Callable[[Any], Array], ...] = (ints, texts, bigints)
+
+
+class EncodedRequest(NamedTuple):
+    """A request as it is appended; see `controlplane.log.event.Append`."""
+
+    events: Sequence[EncodedEvent]
+    expected: dict[str, int]
+    bodies: Sequence[Body]
+
+
+def encoded(request: Append, codec: Codec) -> EncodedRequest:
+    """Return a request as it is appended. Raises `TypeError` or `ValueError` for what no log can hold."""
+    events: list[EncodedEvent] = []
+    bodies: list[Body] = []
+    for new in request.events:
+        event = new.event
+        name, schema, data = codec.encode(event)
+        reason = str(getattr(event, "reason", ""))
+        events.append(
+            EncodedEvent(
+                new.source,
+                new.mark,
+                new.stream,
+                name,
+                schema,
+                data,
+                reason,
+                new.cluster,
+                new.caused_by,
+                new.trace,
+                new.observed_at,
+            )
+        )
+        bodies += new.bodies
+    return EncodedRequest(events, request.expected or {}, bodies)
+
+
+def ahead(requests: Iterable[EncodedRequest], cache: WriterCache) -> bool:
+    """Whether a request expects more of a stream than the writer knows: somebody else has appended, and was read."""
+    return any(
+        (cache.version(stream) or version) < version for one in requests for stream, version in one.expected.items()
+    )
+
+
+def unknown(requests: Iterable[EncodedRequest], cache: WriterCache) -> tuple[list[str], list[str]]:
+    """Return the streams and the sources of which the writer has to ask before requests can be judged."""
+    streams: set[str] = set()
+    sources: set[str] = set()
+    for request in requests:
+        streams.update(request.expected)
+        for event in request.events:
+            streams.add(event.stream)
+            sources.add(event.source)
+    sources.discard("")
+    version, mark = cache.version, cache.mark
+    return [one for one in streams if version(one) is None], [one for one in sources if mark(one) is None]
 
 
 class Batch:
-    """See the module. Raises `TypeError` or `ValueError` for what no log can hold. `known` counts events that an earlier
-    one of the batch says already."""
+    """See the module. The writer knows all that is `unknown` of the requests. Raises `ValueError` for what no log can
+    hold.
 
-    def __init__(self, requests: Sequence[Append], codec: Codec) -> None:
+    `new` is the number of new events of each request, None if it is refused since a stream has moved on; `after` is the
+    position after which they come."""
+
+    def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache) -> None:
         self.id = uuid.uuid4()
-        self.known = 0
-        self._rows: list[_Row] = []
+        self.after = cache.position or 0
+        self.new: list[int | None] = []
+        self._events: list[EncodedEvent] = []
+        self._versions: list[int] = []
+        self._newest: dict[str, int] = {}
+        self._marks: dict[str, int] = {}
         bodies: dict[bytes, Body] = {}
-        expected: list[tuple[int, str, int]] = []
-        marks: dict[str, int] = {}
-        for number, request in enumerate(requests):
-            expected += [(number, stream, version) for stream, version in (request.expected or {}).items()]
-            for new in request.events:
-                if new.source:
-                    if new.mark <= marks.get(new.source, -1):
-                        self.known += 1
-                        continue
-                    marks[new.source] = new.mark
-                name, schema, data = codec.encode(new.event)
-                self._rows.append(
-                    _Row(
-                        number,
-                        new.stream,
-                        new.source,
-                        new.mark,
-                        name,
-                        schema,
-                        data,
-                        str(getattr(new.event, "reason", "")),
-                        new.cluster,
-                        new.caused_by,
-                        new.trace,
-                        new.observed_at,
-                    )
-                )
-                bodies.update((body.hash, body) for body in new.bodies)
-        self.parameters = (
-            *_columns(_ROW, self._rows),
-            *_columns(_EXPECTED, expected),
-            blobs(list(bodies)),
-            texts([body.text for body in bodies.values()]),
-        )
+        for request in requests:
+            if any(self._version(stream, cache) != version for stream, version in request.expected.items()):
+                self.new.append(None)
+                continue
+            self.new.append(sum(self._take(event, cache) for event in request.events))
+            bodies.update((body.hash, body) for body in request.bodies)
+        self._bodies = blobs(list(bodies)), texts([body.text for body in bodies.values()])
+
+    def _version(self, stream: str, cache: WriterCache) -> int:
+        return self._newest.get(stream) or cache.version(stream) or 0
+
+    def _take(self, event: EncodedEvent, cache: WriterCache) -> bool:
+        """Return whether an event is new; it has a place then."""
+        source, stream = event.source, event.stream
+        if source:
+            before = self._marks.get(source)
+            if before is None:
+                before = cache.mark(source)
+            if before is not None and event.mark <= before:
+                return False
+            self._marks[source] = event.mark
+        version = self._newest[stream] = self._version(stream, cache) + 1
+        self._events.append(event)
+        self._versions.append(version)
+        return True
 
     @property
-    def streams(self) -> list[str]:
-        """The streams of the events."""
-        return [row.stream for row in self._rows]
+    def empty(self) -> bool:
+        """Whether nothing of it is new."""
+        return not self._events
 
-    def types(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """Return the types of the events that are new."""
-        return [row.type for row, outcome in zip(self._rows, outcomes, strict=True) if outcome.said == "new"]
+    @property
+    def types(self) -> list[str]:
+        """The types of the events that are new."""
+        return [event.type for event in self._events]
 
-    def committed(self, outcomes: Sequence[Outcome]) -> list[CommittedEvent]:
-        """Return the events that are new, in the order of the log. None that an earlier try of the batch committed: where
-        it is, the database did not say."""
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What the statement takes after the batch's id."""
+        _, _, streams, *rest = zip(*self._events, strict=True)
+        return (
+            self.after,
+            texts(streams),
+            bigints(self._versions),
+            *(kind(column) for kind, column in zip(_ROW, rest, strict=True)),
+            texts(list(self._marks)),
+            bigints(list(self._marks.values())),
+            *self._bodies,
+        )
+
+    def teach(self, cache: WriterCache) -> None:
+        """Let the writer know what it committed."""
+        cache.wrote(self.after + len(self._events), self._newest, self._marks)
+
+    def committed(self, at: datetime) -> list[CommittedEvent]:
+        """Return the new events as they are in the log."""
         return [
             CommittedEvent(
-                outcome.position,
-                row.stream,
-                outcome.version,
-                row.type,
-                row.schema,
-                row.data,
-                row.cluster,
-                row.caused_by,
-                row.trace,
-                row.observed_at,
-                outcome.committed_at,
+                position,
+                event.stream,
+                version,
+                event.type,
+                event.schema,
+                event.data,
+                event.cluster,
+                event.caused_by,
+                event.trace,
+                event.observed_at,
+                at,
                 self.id,
             )
-            for row, outcome in zip(self._rows, outcomes, strict=True)
-            if outcome.position is not None and outcome.version is not None
+            for position, (event, version) in enumerate(
+                zip(self._events, self._versions, strict=True), start=self.after + 1
+            )
         ]
-
-
-def _columns(kinds: Sequence[Callable[[Any], Array]], rows: Sequence[tuple[Any, ...]]) -> list[Array]:
-    columns: Sequence[Any] = list(zip(*rows, strict=True)) or [()] * len(kinds)
-    return [kind(column) for kind, column in zip(kinds, columns, strict=True)]

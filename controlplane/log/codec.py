@@ -34,12 +34,12 @@ class Codec:
         """The event classes by name."""
         return dict(self._types)
 
-    def encode(self, event: Event) -> tuple[str, int, str]:
-        """Return type, schema and JSON text of an event; `TypeError` if its type was not declared."""
+    def encode(self, event: Event) -> tuple[str, int, bytes]:
+        """Return type, schema and JSON of an event; `TypeError` if its type was not declared."""
         name = type(event).__name__
         if self._types.get(name) is not type(event):
             raise TypeError(f"event type {name} is not registered with this codec")
-        return name, type(event).SCHEMA, self._encoder.encode(event).decode()
+        return name, type(event).SCHEMA, self._encoder.encode(event)
 
     def decode(self, name: str, schema: int, data: str | bytes) -> Event | Unknown:
         """Return the event, brought up to the newest schema, or `Unknown` with the reason."""

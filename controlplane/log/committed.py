@@ -27,7 +27,7 @@ class CommittedEvent(NamedTuple):
     version: int
     type: str
     schema: int
-    data: str
+    data: bytes
     cluster: str
     caused_by: int
     trace: str

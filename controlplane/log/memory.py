@@ -23,7 +23,7 @@ from controlplane.log.event import (
 )
 from controlplane.log.traces import Traces
 
-_Row = tuple[NewEvent, int, str, int, str, datetime]
+_Row = tuple[NewEvent, int, str, int, bytes, datetime]
 
 
 class MemoryStore:
@@ -137,14 +137,14 @@ class MemoryLog:
         except (TypeError, ValueError) as error:
             raise LogError(f"the log refused an append: {error}") from None
         added = 0
-        for new, name, schema, text in encoded:
+        for new, name, schema, data in encoded:
             if new.source and new.mark <= store.marks.get(new.source, -1):
                 continue
             if new.source:
                 store.marks[new.source] = new.mark
             store.texts.update({body.ref: body.text.encode() for body in new.bodies})
             version = store.versions[new.stream] = store.versions.get(new.stream, 0) + 1
-            store.rows.append((new, version, name, schema, text, self._now()))
+            store.rows.append((new, version, name, schema, data, self._now()))
             added += 1
         if added:
             self._written = len(store.rows), store.rows[-1]
@@ -161,14 +161,14 @@ class MemoryLog:
                 position=position,
                 stream=new.stream,
                 version=version,
-                event=self._codec.decode(name, schema, text.encode()),
+                event=self._codec.decode(name, schema, data),
                 cluster=new.cluster,
                 caused_by=new.caused_by,
                 trace=new.trace,
                 observed_at=new.observed_at,
                 recorded_at=recorded_at,
             )
-            for position, (new, version, name, schema, text, recorded_at) in enumerate(
+            for position, (new, version, name, schema, data, recorded_at) in enumerate(
                 self._store.rows[after : after + limit], start=after + 1
             )
         ]

@@ -1,12 +1,12 @@
 """The log's tables in SQLAlchemy's words, for reading. The migrations make them; writing goes through
-`controlplane.append_events` alone.
+`controlplane.append_batch` alone.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
+from sqlalchemy import ARRAY, JSON, BigInteger, Boolean, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 metadata = MetaData(schema="controlplane")
@@ -47,6 +47,14 @@ sources = Table(
     _key("log", Text),
     _key("source", Text),
     _needed("mark", BigInteger),
+)
+new_marks = Table(
+    "new_marks",
+    metadata,
+    _key("log", Text),
+    _key("last", BigInteger),
+    _needed("sources", ARRAY(Text)),
+    _needed("marks", ARRAY(BigInteger)),
 )
 events = Table(
     "events",

@@ -14,7 +14,7 @@ from controlplane.log import schema
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
-TABLES = ("events", "streams", "sources", "log_head", "bodies", "batches")
+TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches")
 VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
 INSERT = (
     "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
@@ -26,6 +26,11 @@ APPEND = (
     " ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
 
+APPEND_BATCH = (
+    "SELECT * FROM controlplane.append_batch('main', %s, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY['s'], ARRAY[1::bigint],"
+    " ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], ARRAY[now()], ARRAY[]::text[],"
+    " ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
+)
 NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 
 
@@ -65,7 +70,7 @@ def test_a_reader_cannot_read_the_tables(url: str, table: str) -> None:
         "UPDATE audit.events SET reason = ''",
         "UPDATE audit.streams SET stream = ''",
         "DELETE FROM audit.streams",
-        "INSERT INTO audit.streams (log, stream, events) VALUES ('main', 's', 1)",
+        "INSERT INTO audit.streams (log, stream) VALUES ('main', 's')",
         "SELECT controlplane.take_epoch('main', 'me')",
         "CREATE VIEW audit.mine AS SELECT 1",
         "CREATE TABLE controlplane.mine ()",
@@ -119,6 +124,19 @@ def test_a_reader_cannot_append(url: str) -> None:
 def test_the_service_cannot_change_the_history(url: str, statement: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
         attempt(url, SERVICE, statement)
+
+
+def test_the_service_appends_after_the_end_with_its_epoch_and_no_other(url: str) -> None:
+    ((first, end),) = attempt(url, SERVICE, "SELECT nonce, position FROM controlplane.log_head WHERE log = 'main'")
+    assert attempt(url, SERVICE, APPEND_BATCH, 1, first, end - 1)[0][0] == "moved"
+    assert attempt(url, SERVICE, APPEND_BATCH, 1, first, end)[0][0] == "new"
+    attempt(url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE)
+    for stale in ((1, first), (2, first), (1, NONCE)):
+        with pytest.raises(psycopg.Error) as refused:
+            attempt(url, SERVICE, APPEND_BATCH, *stale, end + 1)
+        assert refused.value.sqlstate == "CP001"
+    with pytest.raises(errors.UniqueViolation):  # a version that the stream has
+        attempt(url, SERVICE, APPEND_BATCH, 2, NONCE, end + 1)
 
 
 @pytest.mark.parametrize("function", ["append_events", "append"])

@@ -41,14 +41,14 @@ CODEC = Codec([Seen])
 )
 def test_what_goes_in_comes_out(parts: list[Part], labels: dict[str, str], at: datetime | None) -> None:
     event = Seen(parts=parts, labels=labels, at=at)
-    name, schema, text = CODEC.encode(event)
+    name, schema, data = CODEC.encode(event)
     assert (name, schema) == ("Seen", 1)
-    assert "\x00" not in text  # PostgreSQL's json takes the escape, not the character
-    assert CODEC.decode(name, schema, text) == event == CODEC.decode(name, schema, text.encode())
+    assert b"\x00" not in data  # PostgreSQL's json takes the escape, not the character
+    assert CODEC.decode(name, schema, data) == event == CODEC.decode(name, schema, data.decode())
 
 
 def test_defaults_are_left_out() -> None:
-    assert CODEC.encode(Seen()) == ("Seen", 1, "{}")
+    assert CODEC.encode(Seen()) == ("Seen", 1, b"{}")
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from sqlalchemy import create_engine
 from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import arrays, schema
 from controlplane.log.appender import _APPEND
-from controlplane.log.batch import Batch
+from controlplane.log.batch import Batch, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, unacceptable
 from controlplane.log.event import LogUnavailable, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
+from controlplane.log.writer_cache import WriterCache
 from tests.log.words import ROLE, TYPES, everything, request, saw, until
 from tests.support.waiting import PATIENCE
 
@@ -55,14 +56,21 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
     """The reply of a commit was lost: the same batch comes again under its id, and finds itself."""
     async with log_of(database_url) as log:
         head = await log.take_epoch("one")
-        batch = Batch([request(saw("a", 1), saw("b", 2))], Codec(TYPES))
+        cache = WriterCache()
+        cache.answered(0, {"a": 0, "b": 0}, {}, merged=True)
+        batch = Batch([encoded(request(saw("a", 1), saw("b", 2)), Codec(TYPES))], cache)
         async with await log.appender._database.connect("test") as connection:
             arrays.register(connection.adapters)
             sent = (log.name, head.epoch, log.appender.nonce, None, batch.id, *batch.parameters)
-            first = await (await connection.execute(_APPEND, sent, binary=True)).fetchall()
-            again = await (await connection.execute(_APPEND, sent, binary=True)).fetchall()
-        assert [(said, position, version) for _, said, position, version, _ in first] == [("new", 1, 1), ("new", 2, 1)]
-        assert [(said, position) for _, said, position, _, _ in again] == [("known", None), ("known", None)]
+            first = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
+            again = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
+            other = Batch([encoded(request(saw("a", 1)), Codec(TYPES))], cache)
+            sent = (log.name, head.epoch, log.appender.nonce, None, other.id, *other.parameters)
+            late = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
+        assert first is not None
+        assert again is not None
+        assert late is not None
+        assert (first[0], again, late[0]) == ("new", ("known", first[1]), "moved")
         assert len(await everything(log)) == 2
 
 
