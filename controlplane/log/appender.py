@@ -23,7 +23,7 @@ import structlog
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import arrays
-from controlplane.log.batch import Batch, EncodedRequest, ahead, encoded, unknown
+from controlplane.log.batch import Batch, EncodedRequest, Unknown, ahead, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
@@ -38,7 +38,8 @@ _T = TypeVar("_T")
 _APPEND = """
 SELECT outcome, committed_at FROM controlplane.append_batch(
     %b::text, %b::bigint, %b::uuid, %b::uuid, %b::uuid, %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[], %b::text[],
-    %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::text[], %b::bigint[], %b::bytea[], %b::text[])"""
+    %b::text[], %b::bigint[], %b::text[], %b::timestamptz[], %b::text[], %b::bigint[], %b::text[], %b::text[],
+    %b::bytea[], %b::text[])"""
 _ASK = """
 SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b::boolean, %b::text[], %b::text[])"""
 
@@ -178,21 +179,24 @@ class Appender:
         requests = [waiting.request for waiting in group]
         if ahead(requests, self._cache):
             self._cache.clear()
+        said = ""
         while True:
-            streams, sources = unknown(requests, self._cache)
-            if streams or sources or self._cache.wants_merging:
-                await self._insist(partial(self._ask, streams, sources))
+            unknown = Unknown(requests, self._cache)
+            if self._cache.wants_merging or (said == "asked" and unknown) or not unknown.likely_new:
+                await self._insist(partial(self._ask, unknown))
+                said = ""
                 continue
-            batch, heard = Batch(requests, self._cache), self._heard()
+            batch, heard = Batch(requests, self._cache, unknown), self._heard()
             if batch.empty:
                 return batch, None, heard
             started = asyncio.get_running_loop().time()
             said, at = await self._insist(partial(self._append, batch))
             if self._on_batch:
                 self._on_batch(batch.types, asyncio.get_running_loop().time() - started)
-            if said != "moved":
+            if said in ("new", "known"):
                 return batch, at, heard
-            self._cache.clear()
+            if said == "moved":
+                self._cache.clear()
 
     def _settle(self, group: Sequence[_Waiting], new: Sequence[int | None]) -> None:
         for waiting, count in zip(group, new, strict=True):
@@ -234,8 +238,9 @@ class Appender:
         said, at = await self._row(_APPEND, parameters)
         return said, at
 
-    async def _ask(self, streams: Sequence[str], sources: Sequence[str]) -> None:
+    async def _ask(self, unknown: Unknown) -> None:
         """Let the writer know what it does not know."""
+        streams, sources = unknown.streams, unknown.sources
         merged = self._cache.wants_merging
         position, versions, marks = await self._row(
             _ASK, (self._log, merged, arrays.texts(streams), arrays.texts(sources))

@@ -81,6 +81,10 @@ def encoded(request: Append, codec: Codec) -> EncodedRequest:
     return EncodedRequest(events, request.expected or {}, bodies)
 
 
+_FEW = 32
+"""So many streams and sources are taken for new without having been asked for."""
+
+
 def ahead(requests: Iterable[EncodedRequest], cache: WriterCache) -> bool:
     """Whether a request expects more of a stream than the writer knows: somebody else has appended, and was read."""
     return any(
@@ -88,28 +92,36 @@ def ahead(requests: Iterable[EncodedRequest], cache: WriterCache) -> bool:
     )
 
 
-def unknown(requests: Iterable[EncodedRequest], cache: WriterCache) -> tuple[list[str], list[str]]:
-    """Return the streams and the sources of which the writer has to ask before requests can be judged."""
-    streams: set[str] = set()
-    sources: set[str] = set()
-    for request in requests:
-        streams.update(request.expected)
-        for event in request.events:
-            streams.add(event.stream)
-            sources.add(event.source)
-    sources.discard("")
-    version, mark = cache.version, cache.mark
-    return [one for one in streams if version(one) is None], [one for one in sources if mark(one) is None]
+class Unknown:
+    """The streams and the sources of requests of which the writer knows nothing: those that the log has not had either,
+    or that were not written for long."""
+
+    def __init__(self, requests: Iterable[EncodedRequest], cache: WriterCache) -> None:
+        streams: dict[str, int] = {}
+        sources: set[str] = set()
+        for request in requests:
+            streams.update(request.expected)
+            for event in request.events:
+                streams.setdefault(event.stream, 0)
+                sources.add(event.source)
+        sources.discard("")
+        self.streams = [one for one in streams if cache.version(one) is None]
+        self.sources = [one for one in sources if cache.mark(one) is None]
+        few = len(self.streams) + len(self.sources) <= _FEW
+        self.likely_new = few and not any(streams[one] for one in self.streams)
+        """Whether it is worth trying as if the log had none of them: they are few, and none is expected to be there."""
+
+    def __bool__(self) -> bool:
+        return bool(self.streams or self.sources)
 
 
 class Batch:
-    """See the module. The writer knows all that is `unknown` of the requests. Raises `ValueError` for what no log can
-    hold.
+    """See the module. What is `unknown` of the requests is taken for new. Raises `ValueError` for what no log can hold.
 
     `new` is the number of new events of each request, None if it is refused since a stream has moved on; `after` is the
     position after which they come."""
 
-    def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache) -> None:
+    def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache, unknown: Unknown) -> None:
         self.id = uuid.uuid4()
         self.after = cache.position or 0
         self.new: list[int | None] = []
@@ -124,7 +136,12 @@ class Batch:
                 continue
             self.new.append(sum(self._take(event, cache) for event in request.events))
             bodies.update((body.hash, body) for body in request.bodies)
-        self._bodies = blobs(list(bodies)), texts([body.text for body in bodies.values()])
+        self._rest = (
+            texts(unknown.streams),
+            texts(unknown.sources),
+            blobs(list(bodies)),
+            texts([body.text for body in bodies.values()]),
+        )
 
     def _version(self, stream: str, cache: WriterCache) -> int:
         return self._newest.get(stream) or cache.version(stream) or 0
@@ -165,7 +182,7 @@ class Batch:
             *(kind(column) for kind, column in zip(_ROW, rest, strict=True)),
             texts(list(self._marks)),
             bigints(list(self._marks.values())),
-            *self._bodies,
+            *self._rest,
         )
 
     def teach(self, cache: WriterCache) -> None:

@@ -29,7 +29,7 @@ APPEND = (
 APPEND_BATCH = (
     "SELECT * FROM controlplane.append_batch('main', %s, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY['s'], ARRAY[1::bigint],"
     " ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], ARRAY[now()], ARRAY[]::text[],"
-    " ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
+    " ARRAY[]::bigint[], ARRAY[]::text[], ARRAY[]::text[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
 NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from controlplane.log import schema, writer_cache
-from controlplane.log.batch import Batch, ahead, encoded, unknown
+from controlplane.log.batch import Batch, Unknown, ahead, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.event import VersionConflict
 from controlplane.log.writer_cache import WriterCache
@@ -26,13 +26,41 @@ def knowing(position: int, versions: dict[str, int], marks: dict[str, int] | Non
 
 
 def judged(cache: WriterCache, *asked: Any) -> Batch:
-    return Batch([encoded(one, CODEC) for one in asked], cache)
+    requests = [encoded(one, CODEC) for one in asked]
+    return Batch(requests, cache, Unknown(requests, cache))
 
 
 def test_what_it_does_not_know_is_asked_for() -> None:
     asked = [encoded(request(saw("a", 1, source="s", mark=4), saw("b", 2), c=3), CODEC)]
-    assert [sorted(found) for found in unknown(asked, WriterCache())] == [["a", "b", "c"], ["s"]]
-    assert unknown(asked, knowing(7, {"a": 0, "b": 0, "c": 3}, {"s": -1})) == ([], [])
+    unknown = Unknown(asked, WriterCache())
+    assert (sorted(unknown.streams), unknown.sources, bool(unknown)) == (["a", "b", "c"], ["s"], True)
+    assert not Unknown(asked, knowing(7, {"a": 0, "b": 0, "c": 3}, {"s": -1}))
+
+
+def test_what_is_expected_to_be_there_is_not_taken_for_new() -> None:
+    cache = knowing(7, {"c": 3})
+    for expected, likely in (({}, True), ({"c": 3}, True), ({"a": 0}, True), ({"d": 1}, False)):
+        assert Unknown([encoded(request(saw("a", 1), **expected), CODEC)], cache).likely_new is likely
+    many = [encoded(request(saw(f"a{number}", 1)), CODEC) for number in range(40)]
+    assert not Unknown(many, cache).likely_new
+
+
+async def test_what_was_taken_for_new_and_is_not_is_asked_for(database_url: str) -> None:
+    async with postgres_opener(database_url) as opener:
+        one, other = opener(), opener()
+        await one.take_epoch("one")
+        await one.append(request(saw("a", 1, source="s", mark=5), saw("a", 2)))
+        await other.take_epoch("other")
+        await other.append(request(saw("z", 1)))  # now it knows where the log ends
+        assert await other.append(request(saw("b", 3, source="s", mark=5), saw("b", 4))) == 1
+        assert await other.append(request(saw("a", 5))) == 1
+        with pytest.raises(VersionConflict):
+            await other.append(request(saw("c", 6), a=0))
+        found = shape(await everything(other))
+        assert [(stream, version, event) for _, stream, version, event in found[3:]] == [
+            ("b", 1, Saw(n=4)),
+            ("a", 3, Saw(n=5)),
+        ]
 
 
 def test_requests_are_judged_one_after_the_other() -> None:

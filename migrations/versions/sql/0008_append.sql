@@ -56,12 +56,14 @@ END
 $$;
 
 -- Append events after a position, each with its version in its stream. Returns 'new' and when it was committed; 'known' and when that was,
--- if the same batch was committed by an earlier try; 'moved' if the log does not end at p_after: then nothing is written. p_source and
--- p_mark are those of the observations among the events. The errors are those of 0003.
+-- if the same batch was committed by an earlier try; and if nothing is written, 'moved', since the log does not end at p_after, or 'asked',
+-- since it has one of the streams and sources that the caller took for new (p_new_stream, p_new_source). p_source and p_mark are those of
+-- the observations among the events. The errors are those of 0003.
 CREATE FUNCTION controlplane.append_batch(
     p_log text, p_epoch bigint, p_nonce uuid, p_known uuid, p_batch uuid, p_after bigint,
     p_stream text[], p_version bigint[], p_type text[], p_schema int[], p_data text[], p_reason text[], p_cluster text[],
-    p_caused_by bigint[], p_trace text[], p_observed_at timestamptz[], p_source text[], p_mark bigint[], p_body_hash bytea[], p_body text[]
+    p_caused_by bigint[], p_trace text[], p_observed_at timestamptz[], p_source text[], p_mark bigint[], p_new_stream text[], p_new_source text[],
+    p_body_hash bytea[], p_body text[]
 ) RETURNS TABLE (outcome text, committed_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
 -- Always by index: a plan that was made while the tables were small would read all of them at each append once they are not.
@@ -94,6 +96,12 @@ BEGIN
     IF head.position <> p_after THEN
         SELECT b.recorded_at INTO committed_at FROM batches b WHERE b.batch = p_batch;
         outcome := CASE WHEN FOUND THEN 'known' ELSE 'moved' END;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM streams s WHERE s.log = p_log AND s.stream = ANY (p_new_stream))
+       OR EXISTS (SELECT FROM sources o WHERE o.log = p_log AND o.source = ANY (p_new_source)) THEN
+        outcome := 'asked';
         RETURN NEXT;
         RETURN;
     END IF;
