@@ -268,7 +268,7 @@ class Appender:
 
 
 def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
-    """Return what a refusal by the fence of `controlplane.append_events` or `renew_epoch` means; None for any other error.
+    """Return what a refusal by the fence of `controlplane.append_batch` or `renew_epoch` means; None for any other error.
 
     `held`: the caller had taken the log, so that it cannot be missing.
     """

@@ -89,9 +89,9 @@ def test_nothing_reads_the_whole_log(seeded_url: str, query: str) -> None:
 
 def test_a_history_is_read_through_the_index_of_its_stream(seeded_url: str) -> None:
     used = {node.get("Index Name") for node in plan_of(seeded_url, QUERIES["timeline"])}
-    assert {"events_stream", "streams_object"} <= used
+    assert {"events_version", "streams_object"} <= used
     used = {node.get("Index Name") for node in plan_of(seeded_url, QUERIES["events by name"])}
-    assert {"events_stream", "streams_object"} <= used
+    assert {"events_version", "streams_object"} <= used
 
 
 def test_what_nobody_asks_for_is_not_joined(seeded_url: str) -> None:
@@ -107,7 +107,7 @@ def test_connectivity_reads_the_clusters_alone(seeded_url: str) -> None:
     assert [
         node["Relation Name"] for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "events"
     ] == []
-    assert {node.get("Index Name") for node in found} >= {"events_stream"}
+    assert {node.get("Index Name") for node in found} >= {"events_version"}
 
 
 def test_the_seed_has_something_to_find(seeded_url: str) -> None:

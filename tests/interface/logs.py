@@ -25,7 +25,7 @@ from controlplane.dst.scenes.local import processes as local
 from controlplane.dst.scenes.local.run import LocalRun
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.log.codec import Codec
-from controlplane.log.event import Recorded, Unknown
+from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 
@@ -109,9 +109,14 @@ def opened(hosted: ControllerRouter, stream: str) -> Iterator[list[Any]]:
         yield [stream, write.target, write.cluster, write.position, write.action]
 
 
+def _encoded(event: Event, codec: Codec) -> tuple[str, int, str]:
+    name, schema, data = codec.encode(event)
+    return name, schema, data.decode()
+
+
 def decided(hosted: ControllerRouter, stream: str, now: datetime, codec: Codec) -> list[Any]:
     found = hosted.decide(stream, now)
-    events = [[event.stream, *codec.encode(event.event), event.cluster, event.caused_by] for event in found.events]
+    events = [[event.stream, *_encoded(event.event, codec), event.cluster, event.caused_by] for event in found.events]
     if not events and found.wake is None:
         return []
     return [found.version, found.wake.isoformat() if found.wake else "", events]
@@ -127,8 +132,10 @@ def text(value: Any) -> str:
 def lines(events: Sequence[Recorded], codec: Codec) -> Iterator[Line]:
     for one in events:
         assert not isinstance(one.event, Unknown)
-        encoded = codec.encode(one.event)
-        yield Line(one.position, one.stream, one.version, *encoded, one.cluster, one.caused_by, one.recorded_at)
+        name, schema, data = _encoded(one.event, codec)
+        yield Line(
+            one.position, one.stream, one.version, name, schema, data, one.cluster, one.caused_by, one.recorded_at
+        )
 
 
 def played() -> Iterator[tuple[str, Any]]:

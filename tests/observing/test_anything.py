@@ -124,12 +124,12 @@ class Watched:
         return [type(new.event).__name__ for new in events]
 
     def _fold(self, new: NewEvent) -> None:
-        name, schema, text = self.codec.encode(new.event)
-        assert "\\u0000" not in text.replace("\\\\", ""), "the log cannot hold U+0000"
+        name, schema, data = self.codec.encode(new.event)
+        assert b"\\u0000" not in data.replace(b"\\\\", b""), "the log cannot hold U+0000"
         assert 0 <= new.mark < 2**63
         assert all(len(body.text) < 1 << 25 for body in new.bodies)
         self.position += 1
-        event = self.codec.decode(name, schema, text.encode())
+        event = self.codec.decode(name, schema, data)
         self.capability.fold(
             Recorded(
                 position=self.position,
