@@ -61,6 +61,12 @@ class _LeadRow(NamedTuple):
     batch: uuid.UUID | None = None
 
 
+# A sign of life and a look in one round trip.
+_RENEW = _LOOK.replace(
+    "FROM controlplane.log_head h",
+    "FROM (SELECT controlplane.renew_epoch(%(log)s, %(epoch)s, %(nonce)s, %(resign)s)) renewed, controlplane.log_head h",
+)
+
 # The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned
 # was "-infinity" since.
 _LEAD = """
@@ -103,6 +109,7 @@ class PostgresLog:
         self._heard = 0  # how often we were told that somebody else appended
         self._read_when = 0  # what we had heard when what was read last was the end of the log
         self._ended: tuple[int, int] | None = None  # where that end was, and what we had heard
+        self._seen_end: tuple[int, int] | None = None  # the same, by the last look at the head
         self._listener: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> PostgresLog:
@@ -162,18 +169,19 @@ class PostgresLog:
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""
-        await self._heart.fetch(
-            "SELECT controlplane.renew_epoch(%s, %s, %s, %s)",
-            (self.name, self.appender.epoch, self.appender.nonce, resign),
-        )
-        if not resign:
-            await self._look()
+        holder = {"epoch": self.appender.epoch, "nonce": self.appender.nonce, "resign": resign}
+        await self._look(_RENEW, holder, heeded=not resign)
 
-    async def _look(self) -> _LeadRow:
-        """Return what the log is now; `LogReplaced` if it is not the one that was read."""
-        read_to, read_batch = self._read_to, self._read_batch
-        rows = await self._heart.fetch(_LOOK, {"log": self.name, "read_to": read_to})
+    async def _look(
+        self, query: LiteralString = _LOOK, parameters: Mapping[str, object] | None = None, *, heeded: bool = True
+    ) -> _LeadRow:
+        """Return what the log is now; if that is `heeded`, `LogReplaced` if it is not the one that was read."""
+        read_to, read_batch, heard = self._read_to, self._read_batch, self._heard
+        rows = await self._heart.fetch(query, {"log": self.name, "read_to": read_to, **(parameters or {})})
         look = _LeadRow(*rows[0]) if rows else _LeadRow()
+        self._seen_end = look.position, heard
+        if not heeded:
+            return look
         if self._id is None:
             self._id = look.id
         if look.id != self._id:
@@ -252,16 +260,19 @@ class PostgresLog:
         return {hash_.hex(): text.encode() for hash_, text in rows}
 
     async def wait(self, after: int, timeout: float) -> None:
-        """Return when the log may have grown, or after `timeout` seconds: the alarm clock with the poll behind it."""
+        """Return when the log may have grown, or after `timeout` seconds: the alarm clock with the poll behind it. The
+        read that follows asks nothing if a sign of life, or a look for one, saw meanwhile that nothing follows."""
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen(), name="log-listener")
-        self._ended = None
+        self._ended = self._seen_end = None
         if self._committed.end <= after and self._heard == self._read_when:
             self._rung.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._rung.wait()
         self._read_when = self._heard
+        if self._seen_end == (after, self._heard):
+            self._ended = self._seen_end  # whoever looked at the head meanwhile saw that nothing follows
 
     def _ring(self) -> None:
         self._heard += 1
