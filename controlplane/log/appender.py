@@ -59,10 +59,11 @@ class AppendStats(msgspec.Struct):
 
 
 class Appender:
-    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)`
-    is called after each commit, `on_committed(events, heard)` with what was new in it and what `heard()` had said before
-    it was sent, `on_state(ok, detail)` when the database goes away and comes back. `known` is the last batch that is
-    known to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
+    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)` is
+    called after each commit, `on_committed(events, heard)` with what was new in it and what `heard()` had said
+    before it was sent, `on_moved()` when somebody else has appended, `on_state(ok, detail)` when the database goes
+    away and comes back. `known` is the last batch that is known to be in the log: each append says it, and a log
+    that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Appender:
         on_state: Callable[[bool, str], None] | None = None,
         on_committed: Callable[[Sequence[CommittedEvent], int], None] = lambda events, heard: None,
         heard: Callable[[], int] = lambda: 0,
+        on_moved: Callable[[], None] = lambda: None,
     ) -> None:
         self.stats = AppendStats()
         self.epoch = 0
@@ -82,7 +84,7 @@ class Appender:
         self.known: uuid.UUID | None = None
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
         self._on_batch, self._on_state = on_batch, on_state
-        self._on_committed, self._heard = on_committed, heard
+        self._on_committed, self._heard, self._on_moved = on_committed, heard, on_moved
         self._cache = WriterCache()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._connection: psycopg.AsyncConnection[Row] | None = None
@@ -197,6 +199,7 @@ class Appender:
                 return batch, at, heard
             if said == "moved":
                 self._cache.clear()
+                self._on_moved()
 
     def _settle(self, group: Sequence[_Waiting], new: Sequence[int | None]) -> None:
         for waiting, count in zip(group, new, strict=True):

@@ -3,7 +3,8 @@ for listening.
 
 In: appends and questions. Out: events in order. The lead has a connection of its own, so that a long read delays no
 sign of life. Each look at the head compares the log with what was read of it; one that went back, or another one, is
-told at once (`LogReplaced`)."""
+told at once (`LogReplaced`). Who follows the log listens for appends. Its holder does not: the server would wake it for
+each of its own, and of the few others it learns by its next sign of life, or when it appends."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Head, LogReplaced, LogUnavailable, Recorded, Sign
+from controlplane.log.event import Append, Fenced, Head, LogReplaced, LogUnavailable, Recorded, Sign
 from controlplane.log.traces import Traces
 from controlplane.tasks import end
 
@@ -98,6 +99,7 @@ class PostgresLog:
             on_batch=on_batch,
             on_committed=self._committed.add,
             heard=lambda: self._heard,
+            on_moved=self._ring,
         )
         self._database, self._codec = database, codec
         self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
@@ -111,6 +113,8 @@ class PostgresLog:
         self._ended: tuple[int, int] | None = None  # where that end was, and what we had heard
         self._seen_end: tuple[int, int] | None = None  # the same, by the last look at the head
         self._listener: asyncio.Task[None] | None = None
+        self._waits = False  # whether anybody waits for more, and so hears of it
+        self._holds = False  # whether we have taken the log, and nobody has told us otherwise
 
     async def __aenter__(self) -> PostgresLog:
         return self
@@ -124,8 +128,7 @@ class PostgresLog:
             last_to_first.push_async_callback(self._heart.close)
             last_to_first.push_async_callback(self._reader.close)
             last_to_first.push_async_callback(self.appender.close)
-            if self._listener:
-                await end(self._listener)
+            await self._listen_no_more()
 
     async def head(self) -> Head:
         """Return the last position and the current epoch; zeros for a log that nobody has opened yet."""
@@ -134,6 +137,7 @@ class PostgresLog:
 
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
+        self._let_go()
         look = await self._look()
         return Sign(look.epoch, look.sign, look.free)
 
@@ -165,12 +169,19 @@ class PostgresLog:
         self._committed.clear()
         self.appender.rejoin(head.epoch, nonce, self._read_batch)
         await self._look()
+        self._holds = True
+        await self._listen_no_more()
+        self._ring()  # whatever was not listened to
         return head
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""
         holder = {"epoch": self.appender.epoch, "nonce": self.appender.nonce, "resign": resign}
-        await self._look(_RENEW, holder, heeded=not resign)
+        try:
+            await self._look(_RENEW, holder, heeded=not resign)
+        except Fenced:
+            self._let_go()
+            raise
 
     async def _look(
         self, query: LiteralString = _LOOK, parameters: Mapping[str, object] | None = None, *, heeded: bool = True
@@ -180,6 +191,8 @@ class PostgresLog:
         rows = await self._heart.fetch(query, {"log": self.name, "read_to": read_to, **(parameters or {})})
         look = _LeadRow(*rows[0]) if rows else _LeadRow()
         self._seen_end = look.position, heard
+        if look.position > max(read_to, self._committed.end):
+            self._ring()
         if not heeded:
             return look
         if self._id is None:
@@ -204,6 +217,9 @@ class PostgresLog:
             new = await self.appender.submit(self.traces.given(request))
         except LogReplaced as error:
             raise self._replaced(str(error), error.ends_at) from None
+        except Fenced:
+            self._let_go()
+            raise
         if new:
             self._rung.set()
         else:
@@ -227,7 +243,7 @@ class PostgresLog:
             self._read_to, self._read_batch = page.events[-1].position, page.batch
         if page.heard is not None:
             self._read_when = page.heard
-            if self._listener is not None:
+            if self._waits:
                 self._ended = (self._read_to, page.heard)
         return page.events
 
@@ -262,7 +278,8 @@ class PostgresLog:
     async def wait(self, after: int, timeout: float) -> None:
         """Return when the log may have grown, or after `timeout` seconds: the alarm clock with the poll behind it. The
         read that follows asks nothing if a sign of life, or a look for one, saw meanwhile that nothing follows."""
-        if self._listener is None:
+        self._waits = True
+        if self._listener is None and not self._holds:
             self._listener = asyncio.create_task(self._listen(), name="log-listener")
         self._ended = self._seen_end = None
         if self._committed.end <= after and self._heard == self._read_when:
@@ -277,6 +294,17 @@ class PostgresLog:
     def _ring(self) -> None:
         self._heard += 1
         self._rung.set()
+
+    def _let_go(self) -> None:
+        """Take note that somebody else may hold the log: the end of it is not known any more, and has to be heard of."""
+        if self._holds:
+            self._holds, self._ended, self._seen_end = False, None, None
+            self._ring()
+
+    async def _listen_no_more(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await end(listener)
 
     async def _listen(self) -> None:
         delay = 0.1

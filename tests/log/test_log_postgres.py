@@ -20,7 +20,7 @@ from controlplane.log.appender import _APPEND
 from controlplane.log.batch import Batch, Unknown, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, unacceptable
-from controlplane.log.event import LogUnavailable, body_of
+from controlplane.log.event import Fenced, LogUnavailable, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
 from controlplane.log.writer_cache import WriterCache
@@ -75,21 +75,22 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
         assert len(await everything(log)) == 2
 
 
-async def last_asked(url: str) -> int:
-    """Return when the log's reader asked last, in microseconds, as the server knows it."""
+async def last_asked(url: str, otherwise: int | None = None) -> int:
+    """Return when the log's reader asked last, in microseconds, as the server knows it; `otherwise` if it never did."""
     async with await psycopg.AsyncConnection.connect(schema.libpq_url(url), autocommit=True) as other:
         query = "SELECT query_start FROM pg_stat_activity WHERE application_name = 'controlplane reader'"
         rows = await (await other.execute(query)).fetchall()
+    if not rows and otherwise is not None:
+        return otherwise
     assert len(rows) == 1
     return int(rows[0][0].timestamp() * 1e6)
 
 
 async def test_the_end_of_the_log_is_not_asked_for_twice(database_url: str) -> None:
     async with log_of(database_url) as log, log_of(database_url) as other:
-        await log.take_epoch("one")
+        await other.take_epoch("one")
         await log.wait(0, 0.0)
         await until(lambda: log._rung.is_set())  # it listens
-        await other.assist()
         await other.append(request(saw("a", 1), saw("a", 2)))
         async with asyncio.timeout(PATIENCE):
             while log._heard < 2:  # both the listening and the append
@@ -103,37 +104,61 @@ async def test_the_end_of_the_log_is_not_asked_for_twice(database_url: str) -> N
         assert await last_asked(database_url) != asked
 
 
-async def test_what_another_appends_after_a_page_rings(database_url: str) -> None:
+async def test_a_look_at_the_head_spares_the_poll(database_url: str) -> None:
+    async with log_of(database_url) as log:
+        await log.take_epoch("one")
+        await log.append(request(saw("a", 1)))
+        assert len(await log.read(0)) == 1
+        for looks, asks in ((True, False), (False, True)):
+            waiting = asyncio.create_task(log.wait(1, 0.2))
+            await asyncio.sleep(0.05)
+            if looks:
+                await log.renew()
+            await waiting
+            asked = await last_asked(database_url, otherwise=0)
+            assert await log.read(1) == []
+            assert (await last_asked(database_url, otherwise=0) != asked) is asks
+
+
+@pytest.mark.parametrize("by", ["a sign of life", "an append"])
+async def test_the_holder_hears_of_others_by_what_it_says_itself(database_url: str, by: str) -> None:
+    """Nobody wakes it for its own appends, and it misses nobody's."""
     async with log_of(database_url) as log, log_of(database_url) as other:
         await log.take_epoch("one")
         await log.wait(0, 0.0)
-        await until(lambda: log._rung.is_set())  # it listens
         await log.append(request(saw("a", 1)))
         await log.wait(0, PATIENCE)
-        found = await log.read(0)
+        found = [*await log.read(0), *await log.read(1)]
+        assert log._listener is None
         await other.assist()
         await other.append(request(saw("b", 2)))
-        found += [*await log.read(1)]
-        async with asyncio.timeout(PATIENCE):
-            while len(found) < 2:
-                await log.wait(1, PATIENCE)
-                found += await log.read(1)
-        assert [one.stream for one in found] == ["a", "b"]
+        waiting = asyncio.create_task(log.wait(1, PATIENCE))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        await (log.renew() if by == "a sign of life" else log.append(request(saw("a", 3))))
+        await waiting
+        found += await everything(log, after=1)
+        assert [one.stream for one in found] == (["a", "b"] if by == "a sign of life" else ["a", "b", "a"])
 
 
-async def test_what_this_process_appends_does_not_wake_it_twice(database_url: str) -> None:
+async def test_who_lost_the_log_hears_of_the_one_who_took_it(database_url: str) -> None:
     async with log_of(database_url) as log, log_of(database_url) as other:
         await log.take_epoch("one")
-        await log.wait(0, 0.0)
-        await until(lambda: log._rung.is_set())  # it listens
-        await log.wait(0, PATIENCE)
         await log.append(request(saw("a", 1)))
-        heard = log._heard
-        await other.assist()
+        await log.wait(0, 0.0)
+        assert len(await log.read(0)) == 1
+        await other.take_epoch("other")
+        await other.append(request(saw("b", 1)))
+        with pytest.raises(Fenced):
+            await log.renew()
+        await log.wait(1, PATIENCE)
+        assert [one.stream for one in await log.read(1)] == ["b"]
+        await log.wait(2, 0.0)
+        await until(lambda: log._rung.is_set())  # it listens
+        assert await log.read(2) == []
+        waiting = asyncio.create_task(log.wait(2, PATIENCE))
         await other.append(request(saw("b", 2)))
-        await until(lambda: log._heard > heard)  # this notification came after that of our own append
-        assert log._heard == heard + 1
-        assert len([*await log.read(0), *await log.read(1)]) == 2
+        await waiting
 
 
 async def test_killed_connections_are_made_anew(database_url: str) -> None:

@@ -43,9 +43,9 @@ def request(*events: NewEvent, **expected: int) -> Append:
     return Append(events, expected or None)
 
 
-async def everything(log: Log, limit: int = 2000) -> list[Recorded]:
+async def everything(log: Log, limit: int = 2000, after: int = 0) -> list[Recorded]:
     found: list[Recorded] = []
-    while events := await log.read(found[-1].position if found else 0, limit):
+    while events := await log.read(found[-1].position if found else after, limit):
         found += events
     return found
 
