@@ -10,12 +10,15 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.log import schema
+from controlplane.log.event import NewEvent
+from tests.audit.database import VIEWS
+from tests.audit.samples import sample
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
 TABLES = ("events", "streams", "sources", "log_head", "bodies", "batches")
-VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
 INSERT = (
     "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
@@ -33,6 +36,7 @@ NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 async def url(database_url: str) -> str:
     script = Script("a")
     script.workload("w-0a1b2").runs("a")
+    script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
     await write(database_url, script.appended)
     return database_url
 

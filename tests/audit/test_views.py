@@ -25,11 +25,10 @@ from controlplane.controllers.connectivity.state import Connection, fold, restar
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.log.event import Event, NewEvent
+from tests.audit.database import VIEWS
 from tests.audit.samples import sample
 from tests.audit.script import Script, at, write
 from tests.audit.stories import everything
-
-VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
 
 
 def query(url: str, text: str, *parameters: Any) -> list[dict[str, Any]]:
