@@ -140,3 +140,27 @@ def test_the_service_appends_with_its_epoch_and_no_other(url: str, function: str
             attempt(url, SERVICE, append, *stale)
         assert refused.value.sqlstate == "CP001"
     assert [row[:2] for row in attempt(url, SERVICE, append, 2, NONCE)] == [(0, "new")]
+
+
+@pytest.mark.parametrize("role", [READER, SERVICE])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "audit.as_of('main', now())",
+        "audit.fleet_at('main', now())",
+        "audit.causes('main', 1)",
+        "audit.position_at('main', now())",
+        "audit.quantity('1')",
+    ],
+)
+def test_the_functions_can_be_called(url: str, role: str, call: str) -> None:
+    assert attempt(url, role, f"SELECT * FROM {call}")
+
+
+def test_nobody_else_can_call_the_functions(url: str) -> None:
+    rows = attempt(
+        url,
+        SERVICE,
+        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'audit'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')",
+    )
+    assert rows == []

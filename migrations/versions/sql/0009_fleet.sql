@@ -65,10 +65,11 @@ SELECT a.log, a.cluster, a.since, a.until, a.reason, a.message, a.others, a.othe
        a.position, a.last_position
 FROM audit.cluster_absences a;
 
+-- The name is in the partition by the very expression that is the column, so that a condition on it reaches the streams.
 CREATE VIEW audit.config_changes AS
 SELECT s.log, c.kind, substring(s.stream FROM '/([^/]+)$') AS name, f.field, f.old, f.new,
        CASE WHEN c.d IS NULL THEN 'Deleted' WHEN c.before IS NULL THEN 'Created' ELSE 'Changed' END AS change,
-       c.at AS since, lead(c.at) OVER (PARTITION BY s.log, s.stream, c.kind, f.field ORDER BY c.position) AS until, c.position
+       c.at AS since, lead(c.at) OVER (PARTITION BY s.log, substring(s.stream FROM '/([^/]+)$'), c.kind, s.stream, f.field ORDER BY c.position) AS until, c.position
 FROM controlplane.streams s
 CROSS JOIN LATERAL (
     SELECT b.position, b.at, b.kind, b.d, lag(b.d) OVER (PARTITION BY b.kind ORDER BY b.position) AS before
@@ -157,7 +158,12 @@ CREATE FUNCTION audit.as_of(log text, at timestamptz)
 RETURNS TABLE (namespace text, name text, queue text, owner text, phase text, cluster text, attempt int, since timestamptz, reason text,
                message text)
 LANGUAGE sql STABLE AS $$
-    SELECT p.namespace, p.name, p.queue, p.owner, p.phase, p.cluster, p.attempt, p.since, p.reason, p.message
+    WITH absence AS MATERIALIZED (
+        SELECT a.cluster FROM audit.cluster_absences a WHERE a.log = $1 AND a.since <= $2 AND (a.until > $2 OR a.until IS NULL)
+    )
+    SELECT p.namespace, p.name, p.queue, p.owner,
+           CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster) THEN 'Lost' ELSE p.phase END,
+           p.cluster, p.attempt, p.since, p.reason, p.message
     FROM audit.workload_phases p
     WHERE p.log = $1 AND p.since <= $2 AND (p.until > $2 OR p.until IS NULL) AND p.phase <> 'Deleted'
 $$;
