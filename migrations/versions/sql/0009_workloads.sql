@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
                    CASE WHEN w.phase IN ('Admitted', 'Running', 'Chosen', 'Finished', 'Retry', 'Rejected', 'Evicted', 'Deleting')
                        THEN f.here END AS cluster,
                    CASE WHEN w.phase IN ('Chosen', 'Nominated', 'Admitted', 'Running') THEN '' ELSE coalesce(f.face ->> 'reason', '') END AS reason,
-                   CASE WHEN w.phase = 'Nominated' THEN 'offered to ' || coalesce(f.offered, '')
+                   CASE WHEN w.phase = 'Nominated' THEN 'offered to ' || coalesce(f.offered, '') || coalesce('; refused by ' || f.refusals, '')
                         WHEN w.phase IN ('Chosen', 'Admitted', 'Running') THEN '' ELSE coalesce(f.face ->> 'message', '') END AS message
             FROM (
                 SELECT c.*, first_value(c.runs) OVER (PARTITION BY c.jobs ORDER BY c.position) AS job_runs,
@@ -42,6 +42,7 @@ CROSS JOIN LATERAL (
                                first_value(a.face) OVER (PARTITION BY a.faces ORDER BY a.position) AS face,
                                first_value(a.chosen) OVER (PARTITION BY a.choices ORDER BY a.position) AS winner,
                                first_value(a.offer) OVER (PARTITION BY a.offers ORDER BY a.position) AS offered,
+                               string_agg(a.refusal, ', ') OVER (PARTITION BY a.offers ORDER BY a.position) AS refusals,
                                coalesce(max(a.tried) OVER (PARTITION BY a.life ORDER BY a.position), 0) AS attempt
                         FROM (
                             SELECT x.*, count(x.face) OVER w AS faces, count(x.chosen) OVER w AS choices, count(x.offer) OVER w AS offers,
@@ -50,6 +51,7 @@ CROSS JOIN LATERAL (
                             FROM (
                                 SELECT e.position, e.at, e.type, e.cluster, k.face, e.d,
                                        CASE WHEN e.type IN ('NominationDecided', 'AttemptBegun') THEN (e.d ->> 'attempt')::int END AS tried,
+                                       CASE WHEN e.type = 'ClusterRefused' THEN e.cluster || ' (' || e.reason || ')' END AS refusal,
                                        CASE WHEN e.type = 'WinnerChosen' THEN e.cluster
                                             WHEN e.type = 'WinnerReleased' OR e.type = 'ClusterRefused' AND e.reason IN ('JobNameTaken', 'JobRefused')
                                                 OR k.face ->> 'ends' = 'true' THEN '' END AS chosen,
@@ -142,7 +144,9 @@ SELECT s.log, substring(s.stream FROM '/([^/]+)/[^/]+$') AS namespace, substring
                 FROM controlplane.bodies b
                 CROSS JOIN LATERAL jsonb_path_query(replace(b.body::text, '\u0000', '\ufffd')::jsonb, '$.spec.podSets[*]') AS pod_set (value)
                 CROSS JOIN LATERAL jsonb_path_query(pod_set.value, '$.template.spec.containers[*].resources') AS wants (value)
-                CROSS JOIN LATERAL jsonb_each_text(coalesce(wants.value -> 'limits', '{}') || coalesce(wants.value -> 'requests', '{}')) x
+                CROSS JOIN LATERAL jsonb_each_text(
+                    CASE WHEN jsonb_typeof(wants.value -> 'limits') = 'object' THEN wants.value -> 'limits' ELSE '{}' END
+                    || CASE WHEN jsonb_typeof(wants.value -> 'requests') = 'object' THEN wants.value -> 'requests' ELSE '{}' END) x
                 WHERE r.requests IS NULL AND b.hash = CASE WHEN r.template ~ '^[0-9a-f]{64}$' THEN decode(r.template, 'hex') END
             ) one GROUP BY one.resource) q) AS resources,
        r.job_uid, r.position, r.last_position
