@@ -16,9 +16,8 @@ branch_labels = None
 depends_on = None
 
 SQL = Path(__file__).with_name("sql")
-LOG = "The log."
 COMMON = {
-    "log": LOG,
+    "log": "The log.",
     "namespace": "The namespace of the Workload.",
     "name": "The name of the Workload.",
     "queue": "The LocalQueue that the Workload is in.",
@@ -227,8 +226,7 @@ def _columns(view: str, own: dict[str, str]) -> list[tuple[str, str]]:
         "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL",
         (f"audit.{view}",),
     )
-    names = [name for (name,) in found]
-    return [(name, (own | {k: v for k, v in COMMON.items() if k not in own})[name]) for name in names]
+    return [(name, (COMMON | own)[name]) for (name,) in found]
 
 
 def _quoted(text: str) -> str:
