@@ -151,3 +151,17 @@ async def test_two_logs_are_kept_apart(database_url: str) -> None:
         database_url, "SELECT log, count(*) AS n, bool_or(overlapped_unseen) AS o FROM audit.runs GROUP BY 1 ORDER BY 1"
     )
     assert [tuple(row.values()) for row in rows] == [("one", 1, False), ("two", 1, False)]
+
+
+async def test_what_is_out_of_view_overlaps_only_perhaps(database_url: str) -> None:
+    """The job was gone when its cluster came back: nobody knows since when."""
+    script = Script("a", "b")
+    life = script.workload("w-0a1b2").runs("a", "a", "b")
+    script.lose("a").now += timedelta(minutes=1)
+    life.remote_job("b", inactive=False)
+    script.now += timedelta(minutes=1)
+    life.remote_job_gone("a")
+    script.connect("a")
+    await keep(database_url, script.recorded)
+    rows = query(database_url, "SELECT cluster, overlapped, overlapped_unseen, twice FROM audit.runs ORDER BY position")
+    assert [tuple(row.values()) for row in rows] == [("a", False, True, timedelta()), ("b", False, True, timedelta())]

@@ -243,7 +243,7 @@ CROSS JOIN LATERAL (
         ) g ON true
         WHERE j.runs
     ), run AS MATERIALIZED (
-        SELECT n.*, CASE WHEN n.given_up THEN n.unseen_since ELSE n.ended_at END AS until
+        SELECT n.*, CASE WHEN n.given_up THEN n.unseen_since ELSE n.ended_at END AS until, coalesce(n.unseen_since, n.ended_at) AS seen_until
         FROM seen n
     )
     SELECT n.queue, n.owner, n.cluster, n.attempt, n.since, n.until, CASE WHEN n.given_up THEN 'Lost' ELSE n.outcome END AS outcome, n.reason,
@@ -252,9 +252,9 @@ CROSS JOIN LATERAL (
            n.requests, n.template, n.job_uid, n.position, n.last_position
     FROM run n
     LEFT JOIN LATERAL (
-        SELECT bool_or(o.since < coalesce(n.until, 'infinity') AND n.since < coalesce(o.until, 'infinity')) AS overlapped,
+        SELECT bool_or(o.since < coalesce(n.seen_until, 'infinity') AND n.since < coalesce(o.seen_until, 'infinity')) AS overlapped,
                bool_or(true) AS overlapped_unseen,
-               sum(greatest(least(n.until, o.until, z.at) - greatest(n.since, o.since), interval '0')) AS twice
+               sum(greatest(least(n.seen_until, o.seen_until, z.at) - greatest(n.since, o.since), interval '0')) AS twice
         FROM run o
         CROSS JOIN LATERAL (SELECT e.recorded_at AS at FROM controlplane.events e WHERE e.log = s.log ORDER BY e.position DESC LIMIT 1) z
         WHERE o.cluster <> n.cluster
