@@ -7,7 +7,19 @@ import asyncio
 import sys
 from pathlib import Path
 
-from benchmarks import coscheduling, decide, dispatch, failover, log, podgroups, real, replay, scheduler, takeover
+from benchmarks import (
+    audit,
+    coscheduling,
+    decide,
+    dispatch,
+    failover,
+    log,
+    podgroups,
+    real,
+    replay,
+    scheduler,
+    takeover,
+)
 from benchmarks.machine import describe
 from controlplane import telemetry
 
@@ -18,6 +30,7 @@ BENCHMARKS = {
     "dispatch": dispatch.run,
     "takeover": takeover.run,
     "failover": failover.run,
+    "audit": audit.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
@@ -49,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
     failover_ = found.add_argument_group("failover")
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
+    audit_ = found.add_argument_group("audit")
+    audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import psycopg
+
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.log.event import NewEvent, Recorded, Unknown
 from tests.audit.script import write
 from tests.audit.stories import everything
 from tests.support import postgres
+
+VIEWS = (
+    "cluster_absences",
+    "cluster_connectivity",
+    "config_changes",
+    "effects",
+    "events",
+    "outage_workloads",
+    "outages",
+    "pending_reasons",
+    "placements",
+    "policy_in_force",
+    "runs",
+    "streams",
+    "usage",
+    "workload_phases",
+    "workload_timeline",
+)
+"""The views of the schema `audit`."""
 
 
 def with_stories(server: postgres.Server, template: str) -> Iterator[str]:
@@ -19,3 +43,22 @@ def with_stories(server: postgres.Server, template: str) -> Iterator[str]:
         yield url
     finally:
         server.drop(name)
+
+
+async def keep(
+    url: str, recorded: Sequence[Recorded], log: str = "main", types: Any = MultiKueueController.types
+) -> None:
+    """Append events to a log of a database, and give them the times at which they were recorded."""
+    new = [
+        NewEvent(stream=one.stream, event=one.event, cluster=one.cluster, caused_by=one.caused_by)
+        for one in recorded
+        if not isinstance(one.event, Unknown)
+    ]
+    assert len(new) == len(recorded)
+    await write(url, new, log, types)
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "UPDATE controlplane.events e SET recorded_at = n.at FROM unnest(%s::bigint[], %s::timestamptz[]) AS n (position, at)"
+            " WHERE e.log = %s AND e.position = n.position",
+            ([one.position for one in recorded], [one.recorded_at for one in recorded], log),
+        )

@@ -35,6 +35,7 @@ INSERT INTO controlplane.streams SELECT log, stream, max(version) FROM controlpl
 ANALYZE controlplane.events; ANALYZE controlplane.streams;
 """
 WORKLOAD = "namespace = 'ns-3' AND workload = 'job-103-0a1b2'"
+NAMED = "namespace = 'ns-3' AND name = 'job-103-0a1b2'"
 QUERIES = {
     "timeline": f"SELECT * FROM audit.workload_timeline WHERE {WORKLOAD} ORDER BY position",
     "timeline of a log": f"SELECT * FROM audit.workload_timeline WHERE log = 'main' AND {WORKLOAD}",
@@ -44,6 +45,17 @@ QUERIES = {
     "events by position": "SELECT * FROM audit.events WHERE log = 'main' AND position > 19900 ORDER BY position LIMIT 100",
     "newest events": "SELECT * FROM audit.events WHERE log = 'main' ORDER BY position DESC LIMIT 100",
     "the head": "SELECT position FROM audit.events WHERE log = 'main' ORDER BY position DESC LIMIT 1",
+    "runs": f"SELECT count(*) FROM audit.runs WHERE {NAMED}",
+    "phases": f"SELECT * FROM audit.workload_phases WHERE {NAMED}",
+    "phases of a log": f"SELECT * FROM audit.workload_phases WHERE log = 'main' AND {NAMED}",
+    "placements by name": f"SELECT * FROM audit.placements WHERE {NAMED}",
+    "pending reasons": f"SELECT * FROM audit.pending_reasons WHERE {NAMED}",
+    "effects": f"SELECT * FROM audit.effects WHERE {NAMED}",
+    "outages of a Workload": f"SELECT count(*) FROM audit.outage_workloads WHERE {NAMED}",
+    "causes": "SELECT * FROM audit.causes('main', 19999)",
+    "a time": "SELECT audit.position_at('main', now())",
+    "config changes": "SELECT count(*) FROM audit.config_changes WHERE name = 'c3'",
+    "the policy": "SELECT count(*) FROM audit.policy_in_force",
     "streams by name": "SELECT * FROM audit.streams WHERE namespace = 'ns-3' AND name = 'job-103'",
 }
 
@@ -114,3 +126,9 @@ def test_the_seed_has_something_to_find(seeded_url: str) -> None:
     with psycopg.connect(seeded_url) as connection:
         for name, query in QUERIES.items():
             assert connection.execute(query.encode()).fetchone() is not None, name
+
+
+def test_an_outage_without_its_counts_looks_for_no_runs(seeded_url: str) -> None:
+    found = plan_of(seeded_url, "SELECT since, until FROM audit.outages WHERE cluster = 'c3'")
+    never = [node for node in found if node.get("Subplan Name") == "CTE counted"]
+    assert [node["Actual Loops"] for node in never] in ([], [0])

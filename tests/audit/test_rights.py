@@ -10,12 +10,15 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.log import schema
+from controlplane.log.event import NewEvent
+from tests.audit.database import VIEWS
+from tests.audit.samples import sample
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
 TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches")
-VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
 INSERT = (
     "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
@@ -38,6 +41,7 @@ NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 async def url(database_url: str) -> str:
     script = Script("a")
     script.workload("w-0a1b2").runs("a")
+    script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
     await write(database_url, script.appended)
     return database_url
 
@@ -154,3 +158,27 @@ def test_the_service_appends_with_its_epoch_and_no_other(url: str, function: str
             attempt(url, SERVICE, append, *stale)
         assert refused.value.sqlstate == "CP001"
     assert [row[:2] for row in attempt(url, SERVICE, append, 2, NONCE)] == [(0, "new")]
+
+
+@pytest.mark.parametrize("role", [READER, SERVICE])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "audit.as_of('main', now())",
+        "audit.fleet_at('main', now())",
+        "audit.causes('main', 1)",
+        "audit.position_at('main', now())",
+        "audit.quantity('1')",
+    ],
+)
+def test_the_functions_can_be_called(url: str, role: str, call: str) -> None:
+    assert attempt(url, role, f"SELECT * FROM {call}")
+
+
+def test_nobody_else_can_call_the_functions(url: str) -> None:
+    rows = attempt(
+        url,
+        SERVICE,
+        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'audit'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')",
+    )
+    assert rows == []

@@ -9,6 +9,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from controlplane.audit.timeline import moments
 from controlplane.controllers.connectivity.events import (
@@ -24,12 +28,12 @@ from controlplane.controllers.connectivity.local_connection import service_start
 from controlplane.controllers.connectivity.state import Connection, fold, restarted
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import EffectFailed
+from controlplane.log import schema
 from controlplane.log.event import Event, NewEvent
+from tests.audit.database import VIEWS
 from tests.audit.samples import sample
 from tests.audit.script import Script, at, write
 from tests.audit.stories import everything
-
-VIEWS = ("events", "streams", "workload_timeline", "placements", "cluster_connectivity")
 
 
 def query(url: str, text: str, *parameters: Any) -> list[dict[str, Any]]:
@@ -120,6 +124,54 @@ async def test_every_event_type_has_the_same_words_in_sql(database_url: str) -> 
     assert not {
         name for name in others if name.startswith(("Workload", "Clone", "Job", "RemoteJob", "Winner", "Nomination"))
     }
+
+
+async def test_no_event_breaks_a_view_wherever_it_is(database_url: str) -> None:
+    """One event of every type on a stream of every sort."""
+    streams = (
+        "workload/default/w",
+        "job/jobs.batch/default/w",
+        "cluster/a",
+        "multikueueconfig/c",
+        "admissioncheck/c",
+        "service",
+    )
+    known = MultiKueueController.types
+    await write(
+        database_url,
+        [NewEvent(stream=stream, event=sample(kind), cluster="a") for stream in streams for kind in known],
+        types=known,
+    )
+    for view in VIEWS:
+        assert query(database_url, f"SELECT * FROM audit.{view}") or view in ("runs", "usage", "outage_workloads"), view
+    for function in ("as_of('main', now())", "fleet_at('main', now())", "causes('main', 1)"):
+        query(database_url, f"SELECT * FROM audit.{function}")
+
+
+def test_the_views_of_the_version_before_can_be_had_again(empty_database_url: str) -> None:
+    """And with this version's, once more."""
+    schema.upgrade(empty_database_url)
+    config = Config()
+    config.set_main_option("script_location", str(schema.migrations()))
+    with create_engine(schema.sqlalchemy_url(empty_database_url), poolclass=NullPool).begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0009-1")
+    views = "SELECT relname FROM pg_class WHERE relnamespace = 'audit'::regnamespace AND relkind = 'v'"
+    before = {row["relname"] for row in query(empty_database_url, views)}
+    assert before == {"cluster_connectivity", "events", "placements", "streams", "workload_timeline"}
+    schema.upgrade(empty_database_url)
+    assert {row["relname"] for row in query(empty_database_url, views)} == set(VIEWS)
+
+
+async def test_who_refused_is_in_what_is_waited_for(database_url: str) -> None:
+    script = Script("a", "b")
+    life = script.workload("w-0a1b2").offered("a", "b")
+    life.clone("a", {"Evicted": ("Deactivated", "")}, active=False).decide()
+    await write(database_url, script.appended)
+    (row,) = query(
+        database_url, "SELECT message FROM audit.pending_reasons WHERE cluster = '@management' AND until IS NULL"
+    )
+    assert row["message"] == "offered to a, b; refused by a (RejectedByWorker)"
 
 
 async def test_an_event_of_an_unknown_type_is_shown(database_url: str) -> None:

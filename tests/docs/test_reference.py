@@ -94,3 +94,25 @@ def test_every_table_and_view_is_there(database_url: str, heading: str) -> None:
             [kinds],
         ).fetchall()
     assert first_column("sql.md", heading) == {name for (name,) in rows}
+
+
+def test_every_column_of_a_view_is_there(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
+            " WHERE c.relnamespace = 'audit'::regnamespace AND c.relkind = 'v' AND c.relname <> 'streams'"
+        ).fetchall()
+    everywhere = first_column("sql.md", "The same everywhere")
+    described = {view: first_column("sql.md", f"`audit.{view}`") for view, _ in rows}
+    assert [(view, column) for view, column in rows if column not in described[view] and column != "log"] == []
+    assert {word for words in described.values() for word in words} >= everywhere
+
+
+def test_every_function_is_there(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "SELECT p.proname, obj_description(p.oid) FROM pg_proc p WHERE p.pronamespace = 'audit'::regnamespace"
+        ).fetchall()
+    assert {name for name, said in rows if said} == {
+        re.sub(r"audit\.(\w+)\(.*", r"\1", word) for word in first_column("sql.md", "Functions")
+    }

@@ -1,0 +1,72 @@
+"""How long a question in SQL takes on a month of the fleet: of one Workload, and of all."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import psycopg
+
+from benchmarks.machine import database, show
+from benchmarks.recording import record
+
+_COPY = """
+INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, caused_by, observed_at, recorded_at)
+SELECT e.log, l.last + row_number() OVER (ORDER BY k, e.position), e.stream || '-' || k, e.version, e.type, e.schema,
+       regexp_replace(e.data::text, '"name":"([^"]+)"', '"name":"\\1-' || k || '"', 'g')::json, e.reason, e.cluster, NULL,
+       e.observed_at, l.at + k * (interval '30 days' / %(copies)s) + (e.recorded_at - l.began)
+FROM generate_series(1, %(copies)s) k
+CROSS JOIN (SELECT max(position) AS last, max(recorded_at) AS at, min(recorded_at) AS began FROM controlplane.events) l
+JOIN controlplane.events e ON e.position <= l.last AND e.stream ~ '^(workload|job)/'
+"""
+_STREAMS = """
+INSERT INTO controlplane.streams (log, stream, version)
+SELECT e.log, e.stream, max(e.version) FROM controlplane.events e GROUP BY 1, 2 ON CONFLICT DO NOTHING
+"""
+_VIEWS = ("runs", "workload_phases", "pending_reasons", "placements", "effects", "outage_workloads", "usage")
+
+
+async def run(args: argparse.Namespace) -> None:
+    """Measure and print."""
+    async with database(args.folder) as url:
+        count = len(await record(url, args))
+        with psycopg.connect(url, autocommit=True) as connection:
+            copies = max(1, args.month // count)
+            connection.execute(_COPY.replace("%(copies)s", str(copies)).encode())
+            connection.execute(_STREAMS)
+            connection.execute("VACUUM ANALYZE controlplane.events, controlplane.streams")
+            events, workloads, one = _sizes(connection)
+            rows = [_measured(connection, view, one) for view in _VIEWS]
+            rows.append(
+                [
+                    "as_of",
+                    "",
+                    _seconds(connection, "SELECT count(*) FROM audit.as_of('main', now() + interval '15 days')"),
+                ]
+            )
+    show(f"audit: {events:,} events, {workloads:,} Workloads", ["", "one Workload, ms", "all, s"], rows)
+
+
+def _sizes(connection: psycopg.Connection) -> tuple[int, int, str]:
+    """Return how many events and Workloads there are, and the name of one."""
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM controlplane.events), count(*), max(name) FROM audit.streams WHERE kind = 'workload'"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
+def _measured(connection: psycopg.Connection, view: str, one: str) -> list[object]:
+    every = f"SELECT * FROM audit.{view}"
+    named = (
+        ""
+        if view == "usage"
+        else 1000 * _seconds(connection, f"{every} WHERE namespace = 'default' AND name = '{one}'")
+    )
+    return [view, named, _seconds(connection, every)]
+
+
+def _seconds(connection: psycopg.Connection, query: str) -> float:
+    started = time.perf_counter()
+    connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {query}".encode())
+    return time.perf_counter() - started
