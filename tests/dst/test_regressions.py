@@ -127,6 +127,11 @@ MENDED_IN_5 = [
         "",
         "the end of a job was not told again to a management cluster that was put back to before it, with its Workload finished",
     ),
+    (
+        250,
+        "6,14,27",
+        "a pod whose copy was gone before its end was seen waited for ever, with its group's Workload finished",
+    ),
 ]
 
 

@@ -54,7 +54,7 @@ def _shown_by(
     conflict.
     """
     changed = before is None or after is None or before.status != after.status
-    return relay.status if changed and not relay.mark_suspended and not relay.drain else ""
+    return relay.status if changed and not (relay.mark_suspended or relay.drain or relay.outcome) else ""
 
 
 def fold_moved(state: WorkloadState, cluster: str, uid: str) -> WorkloadState:

@@ -72,6 +72,8 @@ def _relay(event: StatusRelayDecided) -> str:
         return "job's status is to show that nothing runs"
     if event.mark_suspended:
         return "job's status is to say Suspended"
+    if event.outcome:
+        return f"pod, whose end nobody saw, is to end as its Workload: {event.outcome}"
     last = event.reason == WorkloadReason.FINAL_STATUS
     return "job's last status is to be copied" if last else "job's status is to be copied"
 
