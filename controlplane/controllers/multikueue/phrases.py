@@ -249,8 +249,9 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "the copy on {cluster} is not one of the Workload as it now is",
     ),
     R.STALE_COPY: Sentence(
-        "the copy cannot be used: deactivated, finished, going, or without its job",
-        "the copy on {cluster} cannot be used: it is deactivated, finished, going, or without its job",
+        "the copy cannot be used: deactivated, finished, going, without its job, or evicted before it had one",
+        "the copy on {cluster} cannot be used: it is deactivated, finished, going, without its job, or evicted before it "
+        "had one",
     ),
     R.DRAINING: Sentence(
         "the Workload was evicted, and nothing may stay behind",

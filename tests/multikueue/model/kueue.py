@@ -107,7 +107,9 @@ def site_steps(store: Store) -> Iterator[Step]:
         yield "its Kueue deactivates the copy", _deactivated(store)
     elif clone["spec"].get("active") is not False and not condition(clone, "Admitted"):
         stopped = job is None or not is_ours(job) or not runs(job)
-        if stopped:
+        # The quota of what was evicted is given back by its job (`ReconcileGenericJob`): before that it is not admitted.
+        kept = condition(clone, "Evicted") and condition(clone, "QuotaReserved") and not is_ours(job)
+        if stopped and not kept:
             yield "its Kueue admits the copy", _admitted(store)
     if job is not None and is_ours(job) and complete(job):
         yield "its Kueue finishes the copy", _set(store, Finished=True)

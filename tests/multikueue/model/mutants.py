@@ -107,6 +107,13 @@ def _any_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decision_pass, "_version", lambda *_args: "")
 
 
+def _any_failure_is_a_no(patch: pytest.MonkeyPatch) -> None:
+    def failed(self: WorkloadPass, cluster: str) -> bool:
+        return any(f"{cluster}/{where}" in self.state.trouble for where in ("Workload", "Job"))
+
+    patch.setattr(WorkloadPass, "removal_failed", failed)
+
+
 def _out_of_sync_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "_out_of_sync", _nothing)
 
@@ -163,6 +170,27 @@ MUTANTS = (
         "a job that is out of view is forgotten",
         _set(decision_pass, "unseen", _nowhere),
         _one("cut", "evicted", execution=NEVER_TWICE, running=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "unshown",
+        "a creation that has not shown is forgotten with its attempt",
+        _set(decision_pass, "unshown", _nowhere),
+        Config("unshown", 2, faults=_faults("evicted"), sending=True, prompt=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "anew",
+        "a copy that was evicted before it had a job is left as it is",
+        _set(dispatch, "_evicted_without_job", _no),
+        Config("anew", 1, faults=_faults("preempted"), together=True),
+        ("L", "L1"),
+    ),
+    Mutant(
+        "no",
+        "a removal that failed once is one that was refused",
+        _any_failure_is_a_no,
+        _one("preempted", "failed", sending=True),
         ("S1", "S2"),
     ),
     Mutant(
