@@ -14,8 +14,9 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 
-SHOWS_WITHIN = timedelta(seconds=10)
-"""How long a request and its news may take together while the cluster answers."""
+SHOWS_WITHIN = timedelta(seconds=40)
+"""How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it up
+(`Timeouts.request` of the transport), also when its decision was taken back meanwhile, and ten for the news."""
 
 
 def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
