@@ -165,6 +165,24 @@ def test_a_creation_that_was_taken_back_is_waited_for_where_jobs_cannot_be_seen_
     assert ("Nomination" in scene.names()) is not bool(policy)
 
 
+def evicted_and_forgotten(policy: str = "") -> Scene:
+    """The log knows nothing of it, and it was evicted since it ran: only the user's job says that it does."""
+    scene = Scene("a", "b").lose("a").job(execution_policy=policy, status="11" * 32, inactive=False, suspended=True)
+    return scene.workload({"QuotaReserved": True, "Evicted": "Preempted"})
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_an_evicted_job_that_runs_by_its_status_is_not_said_to_rest_while_a_cluster_is_away(policy: str) -> None:
+    scene = evicted_and_forgotten(policy)
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert scene.names() == ([] if policy else ["StatusRelay"])
+
+
+def test_it_is_where_all_clusters_are_in_view() -> None:
+    assert evicted_and_forgotten("never-twice").connect("a").names() == ["StatusRelay"]
+
+
 def asked_before() -> Scene:
     """The log knows nothing of it and the stored nomination names a, which is away: the job may be there."""
     return Scene("a", "b").lose("a").job().workload({"QuotaReserved": True}, nominated=["a", "b"])

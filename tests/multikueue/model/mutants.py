@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue import decide, decision_pass, dispatch, draining, render, running, state
+from controlplane.controllers.multikueue import (
+    decide,
+    decision_pass,
+    dispatch,
+    draining,
+    preemption,
+    render,
+    running,
+    state,
+)
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.kube.kinds import Request
@@ -185,6 +194,13 @@ MUTANTS = (
         _set(dispatch, "_evicted_without_job", _no),
         Config("anew", 1, faults=_faults("preempted"), together=True),
         ("L", "L1"),
+    ),
+    Mutant(
+        "gates",
+        "a gate that was opened is forgotten",
+        _set(preemption, "_opened", lambda pass_: iter(())),
+        Config("gates", 2, faults=NONE, together=True, gates=True, alike=False),
+        ("S7",),
     ),
     Mutant(
         "no",
