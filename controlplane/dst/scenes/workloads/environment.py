@@ -34,10 +34,12 @@ ClusterSetup = Callable[[str, ClusterSpec], ClusterSpec]
 
 @dataclass(slots=True)
 class Webhook:
-    """Our webhook of jobs: whether it is `away`, and the jobs that were created meanwhile, which it has not seen."""
+    """Our webhook of jobs: whether it is `away`, the jobs that were created meanwhile, which it has not seen, and those of
+    which a backup may still have one that it has not seen."""
 
     away: bool = False
     unheard: set[str] = field(default_factory=set)
+    ever: set[str] = field(default_factory=set)
 
 
 AdmissionHook = Callable[[SimulatedCluster], Callable[..., None]]

@@ -75,6 +75,7 @@ def hook(traits: Collection[str], policy: MultiKueuePolicy, webhook: Webhook) ->
             if webhook.away:
                 if operation == "create":
                     webhook.unheard.add(new["metadata"]["name"])
+                    webhook.ever.add(new["metadata"]["name"])
                 return  # failurePolicy: Ignore
             request = {
                 "uid": "asked",
@@ -214,6 +215,13 @@ def webhook_back(scene: ActorContext) -> None:
         if kind != PODS:  # which are made again as any that was taken away
             scene.after(_AGAIN, _make_again, scene, kind, name)
     scene.webhook.unheard.clear()
+
+
+def unheard_again(scene: ActorContext) -> None:
+    """Let users make again, a little later, what a backup has brought back that may have been made without the webhook."""
+    scene.webhook.unheard |= scene.webhook.ever & scene.submitted.keys()
+    if scene.webhook.unheard and not scene.webhook.away:
+        scene.after(_AGAIN, webhook_back, scene)
 
 
 def _make_again(scene: ActorContext, kind: Kind, name: str) -> None:
