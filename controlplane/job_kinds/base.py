@@ -225,6 +225,10 @@ class JobKind(ABC):
     def drained(self, status: Json) -> Json:
         """Return the status in which nothing runs."""
 
+    def ended_as(self, status: Json, outcome: str) -> Json:
+        """Return the status of a job whose end nobody saw, and whose Workload ended as `outcome`: as it was, but of a pod."""
+        return status
+
     def tells_activity(self) -> bool:
         """Whether the status says whether anything runs. Else the worker's Kueue says it, by giving the quota back."""
         return True

@@ -71,6 +71,16 @@ class Pod(Gated):
             return dict(status)
         return {name: value for name, value in status.items() if name not in _OF_A_RUN} | {"phase": "Pending"}
 
+    def ended_as(self, status: Json, outcome: str) -> Json:
+        """Return the status with the phase that its Workload ended in: of those that Kueue counts as succeeded, all are."""
+        said = f"The pod was gone from its worker before its end was seen; its Workload ended as {outcome}"
+        return {
+            **status,
+            "phase": "Succeeded" if outcome == "Succeeded" else "Failed",
+            "reason": "EndNotSeen",
+            "message": said,
+        }
+
     def shown(self, status: Json, local: Json, *, suspended: bool) -> Json:
         """Return the copy's status, with the local `PodScheduled` until the copy has a node: a gated pod that said
         `Unschedulable` would have the management cluster scaled up for it.

@@ -122,7 +122,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (removal(R.ORPHANED), "b has a copy of a Workload that is no longer there"),
     (removal(R.NOT_NOMINATED), "b is not, or no longer, offered the Workload"),
     (removal(R.SPEC_DIFFERS), "the copy on b is not one of the Workload as it now is"),
-    (removal(R.STALE_COPY), "the copy on b cannot be used: it is deactivated, finished, going, or without its job"),
+    (
+        removal(R.STALE_COPY),
+        "the copy on b cannot be used: it is deactivated, finished, going, without its job, or evicted before it had one",
+    ),
     (removal(R.DRAINING), "it was evicted, and nothing may stay behind on b"),
     (check(R.REMOTE_EVICTED), "a evicted its copy"),
     (check(R.REMOTE_GONE), "its copy, or the copy's job, is no longer on a"),

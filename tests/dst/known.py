@@ -6,10 +6,7 @@ why), of the first edition of plans; `OPEN_IN_2`: of the second."""
 
 from __future__ import annotations
 
-KNOWN: dict[int, str] = {
-    250: "copies of pods are deleted before their end was seen, their group's Workload finishes without them, and the"
-    " users' pods never show an end",
-}
+KNOWN: dict[int, str] = {}
 
 OPEN: list[tuple[int, str, str]] = []
 

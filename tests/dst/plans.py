@@ -63,5 +63,38 @@ def log_put_back(*trouble: Step, seed: int = 1) -> Plan:
 
 ASKED_AND_AWAY = log_put_back(step(5.0635, "refuse", "w1", 150))
 """The same, and w1 is away."""
-BOUND_UNSEEN = log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, "errors", "w1", 30))
+BOUND_UNSEEN = log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, "throttle", "w1", 30, 2))
 """The same, and of w1 Workloads are seen, but no Jobs."""
+EVICTED_ON_ITS_WAY = plan(
+    step(5, "submit", "once-1", 300, 2),
+    *(step(5.03, "slow", name, 120, 100) for name in ("w1", "w2", "w3")),
+    *(step(5.05 + number / 5, "preempt-copy", name) for number in range(4) for name in ("w1", "w2", "w3")),
+    seed=2,
+)
+"""The winner's copy is evicted while the creation of its job takes longer than any news, and is admitted again."""
+UNSEEN_AND_SLOW = plan(
+    step(5, "submit", "once-1", 300, 2),
+    step(5.04, "mute", "w2", 3, 30),
+    step(5.07, "slow", "w2", 120, 100),
+    step(5.57, "preempt-copy", "w2"),
+    step(8.11, "suspend", "once-1", 3),
+    seed=94,
+)
+"""A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it then."""
+PREEMPTED_EVERYWHERE = plan(
+    step(5, "submit", "job-1", 5, 2),
+    step(5.024, "slow", "w1", 40, 10),
+    step(5.035, "mute", "w2", 15),
+    step(5.045, "mute", "w3", 3),
+    *(step(at, "preempt-copy", name) for at, name in ((5.776, "w1"), (7.273, "w3"), (7.464, "w2"))),
+    seed=227,
+)
+"""All copies are preempted by their workers before one is seen to be admitted."""
+TAKEN_BACK_ON_ITS_WAY = plan(
+    step(5, "submit", "job-1", 20, 2),
+    step(5.053901275031773, "slow", "w3", 40, 30),
+    step(5.088950714951865, "slow", "w1", 40, 4),
+    step(9.315195848562595, "suspend", "job-1", 3),
+    seed=456,
+)
+"""The Workload is suspended while the creation of its job is on its way for longer than ten seconds."""

@@ -16,11 +16,12 @@ from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
 from controlplane.dst.scenes.workloads.fourth_edition import OTHER_KINDS
 from controlplane.dst.scenes.workloads.plan import TROUBLE, plan_of
-from controlplane.dst.scenes.workloads.processes import DISPATCHERS, KIND, KUEUES, QUOTA, RULES, WEBHOOK
+from controlplane.dst.scenes.workloads.processes import DISPATCHERS, GATES, KIND, KUEUES, QUOTA, RULES, WEBHOOK
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"
 FOURTH_EDITION = "2a131feb61fe0945ba1deaff5e8ddd2aad7efc2f39f5e87f9717a2f71f6363d6"
+FIFTH_EDITION = "2280f5ae36dbbf4a42f44a3c31f29b294493f41210ba92158d8ad1aab8b059d8"
 THIRD_EDITION = "1b1b7398c0000ccdee5fb7aa3de60f4816e3dbbcb2670416c807c42e25c9d87d"
 
 
@@ -92,6 +93,21 @@ def test_the_fifth_edition_is_the_fourth_and_more(seed: int) -> None:
     assert fifth.size > fourth.size
 
 
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_sixth_edition_is_the_fifth_and_more(seed: int) -> None:
+    fifth, sixth = plan_of(seed, edition=5), plan_of(seed, edition=6)
+    assert sixth.only(fifth.numbers).steps == fifth.steps
+    assert (sixth.quotas, sixth.replicas) == (fifth.quotas, fifth.replicas)
+    assert sixth.traits[: len(fifth.traits)] == fifth.traits
+    assert sorted(sixth.numbers) == list(range(1, sixth.size + 1))
+    assert [step.at for step in sixth.steps] == sorted(step.at for step in sixth.steps)
+
+
+def test_the_fifth_edition_is_closed() -> None:
+    text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=5) for seed in range(1, 101)))
+    assert hashlib.sha256(text.encode()).hexdigest() == FIFTH_EDITION
+
+
 def test_the_fourth_edition_is_closed() -> None:
     text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=4) for seed in range(1, 101)))
     assert hashlib.sha256(text.encode()).hexdigest() == FOURTH_EDITION
@@ -101,9 +117,9 @@ def test_every_dispatcher_rule_gate_and_kind_of_job_is_drawn() -> None:
     plans = [plan_of(seed) for seed in range(200)]
     drawn = {trait for plan in plans for trait in plan.traits}
     kinds = {*OTHER_KINDS, *NEW_KINDS}
-    assert drawn == {*DISPATCHERS, *RULES, QUOTA, WEBHOOK, KUEUES, *(KIND + name for name in kinds)}
+    assert drawn == {*DISPATCHERS, *RULES, QUOTA, WEBHOOK, KUEUES, GATES, *(KIND + name for name in kinds)}
     words = {step.where.split("-")[1] for plan in plans for step in plan.steps if step.kind == "submit-kind"}
-    assert words == {name.lower() for name in kinds}
+    assert words == {"job", *(name.lower() for name in kinds)}
 
 
 @pytest.mark.parametrize(("numbers", "text"), [([1], "1"), ([1, 2, 3, 7], "1-3,7"), ([5, 3, 9], "3,5,9"), ([], "")])

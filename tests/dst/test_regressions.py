@@ -127,6 +127,16 @@ MENDED_IN_5 = [
         "",
         "the end of a job was not told again to a management cluster that was put back to before it, with its Workload finished",
     ),
+    (
+        46,
+        "2,22,30-31",
+        "the log was put back, and a job that was evicted since was said to rest while its worker was away",
+    ),
+    (
+        250,
+        "6,14,27",
+        "a pod whose copy was gone before its end was seen waited for ever, with its group's Workload finished",
+    ),
 ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from controlplane.controllers.multikueue import unobserved_jobs
 from controlplane.dst.play import play
 from tests.dst.mutants.later_bugs import LATER
-from tests.dst.plans import ASKED_AND_AWAY, held, log_put_back, step, told
+from tests.dst.plans import ASKED_AND_AWAY, TAKEN_BACK_ON_ITS_WAY, held, log_put_back, step, told
 from tests.support.deep import deep_after
 
 ONE = "one cluster runs a workload"
@@ -31,3 +34,14 @@ def test_a_job_that_cannot_be_seen_is_waited_for_whatever_becomes_of_requests(st
     outcome = play(log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, storm, "w1", 30, 2), seed=seed))
     assert held(outcome)
     assert len(told(outcome, "ADDED Job once-1")) == 2
+
+
+def test_a_creation_that_was_taken_back_is_waited_for_as_long_as_its_request_may_take() -> None:
+    assert held(play(TAKEN_BACK_ON_ITS_WAY))
+
+
+def test_else_its_job_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unobserved_jobs, "SHOWS_WITHIN", timedelta(seconds=10))
+    outcome = play(TAKEN_BACK_ON_ITS_WAY)
+    assert outcome.violation is not None
+    assert outcome.violation.rule == ONE

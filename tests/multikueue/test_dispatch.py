@@ -14,6 +14,7 @@ from controlplane.controllers.multikueue.events import (
     CloneDecided,
     ClusterRefused,
     EffectFailed,
+    JobCreationDecided,
     NominationDecided,
     RemovalDecided,
     WinnerChosen,
@@ -409,13 +410,40 @@ def test_a_copy_that_a_check_of_its_worker_put_off_before_it_had_a_job_makes_roo
 
 @pytest.mark.parametrize(
     "changes",
-    [{"Evicted": "Preempted"}, {"QuotaReserved": False}, {"Evicted": False}],
-    ids=["preempted", "waits", "no"],
+    [{"QuotaReserved": False}, {"Evicted": "Preempted", "QuotaReserved": False}, {"Evicted": False}],
+    ids=["waits", "preempted", "no"],
 )
 def test_a_copy_that_its_worker_queued_again_goes_on_waiting_there(changes: dict[str, Any]) -> None:
     scene = Scene("a", "b").cloned("a", "b")
     scene.clone("a", {"QuotaReserved": True, "Evicted": "AdmissionCheck", **changes})
     assert scene.names() == []
+
+
+@pytest.mark.parametrize("reason", ["Preempted", "ClusterQueueStopped", "NodeFailures"])
+def test_a_copy_that_was_evicted_before_it_had_a_job_is_made_anew(reason: str) -> None:
+    """Its Kueue gives the quota back by the job: who preempted it would wait for ever, and so would it."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"QuotaReserved": True, "Evicted": reason})
+    assert scene.names() == ["Removal Workload a"]
+    assert scene.clone_gone("a").names() == ["Clone a"]
+
+
+def test_a_winner_that_was_evicted_before_it_had_a_job_is_made_anew() -> None:
+    scene = Scene("a").cloned("a").clone("a", {"QuotaReserved": True, "Admitted": True})
+    (_, creation) = scene.decide()
+    assert isinstance(creation, JobCreationDecided)
+    scene.refuses(creation, 422, "Invalid", timedelta(minutes=1))
+    scene.clone("a", {"Evicted": "Preempted", "Admitted": False})
+    assert scene.names() == ["WinnerReleased a"]
+    assert scene.names() == ["Removal Workload a"]
+
+
+@pytest.mark.parametrize("shown", ["bound", "job"])
+def test_an_evicted_copy_that_has_its_job_stays(shown: str) -> None:
+    scene = Scene("a", "b").cloned("a", "b")
+    if shown == "job":
+        scene.remote_job("a")
+    scene.clone("a", {"QuotaReserved": True, "Evicted": "Preempted"}, bound_to="job" if shown == "bound" else "")
+    assert not [one for one in scene.names() if "Removal" in one]
 
 
 def test_a_copy_that_has_its_job_is_waited_for_when_a_check_puts_it_off() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from controlplane.controllers.multikueue.events import CheckStateDecided, RemovalDecided, WinnerChosen
 from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
@@ -161,6 +163,35 @@ def test_a_winner_in_reach_is_not_released_while_the_creation_of_its_job_is_open
     assert scene.names() == []
     scene.remote_job("a")
     assert "WinnerReleased a" in scene.names()
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "error", "failures", "starts"),
+    [
+        ("at-least-once", 500, "InternalError", 1, False),
+        ("at-least-once", 429, "TooManyRequests", 2, False),
+        ("at-least-once", 409, "Conflict", 3, False),
+        ("at-least-once", 500, "InternalError", 3, True),
+        ("at-least-once", 403, "Forbidden", 1, True),
+        ("never-twice", 500, "InternalError", 9, False),
+        ("never-twice", 403, "Forbidden", 1, True),
+    ],
+)
+def test_an_evicted_copy_whose_removal_failed_lets_another_start_only_when_it_was_refused(
+    policy: str, code: int, error: str, failures: int, starts: bool
+) -> None:
+    """Its worker's Kueue may admit it again meanwhile."""
+    scene = Scene("a", "b", policy={"execution_policy": policy}).cloned("a", "b").clone("a", {"Admitted": True})
+    assert "JobCreation a" in scene.names()
+    scene.clone("b", {"Admitted": True}).remote_job("a").decide()
+    scene.clone("a", {"Evicted": True})
+    assert scene.names() == ["WinnerReleased a"]
+    assert scene.names() == ["WinnerChosen b", "Removal Job a"]
+    removal = scene.decided[-1]
+    assert isinstance(removal, RemovalDecided)
+    for number in range(1, failures + 1):
+        scene.refuses(removal, code, error, timedelta(minutes=1), number)
+    assert ("JobCreation b" in scene.names()) is starts
 
 
 def test_never_twice_does_not_give_up_a_copy_whose_deletion_was_refused() -> None:

@@ -257,6 +257,73 @@ def test_the_statuses_of_all_are_copied_and_the_last_ones_before_the_end() -> No
     assert scene.writes() == [("Removal", "p-1"), ("Removal", "")]
 
 
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+def test_a_pod_whose_copy_was_gone_before_its_end_was_seen_ends_as_its_group(end: str) -> None:
+    """Its status would never come, and its user's pod would wait for ever."""
+    scene = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    scene.copy("a", "p-0", status=TWO, finished=True)
+    scene.clone("a", {"Finished": (end, "")})
+    scene.copy_gone("a", "p-1")
+    assert scene.writes() == [("StatusRelay", "")]
+    scene.pod("p-0", status=TWO, finished=True, inactive=True)
+    assert scene.writes() == []  # two watches: news of p-2's end, or of p-1's copy, may be a little behind
+    scene.copy("a", "p-2", status=TWO, finished=True)
+    assert scene.writes() == [("StatusRelay", "p-2")]
+    scene.pod("p-2", status=TWO, finished=True, inactive=True).tick(seconds=30)
+    (decision,) = scene.decide()
+    assert isinstance(decision, StatusRelayDecided)
+    assert (decision.member, decision.source, decision.outcome) == ("p-1", "a", end)
+    scene.pod("p-1", status="33" * 32, finished=True, inactive=True)
+    assert scene.writes() == [("Finish", "")]
+
+
+def test_the_first_pod_of_a_group_ends_as_its_group_too() -> None:
+    scene = Pods("a").running()
+    scene.copy("a", "p-1", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "")})
+    scene.copy_gone("a", "p-0")
+    assert scene.writes() == [("StatusRelay", "p-1")]
+    scene.pod("p-1", status=TWO, finished=True, inactive=True)
+    assert scene.writes() == []
+    (decision,) = scene.tick(seconds=30).decide()
+    assert isinstance(decision, StatusRelayDecided)
+    assert (decision.member, decision.outcome) == ("", "Succeeded")
+    scene.pod("p-0", status="33" * 32, finished=True, inactive=True).tick(seconds=1)
+    assert scene.writes() == [("Finish", "")]
+
+
+def test_the_last_statuses_of_a_group_come_late_where_its_cluster_was_away_for_longer_than_its_grace() -> None:
+    scene = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    scene.copy("a", "p-0", status=TWO, finished=True).decide()
+    scene.clone("a", {"Finished": ("Succeeded", "")})
+    scene.pod("p-0", status=TWO, finished=True, inactive=True)
+    scene.lose("a")
+    assert scene.tick(minutes=16).writes() == [("Finish", "")]
+    scene.workload({"Finished": ("Succeeded", "")})
+    scene.copy("a", "p-1", status=TWO, finished=True).copy_gone("a", "p-2").connect("a")
+    assert ("StatusRelay", "p-1") in scene.writes()
+    assert "Removal" not in {type(one).__name__.removesuffix("Decided") for one in scene.decided}
+    scene.pod("p-1", status=TWO, finished=True, inactive=True)
+    scene.writes()
+    scene.pod("p-2", status="33" * 32, finished=True, inactive=True)
+    assert ("Removal", "p-1") in scene.writes()
+
+
+def test_an_end_that_nobody_saw_is_written_as_the_groups_and_says_so() -> None:
+    scene = Pods("a").running()
+    ours, known = body({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    scene.pod("p-1", status=ours)
+    scene.copy("a", "p-0", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Failed", "")})
+    scene.copy_gone("a", "p-1").decide()
+    scene.pod("p-0", status=TWO, finished=True, inactive=True).tick(seconds=30).decide()
+    (write,) = scene.fleet.open_writes(scene.stream)
+    request = scene.fleet.request(write, known, scene.now)
+    assert request is not None
+    said = "The pod was gone from its worker before its end was seen; its Workload ended as Failed"
+    assert request.body == {"status": {"phase": "Failed", "reason": "EndNotSeen", "message": said}}
+
+
 def test_a_gated_pod_keeps_its_own_condition_until_its_copy_is_scheduled() -> None:
     scene = Pods("a").running()
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}

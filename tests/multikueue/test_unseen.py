@@ -139,6 +139,50 @@ def test_where_jobs_are_listed_and_it_is_not_there_it_is_not_waited_for() -> Non
     assert scene.names() == ["Nomination", "Clone b"]
 
 
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_nor_does_it_end_with_the_copy_that_the_job_is_bound_to(policy: str) -> None:
+    """Whoever removed the copy: Kueue stops the job then, and nobody sees when, or whether it has ended."""
+    scene = bound_unseen(policy).clone_gone("a")
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert scene.names() == ([] if policy else ["Nomination", "Clone b"])
+
+
+def test_it_ends_where_jobs_are_listed_and_it_is_not_there() -> None:
+    scene = bound_unseen("never-twice").clone_gone("a").tick(minutes=1)
+    scene.fold(cluster_stream("a"), KindSynced(kind=JOBS.name, resource_version="9", count=0, gap=False), "a")
+    assert "Nomination" in scene.names()
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_a_creation_that_was_taken_back_is_waited_for_where_jobs_cannot_be_seen_any_more(policy: str) -> None:
+    scene = creating(policy)
+    scene.fold(cluster_stream("a"), KindOff(kind=JOBS.name, reason="NotServed", message="not served"), "a")
+    put_back(scene).tick(seconds=11)
+    scene.clone_gone("a")
+    assert not [name for name in scene.names() if name.startswith("Nomination")]
+    scene.tick(minutes=15)
+    assert ("Nomination" in scene.names()) is not bool(policy)
+
+
+def evicted_and_forgotten(policy: str = "") -> Scene:
+    """The log knows nothing of it, and it was evicted since it ran: only the user's job says that it does."""
+    scene = Scene("a", "b").lose("a").job(execution_policy=policy, status="11" * 32, inactive=False, suspended=True)
+    return scene.workload({"QuotaReserved": True, "Evicted": "Preempted"})
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_an_evicted_job_that_runs_by_its_status_is_not_said_to_rest_while_a_cluster_is_away(policy: str) -> None:
+    scene = evicted_and_forgotten(policy)
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert scene.names() == ([] if policy else ["StatusRelay"])
+
+
+def test_it_is_where_all_clusters_are_in_view() -> None:
+    assert evicted_and_forgotten("never-twice").connect("a").names() == ["StatusRelay"]
+
+
 def asked_before() -> Scene:
     """The log knows nothing of it and the stored nomination names a, which is away: the job may be there."""
     return Scene("a", "b").lose("a").job().workload({"QuotaReserved": True}, nominated=["a", "b"])

@@ -8,15 +8,19 @@ import msgspec
 import pytest
 
 from controlplane.app.hosted import HostedControllers
+from controlplane.controllers.connectivity.events import PolicyInForce
+from controlplane.controllers.connectivity.phrases import PHRASES
 from controlplane.controllers.coscheduling import hosting as coscheduling
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.hosts import hosted
 from controlplane.controllers.multikueue.hosting import in_force, policy_of, reading_policy
 from controlplane.controllers.podgroups import hosting as podgroups
 from controlplane.settings import Settings
+from controlplane.settings.access_providers import AccessProvider, ExecConfig
 from controlplane.settings.load import SettingsError, load
 from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
 from controlplane.settings.model import RunSettings, contradictions
+from controlplane.settings.multikueue import ClusterProfiles, MultiKueue
 
 
 def settings(
@@ -89,9 +93,43 @@ def test_whatever_is_not_in_view_is_said_of_every_controller() -> None:
 
 
 def test_a_log_of_a_later_version_is_read_although_it_dispatched_other_kinds() -> None:
-    said = in_force(policy_of(settings("multikueue")), ["multikueue"])
+    said = in_force(policy_of(settings("multikueue")), ["multikueue"], settings("multikueue").multikueue)
     later = msgspec.structs.replace(
         said, kinds=[*said.kinds, "v1, Kind=ReplicationController", "apps/v1, Kind=DaemonSet"]
     )
     read = reading_policy(settings("multikueue"), later)
     assert read.awaited == {"jobs.batch", "jobsets.jobset.x-k8s.io"}
+
+
+EXEC = ExecConfig(command="/bin/login", api_version="client.authentication.k8s.io/v1", args=("--secret",))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fields", "words"),
+    [
+        (MultiKueue(), (False, False, []), ""),
+        (MultiKueue(quota_automation="yes"), (True, False, []), "; quota is automated"),
+        (
+            MultiKueue(cluster_profile=ClusterProfiles(enabled="yes")),
+            (False, True, []),
+            "; ClusterProfiles are followed",
+        ),
+        (
+            MultiKueue(
+                quota_automation="yes", cluster_profile=ClusterProfiles(access_providers=(AccessProvider("gke", EXEC),))
+            ),
+            (True, True, ["gke"]),
+            "; quota is automated; ClusterProfiles are followed (logged in by gke)",
+        ),
+    ],
+)
+def test_what_is_followed_beside_the_policy_is_said(
+    chosen: MultiKueue, fields: tuple[bool, bool, list[str]], words: str
+) -> None:
+    on = msgspec.structs.replace(settings("multikueue"), multikueue=chosen)
+    said = in_force(policy_of(on), ["multikueue"], chosen)
+    assert (said.quota_automation, said.cluster_profiles, said.access_providers) == fields
+    assert PHRASES[PolicyInForce](said).endswith(f"jobset.x-k8s.io/v1alpha2, Kind=JobSet{words}")
+    assert "secret" not in repr(said)
+    off = in_force(policy_of(settings("podgroups")), ["podgroups"], chosen)
+    assert (off.quota_automation, off.cluster_profiles, off.access_providers) == (False, False, [])

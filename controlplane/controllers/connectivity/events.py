@@ -40,7 +40,9 @@ class PolicyInForce(Event):
     """The settings that decisions rest on from here: said by a process that begins to lead, if they are not those that
     were in force.
 
-    The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is.
+    The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is;
+    `cluster_profiles` whether ClusterProfiles are followed, and `access_providers` the names of the commands that log in to
+    their clusters.
     """
 
     controllers: list[str] = []
@@ -64,6 +66,9 @@ class PolicyInForce(Event):
     scoring_window_seconds: float = 3600.0
     scoring: dict[str, Any] = {}
     orchestrated_preemption: bool = False
+    quota_automation: bool = False
+    cluster_profiles: bool = False
+    access_providers: list[str] = []
 
 
 class LogWentBack(Event):

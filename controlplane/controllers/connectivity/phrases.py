@@ -11,6 +11,13 @@ from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, told
 
 
+def _also(said: connectivity.PolicyInForce) -> str:
+    """Return what else is on."""
+    by = f" (logged in by {', '.join(said.access_providers)})" if said.access_providers else ""
+    quota = "; quota is automated" if said.quota_automation else ""
+    return f"{quota}; ClusterProfiles are followed{by}" if said.cluster_profiles else quota
+
+
 def _failed(event: connectivity.ClusterConnectFailed) -> str:
     return f"cannot be connected to, attempt {event.attempt}: {event.message}"
 
@@ -40,7 +47,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         connectivity.ServiceStopped: "{e.holder} let the log go (epoch {e.epoch})",
         connectivity.PolicyInForce: lambda e: (
             f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
-            f" and {', '.join(e.kinds) or 'no kinds'}"
+            f" and {', '.join(e.kinds) or 'no kinds'}{_also(e)}"
         ),
         connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
         connectivity.ClusterConnectFailed: _failed,

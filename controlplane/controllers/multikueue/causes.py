@@ -29,7 +29,7 @@ _REMOVALS: Mapping[str, tuple[str, ...]] = {
     R.ORPHANED: ("{c}/j.present",),
     R.NOT_NOMINATED: ("route", "fit", "refused/{c}", "w.nominated"),
     R.SPEC_DIFFERS: ("w.spec", "w.priority", "{c}/w.spec", "{c}/w.priority"),
-    R.STALE_COPY: (*_UNFIT, "{c}/j.present", "judged/{c}"),
+    R.STALE_COPY: (*_UNFIT, "{c}/w.evicted", "{c}/j.present", "judged/{c}"),
     R.DRAINING: ("w.evicted", "{c}/j.present"),
     R.OUT_OF_SYNC: ("{c}/w.finished",),
 }

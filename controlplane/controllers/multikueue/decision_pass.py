@@ -11,7 +11,7 @@ from datetime import datetime
 
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.components import kept_by_another, written_by_another
-from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.observations import (
     CheckState,
     CloneObserved,
@@ -24,8 +24,10 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.job_kinds.base import FINALIZER
 from controlplane.runtime import decision_pass
+from controlplane.runtime.writes import says_no
 
 _LONGEST_REQUEUE = 300  # seconds
+_TRIES = 3
 _REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
 
 
@@ -222,9 +224,15 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         return known is not None and known.until > self.now
 
     def removal_failed(self, cluster: str) -> bool:
-        """Whether an API server refused the last removal of one of the copies on a cluster."""
-        troubles = (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job"))
-        return any(trouble is not None and trouble.action in _REMOVALS for trouble in troubles)
+        """Whether an API server said no to the last removal of one of the copies on a cluster. Its own failures say
+        nothing: only under at-least-once they count as well, once there were three."""
+        patient = self.context.execution_policy == NEVER_TWICE
+        for trouble in (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job")):
+            if trouble is None or trouble.action not in _REMOVALS:
+                continue
+            if says_no(trouble) or (trouble.decides_nothing and trouble.failures >= _TRIES and not patient):
+                return True
+        return False
 
     def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
         if FINALIZER in clone.finalizers:

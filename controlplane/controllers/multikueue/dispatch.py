@@ -134,12 +134,19 @@ def _refusal(remote: Remote) -> WorkloadReason | None:
         return None  # we had it stopped, and quota came back before it was gone
     if not clone.active:
         return WorkloadReason.REJECTED_BY_WORKER
-    by_check = evicted is not None and evicted.status == "True" and evicted.reason == "AdmissionCheck"
-    if by_check and clone.is_true("QuotaReserved") and remote.job is None and not clone.bound_to:
-        # Kueue takes the quota of what it evicted back by its job (`ReconcileGenericJob` in kubernetes-sigs/kueue
-        # pkg/controller/jobframework/reconciler.go, ff69552e): a copy without one would stay as it is for ever.
+    if evicted is not None and evicted.reason == "AdmissionCheck" and _evicted_without_job(remote):
         return WorkloadReason.PUT_OFF_BY_WORKER
     return None
+
+
+def _evicted_without_job(remote: Remote) -> bool:
+    """Whether a copy was evicted by its worker before it had a job. Kueue takes the quota of what it evicted back by its
+    job (`ReconcileGenericJob` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e): a copy without
+    one would keep it for ever, and never be admitted again.
+    """
+    clone = remote.clone
+    kept = clone is not None and clone.is_true("Evicted") and clone.is_true("QuotaReserved") and not clone.bound_to
+    return kept and remote.job is None
 
 
 def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> str:
@@ -350,6 +357,7 @@ def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str, attempt: 
     """Create the clone on a cluster that is asked, keep the one that is there in step, or remove it if it cannot be
     used."""
     remote = pass_.state.remote(cluster)
+    anew = _evicted_without_job(remote) and _refusal(remote) is None
     if remote.empty or (remote.clone is None and kept_by_another(pass_.context, cluster)):
         pass_.write(
             CloneDecided(
@@ -361,7 +369,7 @@ def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str, attempt: 
                 reason=WorkloadReason.NOMINATED,
             )
         )
-    elif usable(remote, local) and not _lost_its_job(pass_, cluster):
+    elif usable(remote, local) and not _lost_its_job(pass_, cluster) and not anew:
         keep_size(pass_, local, cluster)
         mend(pass_, local, cluster)
     else:

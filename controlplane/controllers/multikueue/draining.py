@@ -13,6 +13,7 @@ from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.running import may_run_unseen
 from controlplane.controllers.multikueue.slices import held_elsewhere
 
 
@@ -22,7 +23,7 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     if check.state == "Pending":
         pass_.clear_names(local)
     # A copy that may run on a cluster that is away keeps the quota: until the grace is over.
-    running = pass_.must_wait()
+    running = pass_.must_wait() or _says_that_it_runs(pass_, job)
     for cluster in sorted(pass_.state.remotes):
         if pass_.context.in_view(cluster) and pass_.verdicts.get(cluster) != "Wait":
             running = _drain_copy(pass_, local, job, cluster) or running
@@ -32,6 +33,13 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     if not running and _told(pass_, local):
         rest_members(pass_)
         _write_rest(pass_, job)
+
+
+def _says_that_it_runs(pass_: WorkloadPass, job: JobObserved) -> bool:
+    """Whether the user's job runs by its status, and may do so on a cluster out of view that nothing else names."""
+    route = pass_.context.route
+    active = not all(one.inactive for one in (job, *pass_.context.members))
+    return active and route is not None and may_run_unseen(pass_, route)
 
 
 def _told(pass_: WorkloadPass, local: WorkloadObserved) -> bool:

@@ -173,7 +173,8 @@ class CheckStateDecided(WorkloadWrite):
 
 
 class StatusRelayDecided(WorkloadWrite):
-    """Write a status to the user's job: the winner's, or one in which nothing runs. `member` as in `JobCreationDecided`."""
+    """Write a status to the user's job: the winner's, or one in which nothing runs. `member` as in `JobCreationDecided`;
+    `outcome`: how the Workload of a pod ended, whose own end nobody saw; it is the pod's then."""
 
     WHERE: ClassVar[Where] = "Job"
     kind: str
@@ -182,6 +183,7 @@ class StatusRelayDecided(WorkloadWrite):
     mark_suspended: bool = False
     drain: bool = False
     member: str = ""
+    outcome: str = ""
 
     @property
     def part(self) -> str:

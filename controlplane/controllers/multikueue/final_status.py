@@ -9,9 +9,12 @@ from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.ended import relay_end
+from controlplane.controllers.multikueue.events import StatusRelayDecided
 from controlplane.controllers.multikueue.members import final_statuses
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import PODS
+from controlplane.runtime.writes import says_no
 
 # After this many refusals of the last status the Workload is finished without it: the result matters more than its
 # copy.
@@ -39,8 +42,48 @@ def final_status_waits(pass_: WorkloadPass, job: JobObserved, cluster: str) -> b
         # Removed before its Workload was seen to have finished.
         if remote is None and relay_end(pass_, job, cluster):
             return True
-    others = final_statuses(pass_, cluster)
+    others = _pods_wait(pass_, job, cluster)
     return _relay_final(pass_, job, cluster) or others
+
+
+def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Write how the pods of a group ended; return whether any of that is still to be done."""
+    seen = final_statuses(pass_, cluster)
+    return _end_as_their_workload(pass_, job, cluster) or seen
+
+
+def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Write to each pod whose copy was gone before its end was seen that it ended as its Workload; return whether that is
+    still to be done. Of an end that is seen the news may be a little behind.
+    """
+    known, waiting = pass_.state.remote(cluster), False
+    if known.finished is None or not pass_.context.available(cluster):
+        return False
+    copies = {known.job.name} if known.job is not None else set()
+    for local in (job, *pass_.context.members):
+        if local.kind != PODS.name or local.finished or local.deleting or local.name in copies | known.members.keys():
+            continue
+        member = "" if local is job else local.name
+        trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+        until = (known.finished_at or pass_.now) + _PATIENCE
+        if trouble is not None and says_no(trouble) and trouble.failures >= _TRIES:
+            continue
+        waiting = True
+        if pass_.now < until:
+            pass_.wake_at(until)
+            continue
+        pass_.write(
+            StatusRelayDecided(
+                kind=local.kind,
+                resource_version=local.resource_version,
+                source=cluster,
+                status=local.status,
+                member=member,
+                outcome=known.finished.reason,
+                reason=WorkloadReason.FINAL_STATUS,
+            )
+        )
+    return waiting
 
 
 def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
@@ -60,12 +103,15 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
     """
     job, adapter = pass_.context.job, pass_.context.adapter
-    if job is None or job.finished or (adapter is not None and not adapter.relays):
+    if job is None or (adapter is not None and not adapter.relays):
         return ""
     for cluster, remote in sorted(pass_.state.remotes.items()):
-        if remote.job is None or not remote.job.finished or cluster != (local.cluster_name or cluster):
+        if cluster != (local.cluster_name or cluster):
             continue
-        if _relay_final(pass_, job, cluster):
+        waits = _pods_wait(pass_, job, cluster)
+        if remote.job is not None and remote.job.finished and not job.finished:
+            waits = _relay_final(pass_, job, cluster) or waits
+        if waits:
             return cluster
     return ""
 

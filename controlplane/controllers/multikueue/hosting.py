@@ -32,6 +32,7 @@ from controlplane.kube.kinds import (
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
+from controlplane.settings.multikueue import MultiKueue
 
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 """What is watched on the management cluster, the kinds of jobs aside."""
@@ -145,8 +146,8 @@ def _scoring(settings: Settings) -> ScoringRules:
     return ScoringRules(**shared, spread_required=said.spread_when_unsatisfiable == "DoNotSchedule")
 
 
-def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInForce:
-    """Return what a process says of the settings that it decides by."""
+def in_force(policy: MultiKueuePolicy, controllers: Sequence[str], chosen: MultiKueue) -> PolicyInForce:
+    """Return what a process says of the settings that it decides by: its policy, and what else it was `chosen`."""
     seconds: dict[str, Any] = {
         f"{name}_seconds": (getattr(policy, name) or timedelta(0)).total_seconds() for name in _DURATIONS
     }
@@ -156,6 +157,11 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str]) -> PolicyInFo
         kinds=sorted(policy.adapters),
         judged=sorted(policy.judged),
         scoring=msgspec.to_builtins(policy.scoring) if policy.scoring is not None else {},
+        quota_automation=policy.dispatches and chosen.quota_automation == "yes",
+        cluster_profiles=policy.dispatches and chosen.cluster_profile.on,
+        access_providers=sorted(one.name for one in chosen.cluster_profile.access_providers)
+        if policy.dispatches
+        else [],
         **values,
         **seconds,
     )

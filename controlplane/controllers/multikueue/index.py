@@ -34,7 +34,7 @@ from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.existing import is_slice
-from controlplane.controllers.multikueue.job_changes import fold_job, fold_member
+from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_member
 from controlplane.controllers.multikueue.marks import of_workload
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
@@ -218,6 +218,8 @@ class WorkloadIndex(SharedJobs):
                 self.requeues.popleft()
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             state = without_write(state, recorded.event.target)
+        if isinstance(recorded.event, observations.CloneGone) and before is not None:
+            state = self._left_behind(recorded.cluster, before, state)
         if isinstance(recorded.event, observations.RemoteJobObserved):
             self._moved(recorded.cluster, recorded.event.uid, stream)
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
@@ -235,6 +237,13 @@ class WorkloadIndex(SharedJobs):
         if is_slice(state):
             for other in sorted(self._siblings(state)):
                 self._mark(other)
+
+    def _left_behind(self, cluster: str, before: WorkloadState, state: WorkloadState) -> WorkloadState:
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
+        connection = self.connections.get(cluster)
+        if adapter is None or connection is None or connection.in_view(adapter.kind.name):
+            return state
+        return fold_left_behind(before, state, cluster, adapter.kind.name)
 
     def _fold_refused(self, recorded: Recorded, event: observations.ObservationRefused) -> None:
         clone = f"workload/{event.namespace}/{event.name}"

@@ -54,7 +54,7 @@ def _shown_by(
     conflict.
     """
     changed = before is None or after is None or before.status != after.status
-    return relay.status if changed and not relay.mark_suspended and not relay.drain else ""
+    return relay.status if changed and not (relay.mark_suspended or relay.drain or relay.outcome) else ""
 
 
 def fold_moved(state: WorkloadState, cluster: str, uid: str) -> WorkloadState:
@@ -71,3 +71,15 @@ def fold_moved(state: WorkloadState, cluster: str, uid: str) -> WorkloadState:
     else:
         state = without_return(state, cluster)
     return _replace(closed(state, f"{cluster}/Job"), remotes=remotes, job_seen=state.job_seen - {cluster})
+
+
+def fold_left_behind(before: WorkloadState, after: WorkloadState, cluster: str, kind: str) -> WorkloadState:
+    """Return the state after a copy was seen to be gone on a cluster where jobs of its kind cannot be seen: the one that
+    it was bound to may still run there.
+    """
+    clone = before.remote(cluster).clone
+    if clone is None or not clone.bound_to or clone.is_true("Finished") or after.remote(cluster).clone is not None:
+        return after
+    if before.remote(cluster).job is not None:
+        return after
+    return _replace(after, unsure={**after.unsure, cluster: kind})

@@ -72,6 +72,8 @@ def _relay(event: StatusRelayDecided) -> str:
         return "job's status is to show that nothing runs"
     if event.mark_suspended:
         return "job's status is to say Suspended"
+    if event.outcome:
+        return f"pod, whose end nobody saw, is to end as its Workload: {event.outcome}"
     last = event.reason == WorkloadReason.FINAL_STATUS
     return "job's last status is to be copied" if last else "job's status is to be copied"
 
@@ -247,8 +249,9 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "the copy on {cluster} is not one of the Workload as it now is",
     ),
     R.STALE_COPY: Sentence(
-        "the copy cannot be used: deactivated, finished, going, or without its job",
-        "the copy on {cluster} cannot be used: it is deactivated, finished, going, or without its job",
+        "the copy cannot be used: deactivated, finished, going, without its job, or evicted before it had one",
+        "the copy on {cluster} cannot be used: it is deactivated, finished, going, without its job, or evicted before it "
+        "had one",
     ),
     R.DRAINING: Sentence(
         "the Workload was evicted, and nothing may stay behind",

@@ -159,6 +159,8 @@ def _relay(
     status, current = body_in(bodies, decision.status), body_in(bodies, job.status)
     if decision.drain:
         status = adapter.drained(status)
+    elif decision.outcome:
+        status = adapter.ended_as(status, decision.outcome)
     elif decision.source:
         status = adapter.shown(status, current, suspended=job.suspended)
     if decision.mark_suspended:

@@ -133,7 +133,7 @@ def steady(
     grace.
     """
     cluster = local.cluster_name or _serving(pass_, local)
-    if not cluster and _may_run_unseen(pass_, route):
+    if not cluster and may_run_unseen(pass_, route):
         return
     if not cluster:
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
@@ -171,9 +171,9 @@ def _serving(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     return running[0] if len(running) == 1 else ""
 
 
-def _may_run_unseen(pass_: WorkloadPass, route: Route) -> bool:
+def may_run_unseen(pass_: WorkloadPass, route: Route) -> bool:
     """Whether a cluster out of view may have a Workload of which neither the log, which went back, nor `clusterName`
-    says where it is: each may then be the one, for as long as its grace.
+    (an eviction takes it away) says where it is: each may then be the one, for as long as its grace.
     """
     if pass_.state.attempt:
         return False

@@ -14,8 +14,9 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 
-SHOWS_WITHIN = timedelta(seconds=10)
-"""How long a request and its news may take together while the cluster answers."""
+SHOWS_WITHIN = timedelta(seconds=40)
+"""How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it up
+(`Timeouts.request` of the transport), also when its decision was taken back meanwhile, and ten for the news."""
 
 
 def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
@@ -40,12 +41,12 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
 
 
 def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) -> bool:
-    """Whether a job that nobody has seen is bound to a copy on a cluster in view, where jobs cannot be seen. The log went
-    back to before it knew of the job.
+    """Whether a job that nobody has seen may be on a cluster in view, where jobs cannot be seen: one is bound to the copy
+    there (the log went back to before it knew of the job), or was when the copy went, or its creation was under way.
     """
     remote = state.remote(cluster)
     bound = remote.clone is not None and remote.clone.bound_to != "" and not remote.clone.is_true("Finished")
-    return bound and remote.job is None and not context.available(cluster)
+    return (bound or cluster in state.unsure) and remote.job is None and not context.available(cluster)
 
 
 def unshown(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:

@@ -100,12 +100,29 @@ class SetFramework(Behaviour):
             self._core.store.patch(
                 adapter.kind, *place_of(found), {"status": body}, subresource="status", field_manager="controller"
             )
+        self._release_beyond(adapter, found)
         for workload in workloads:
             evicted = condition(workload, "Evicted")
             if is_true(workload, "Finished"):
                 self._core.remove_finalizer(workload)
             elif evicted is not None and evicted["status"] == "True" and is_true(workload, "QuotaReserved"):
                 give_back(self._core, workload, evicted)
+
+    def _release_beyond(self, adapter: JobKind, found: Json) -> None:
+        """Delete the Workloads of replicas that a set has no more (`filterWorkloads` in leaderworkerset_reconciler.go). Kueue
+        puts that of a StatefulSet without replicas on hold; here it goes as well, and is made anew.
+        """
+        if ORIGIN in (meta(found).get("labels") or {}):
+            return
+        wanted = set(names_of(adapter, found))
+        for workload in list(self._kueue.view.all(WORKLOADS).values()):
+            owned = any(one["uid"] == meta(found)["uid"] for one in meta(workload).get("ownerReferences") or ())
+            if not owned or meta(workload)["name"] in wanted:
+                continue
+            if not meta(workload).get("deletionTimestamp"):
+                self._core.store.delete(WORKLOADS, meta(workload)["namespace"], meta(workload)["name"])
+            else:
+                self._core.remove_finalizer(workload)
 
     def _workload(self, adapter: JobKind, found: Json, index: int, name: str) -> Json | None:
         """Return a Workload of a set, which owns it; it is made where the set is no copy."""
@@ -147,6 +164,8 @@ def names_of(adapter: JobKind, found: Json) -> list[str]:
     metadata = meta(found)
     origin = str((metadata.get("annotations") or {}).get(ORIGIN_UID) or metadata["uid"])
     if not adapter.composed:
+        if not sum(one.pods for one in adapter.pods(found)):
+            return []
         return [workload_name(adapter.kind, metadata["name"], origin)]
     count = adapter.components(found)
     return [component_name(adapter.kind, metadata["name"], origin, index) for index in range(count)]

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from controlplane.controllers.multikueue import dispatch, elastic, running, unobserved_jobs
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.scoring import Scoring
+from controlplane.runtime.writes import without
 from tests.dst.mutants.hunt import Mutant
-from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN
+from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN, EVICTED_ON_ITS_WAY, UNSEEN_AND_SLOW
 
 
 def spread_is_a_wish(patch: pytest.MonkeyPatch) -> None:
@@ -28,6 +31,25 @@ def a_stored_nomination_says_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def bound_jobs_are_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(unobserved_jobs, "_bound_unseen", lambda state, context, cluster: False)
+
+
+def a_winner_is_released_with_its_job_on_its_way(patch: pytest.MonkeyPatch) -> None:
+    original = dispatch._keeps
+
+    def keeps(turn: Any, local: Any, winner: str) -> bool:
+        known = turn.state
+        if turn.context.in_view(winner):
+            turn.state = msgspec.structs.replace(known, effects=without(known.effects, f"{winner}/Job"))
+        try:
+            return original(turn, local, winner)
+        finally:
+            turn.state = known
+
+    patch.setattr(dispatch, "_keeps", keeps)
+
+
+def every_copy_holds_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkloadPass, "holds_nothing", lambda self, cluster: True)
 
 
 def a_group_is_split(patch: pytest.MonkeyPatch) -> None:
@@ -75,6 +97,20 @@ LATER: Final[Mapping[str, Mutant]] = {
         0,
         "one cluster runs a workload",
         scene=BOUND_UNSEEN,
+    ),
+    "released": Mutant(
+        "a winner is released while its job is on its way",
+        a_winner_is_released_with_its_job_on_its_way,
+        0,
+        "one cluster runs a workload",
+        scene=EVICTED_ON_ITS_WAY,
+    ),
+    "holds-nothing": Mutant(
+        "a copy that may have its job unseen is not waited for",
+        every_copy_holds_nothing,
+        0,
+        "one cluster runs a workload",
+        scene=UNSEEN_AND_SLOW,
     ),
     "group-split": Mutant(
         "the other pods of a group go to another cluster", a_group_is_split, 2, "steps are taken in their order", 5

@@ -39,12 +39,20 @@ _PAIRS = (
     ("lost", "restarted"),
     ("swapped", "restarted"),
 )
+GATED = (
+    Config("gates-2", 2, faults=NONE, together=True, gates=True, alike=False),
+    *(
+        Config(f"gates-2-{kind}", 2, faults=Faults.only(kind), gates=True, alike=False, **_PROMPT)
+        for kind in ("restarted", "delayed", "deleted")
+    ),
+)
 _SMALL = ("lost", "failed", "restarted", "paused", "evicted", "deleted", "restored", "reconfigured", "forgot")
 CI = (
     Config("plain-2", 2, faults=NONE),
     Config("plain-2-together", 2, faults=NONE, together=True),
     Config("delayed-2-together", 2, faults=Faults.only("delayed"), together=True),
     *(one for one in _each(2, "-running", running=True, **_PROMPT) if one.name.split("-")[0] in _SMALL),
+    GATED[0],
 )
 _ALL = (
     *CI,
@@ -65,6 +73,7 @@ _ALL = (
     *_each(3, "-running", running=True, **_PROMPT),
     *_each(3, "-running-never", running=True, **_PROMPT, **_NEVER),
     *(_pair(*kinds) for kinds in _PAIRS),
+    *GATED,
     Config("two-2-running", 2, faults=Faults(total=2), running=True, **_PROMPT),
     Config("two-2-running-never", 2, faults=Faults(total=2), running=True, **_PROMPT, **_NEVER),
     Config("two-2-prompt", 2, faults=Faults(total=2), **_PROMPT),

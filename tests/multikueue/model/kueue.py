@@ -107,10 +107,31 @@ def site_steps(store: Store) -> Iterator[Step]:
         yield "its Kueue deactivates the copy", _deactivated(store)
     elif clone["spec"].get("active") is not False and not condition(clone, "Admitted"):
         stopped = job is None or not is_ours(job) or not runs(job)
-        if stopped:
+        # The quota of what was evicted is given back by its job (`ReconcileGenericJob`): before that it is not admitted.
+        kept = condition(clone, "Evicted") and condition(clone, "QuotaReserved") and not is_ours(job)
+        if closed(clone):
+            if not condition(clone, BLOCKED):
+                yield "its Kueue says that the copy waits for its gate", _set(store, **{BLOCKED: True})
+        elif stopped and not kept:
             yield "its Kueue admits the copy", _admitted(store)
     if job is not None and is_ours(job) and complete(job):
         yield "its Kueue finishes the copy", _set(store, Finished=True)
+
+
+BLOCKED = "BlockedOnPreemptionGates"
+
+
+def is_open(clone: Json | None) -> bool:
+    """Whether the preemption gate of a copy is open."""
+    gates = (clone or {}).get("status", {}).get("preemptionGates") or []
+    return any(gate["position"] == "Open" for gate in gates)
+
+
+def closed(clone: Json) -> bool:
+    """Whether a copy has a preemption gate that is not open: it is admitted only by preempting, and may not yet
+    (kubernetes-sigs/kueue KEP-8303).
+    """
+    return bool(clone["spec"].get("preemptionGates")) and not is_open(clone)
 
 
 def _job_steps(store: Store, clone: Json | None, job: Json) -> Iterator[Step]:
@@ -135,7 +156,7 @@ def _ended(store: Store, job: Json) -> Store:
 
 
 def _admitted(store: Store) -> Store:
-    after = _set(store, QuotaReserved=True, Admitted=True, Evicted=False)
+    after = _set(store, QuotaReserved=True, Admitted=True, Evicted=False, **{BLOCKED: False})
     clone = after["workload"]
     return {**after, "workload": {**clone, "metadata": {**meta(clone), "finalizers": [FINALIZER]}}}
 

@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue import decide, decision_pass, dispatch, draining, render, running, state
+from controlplane.controllers.multikueue import (
+    decide,
+    decision_pass,
+    dispatch,
+    draining,
+    preemption,
+    render,
+    running,
+    state,
+)
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.kube.kinds import Request
@@ -107,6 +116,13 @@ def _any_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decision_pass, "_version", lambda *_args: "")
 
 
+def _any_failure_is_a_no(patch: pytest.MonkeyPatch) -> None:
+    def failed(self: WorkloadPass, cluster: str) -> bool:
+        return any(f"{cluster}/{where}" in self.state.trouble for where in ("Workload", "Job"))
+
+    patch.setattr(WorkloadPass, "removal_failed", failed)
+
+
 def _out_of_sync_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "_out_of_sync", _nothing)
 
@@ -163,6 +179,34 @@ MUTANTS = (
         "a job that is out of view is forgotten",
         _set(decision_pass, "unseen", _nowhere),
         _one("cut", "evicted", execution=NEVER_TWICE, running=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "unshown",
+        "a creation that has not shown is forgotten with its attempt",
+        _set(decision_pass, "unshown", _nowhere),
+        Config("unshown", 2, faults=_faults("evicted"), sending=True, prompt=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "anew",
+        "a copy that was evicted before it had a job is left as it is",
+        _set(dispatch, "_evicted_without_job", _no),
+        Config("anew", 1, faults=_faults("preempted"), together=True),
+        ("L", "L1"),
+    ),
+    Mutant(
+        "gates",
+        "a gate that was opened is forgotten",
+        _set(preemption, "_opened", lambda pass_: iter(())),
+        Config("gates", 2, faults=NONE, together=True, gates=True, alike=False),
+        ("S7",),
+    ),
+    Mutant(
+        "no",
+        "a removal that failed once is one that was refused",
+        _any_failure_is_a_no,
+        _one("preempted", "failed", sending=True),
         ("S1", "S2"),
     ),
     Mutant(

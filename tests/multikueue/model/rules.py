@@ -12,10 +12,11 @@ from tests.multikueue.model.world import Global, Violation, foreign_job
 def check(moves: Moves, g: Global) -> None:
     """Raise `Violation` if a state breaks a rule about safety.
 
-    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
-    grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
-    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that it
-    means. S6: what did not run to its end is not said to have ended."""
+        S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
+        grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
+        does not run again, but after a worker was given up. S7: of the copies one may preempt, as long as its pause lasts (which it
+    does here). S5 is asked of each request (`Moves`): it names the object that it
+        means. S6: what did not run to its end is not said to have ended."""
     f, running = moves.frame(g), moves.may_run(g)
     counted = running & ~f.given
     if counted & (counted - 1):
@@ -23,6 +24,9 @@ def check(moves: Moves, g: Global) -> None:
     if sum(moves.store(g, place)["job"] == foreign_job() for place in moves.places) != moves.config.foreign:
         raise Violation("S3", "somebody's job was touched")
     again = [place for place in moves.places if counted >> place & 1 and f.over & moves.all & ~(1 << place)]
+    opened = [place for place in moves.places if kueue.is_open(moves.store(g, place)["workload"])]
+    if len(opened) > 1:
+        raise Violation("S7", f"{[moves.name(place) for place in opened]} may preempt at once")
     home = moves.store(g, -1)
     ended = kueue.condition(home["workload"], "Finished") or kueue.complete(home["job"])
     upset = any(one in (-2, -3) for one in f.saved)

@@ -84,7 +84,7 @@ _COUNTS = {
     "decided_at": 2,
     "relayed_at": 1,
     "finished_at": 30,
-    "unsure_at": 10,
+    "unsure_at": 40,
     "returned": 5,
     "orphan_since": 16,
     "round_began": 4,

@@ -23,6 +23,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("worker-a", "worker-b", "worker-c")
 """No text of the model has these in it but where it names a cluster, so that they can be exchanged (`values`)."""
 NAMESPACE, JOB, WORKLOAD, CHECK = "team", "train", "job-train-1", "multikueue"
+PAUSE = timedelta(seconds=8)
 LOST_AFTER, GRACE = timedelta(seconds=8), timedelta(seconds=4)
 KINDS_WATCHED = (WORKLOADS.name, JOBS.name)
 ADMISSION = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
@@ -75,10 +76,11 @@ KINDS = tuple(one.name for one in fields(Faults) if one.name != "total")
 class Config:
     """One exploration. `foreign`: how many workers have a job of this name that is somebody else's.
 
-    `together`: both objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
-    `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
-    runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`: the
-    reductions (`moves`, `alike`)."""
+        `together`: both objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
+        `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
+        runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`: the
+        reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first by name
+    of those that began to wait in one second, so they are not alike."""
 
     name: str
     clusters: int = 3
@@ -91,6 +93,7 @@ class Config:
     running: bool = False
     lazy: bool = True
     alike: bool = True
+    gates: bool = False
     dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
     step_size: int = 3
     most_states: int = 6_000_000
@@ -116,6 +119,8 @@ class Config:
             dispatcher=self.dispatcher,
             step_size=self.step_size,
             dispatch_round=timedelta(seconds=4),
+            orchestrated_preemption=self.gates,
+            preemption_pause=PAUSE,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment
+from controlplane.dst.scenes.workloads.environment import Backup, Webhook, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.kube.kinds import Json, Kind
 
@@ -16,7 +16,7 @@ from controlplane.kube.kinds import Json, Kind
 class ActorContext(Protocol):
     """What acts act on. `submitted` are the users' jobs by name, `deleted` those that a user took back, `planted` what
     is somebody else's: UID to name; `pods` the users' pods as they make them, and `gates_pods` whether they gate what
-    must not run on the management cluster themselves."""
+    must not run on the management cluster themselves; `made` every job as its user made it, `webhook` what is asked then."""
 
     environment: WorkloadEnvironment
     database: SimulatedDatabase
@@ -27,6 +27,8 @@ class ActorContext(Protocol):
     planted: dict[str, str]
     pods: dict[str, Json]
     gates_pods: bool
+    webhook: Webhook
+    made: dict[str, Json]
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -29,6 +30,18 @@ from controlplane.simulation.world import KUEUE_NAMESPACE, MANAGEMENT, ClusterSp
 OnCommit = Callable[[str, Commit], None]
 ClusterSetup = Callable[[str, ClusterSpec], ClusterSpec]
 """What else a cluster of some name is made of."""
+
+
+@dataclass(slots=True)
+class Webhook:
+    """Our webhook of jobs: whether it is `away`, the jobs that were created meanwhile, which it has not seen, and those of
+    which a backup may still have one that it has not seen."""
+
+    away: bool = False
+    unheard: set[str] = field(default_factory=set)
+    ever: set[str] = field(default_factory=set)
+
+
 AdmissionHook = Callable[[SimulatedCluster], Callable[..., None]]
 """Returns what is asked about each write on the management cluster, for one life of it."""
 _STEPS_AT_ONCE = 3

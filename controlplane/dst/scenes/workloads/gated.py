@@ -9,26 +9,31 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.multikueue.admission import answer
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
-from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup
+from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup, Webhook
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
-from controlplane.dst.scenes.workloads.processes import KIND, WEBHOOK
+from controlplane.dst.scenes.workloads.processes import GATES, KIND, WEBHOOK
 from controlplane.job_kinds.pod import GROUP
-from controlplane.kube.kinds import PODS, Json, Kind
+from controlplane.kube.kinds import JOBS, PODS, Json, Kind
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kinds.base import served
+from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES, served
+from controlplane.simulation.kueue.common import PRIORITY_CLASS
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pods import TOTAL
 from controlplane.simulation.kueue.sets import SETS
-from controlplane.simulation.world import ClusterSpec, SimulatedCluster
+from controlplane.simulation.world import MANAGEMENT, ClusterSpec, SimulatedCluster
 
+_URGENT = "urgent"
 _AGAIN = 2.0  # seconds after which a pod that was taken away is there again
 
 
@@ -44,13 +49,18 @@ def setup(traits: Collection[str]) -> ClusterSetup:
 
     def with_kinds(name: str, spec: ClusterSpec) -> ClusterSpec:
         kinds = (*spec.kinds, *(served(one) for one in SETS)) if sets else spec.kinds
-        gates = replace(spec.gates, multikueue=spec.gates.multikueue and WEBHOOK not in traits)
-        return replace(spec, kinds=kinds, sets=sets, pods=PODS.kind in names, gates=gates)
+        orchestrated = GATES in traits and name != MANAGEMENT
+        gates = replace(
+            spec.gates,
+            multikueue=spec.gates.multikueue and WEBHOOK not in traits,
+            orchestrated_preemption=orchestrated,
+        )
+        return replace(spec, kinds=kinds, sets=sets, pods=PODS.kind in names, gates=gates, preempts=orchestrated)
 
     return with_kinds
 
 
-def hook(traits: Collection[str], policy: MultiKueuePolicy) -> AdmissionHook | None:
+def hook(traits: Collection[str], policy: MultiKueuePolicy, webhook: Webhook) -> AdmissionHook | None:
     """Return the webhook of jobs, as an API server asks it; None where it is off."""
     if WEBHOOK not in traits:
         return None
@@ -62,6 +72,11 @@ def hook(traits: Collection[str], policy: MultiKueuePolicy) -> AdmissionHook | N
         def ask(operation: str, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
             if kind not in ADAPTERS or operation == "delete" or subresource or new is None:
                 return
+            if webhook.away:
+                if operation == "create":
+                    webhook.unheard.add(new["metadata"]["name"])
+                    webhook.ever.add(new["metadata"]["name"])
+                return  # failurePolicy: Ignore
             request = {
                 "uid": "asked",
                 "operation": operation.upper(),
@@ -143,7 +158,82 @@ def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
             scene.after(_AGAIN, _again, scene, name)
 
 
+def define_urgent(scene: ActorContext) -> None:
+    """Have the priority of urgent jobs."""
+    scene.environment.management.store.create(
+        WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": _URGENT}, "value": 100}, field_manager="user"
+    )
+
+
+def _submit_urgent(scene: ActorContext, step: Step) -> None:
+    """A Job that preempts others."""
+    job = job_of(JOBS, step, {})
+    job["metadata"]["labels"][PRIORITY_CLASS] = _URGENT
+    create_job(scene, JOBS, job)
+
+
+def _scale(scene: ActorContext, step: Step) -> None:
+    """Somebody gives a set another number of replicas. One that has some may only go to none as a StatefulSet, and gets
+    them again later (kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_webhook.go, ff69552e).
+    """
+    kind, store = scene.submitted.get(step.where), scene.environment.management.store
+    if kind is None or step.where in scene.deleted:
+        return
+    if ADAPTERS[kind].composed:
+        _replicas(store, kind, step.where, max(step.value, 1))
+        return
+    before = scene.made[step.where]["spec"]["replicas"]
+    _replicas(store, kind, step.where, 0)
+    scene.after(step.seconds, _replicas, store, kind, step.where, before)
+
+
+def _replicas(store: Store, kind: Kind, name: str, count: int) -> None:
+    with suppress(ApiError):
+        store.patch(kind, "default", name, {"spec": {"replicas": count}}, field_manager="user")
+
+
+def _webhook_away(scene: ActorContext, step: Step) -> None:
+    """The webhook answers nobody for a while; then users make again what it has not seen, and what was rejected."""
+    scene.webhook.away = True
+    scene.after(step.seconds, webhook_back, scene)
+
+
+def webhook_back(scene: ActorContext) -> None:
+    """Let the webhook answer again, and users delete and make again what was made without it, a group of pods as a whole:
+    Kueue has deactivated it, and queues what was deactivated for a check no more (`WorkloadReconciler.Reconcile` in
+    kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, ff69552e).
+    """
+    scene.webhook.away = False
+    groups = {name.rpartition("-pod-")[0] for name in scene.webhook.unheard} - {""}
+    mates = {name for name in scene.pods if name.rpartition("-pod-")[0] in groups}
+    for name in sorted(scene.webhook.unheard | mates):
+        kind = scene.submitted.get(name)
+        if kind is None or name in scene.deleted:
+            continue
+        with suppress(ApiError):
+            scene.environment.management.store.delete(kind, "default", name)
+        if kind != PODS:  # which are made again as any that was taken away
+            scene.after(_AGAIN, _make_again, scene, kind, name)
+    scene.webhook.unheard.clear()
+
+
+def unheard_again(scene: ActorContext) -> None:
+    """Let users make again, a little later, what a backup has brought back that may have been made without the webhook."""
+    scene.webhook.unheard |= scene.webhook.ever & scene.submitted.keys()
+    if scene.webhook.unheard and not scene.webhook.away:
+        scene.after(_AGAIN, webhook_back, scene)
+
+
+def _make_again(scene: ActorContext, kind: Kind, name: str) -> None:
+    if name in scene.submitted and name not in scene.deleted:
+        with suppress(ApiError):
+            create_job(scene, kind, scene.made[name])
+
+
 ACTS: dict[str, Act] = {
+    "submit-urgent": _submit_urgent,
+    "scale": _scale,
+    "webhook-away": _webhook_away,
     "submit-group": _submit_group,
     "preempt-one": _preempt_one,
     "delete-pod": _delete_pod,

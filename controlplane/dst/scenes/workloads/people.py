@@ -126,6 +126,7 @@ def create_job(scene: ActorContext, kind: Kind, job: Json) -> None:
     if not adapter.delegates and scene.gates_pods:
         job = {**job, "spec": merged(job["spec"], adapter.claimed(job, MULTIKUEUE))}
     name = job["metadata"]["name"]
+    scene.made[name] = job
     if kind == PODS:
         scene.pods[name] = job
     scene.environment.management.store.create(kind, job, field_manager="user")
@@ -165,8 +166,7 @@ def _submit_elastic(scene: ActorContext, step: Step) -> None:
         "annotations": annotations,
     }
     job: Json = {"metadata": metadata, "spec": {"parallelism": step.value, "completions": 50, **spec_of(JOBS, 1)}}
-    scene.environment.management.store.create(JOBS, job, field_manager="user")
-    scene.submitted[step.where] = JOBS
+    create_job(scene, JOBS, job)
 
 
 def _resize(scene: ActorContext, step: Step) -> None:

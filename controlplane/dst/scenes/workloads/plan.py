@@ -16,7 +16,13 @@ from collections.abc import Iterable, Sequence
 from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
-from controlplane.dst.scenes.workloads import fifth_edition, fourth_edition, second_edition, third_edition
+from controlplane.dst.scenes.workloads import (
+    fifth_edition,
+    fourth_edition,
+    second_edition,
+    sixth_edition,
+    third_edition,
+)
 from controlplane.simulation.world import MANAGEMENT
 
 TROUBLE: Trouble = {
@@ -79,8 +85,8 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to
     12.
     """
-    names_of = ("plan", "plan 2", "plan 3", "plan 4", "plan 5")
-    source, second, third, fourth, fifth = (random.Random(f"{name} {seed}") for name in names_of)  # noqa: S311
+    names_of = ("plan", "plan 2", "plan 3", "plan 4", "plan 5", "plan 6")
+    source, second, third, fourth, fifth, sixth = (random.Random(f"{name} {seed}") for name in names_of)  # noqa: S311
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
@@ -100,6 +106,9 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
         more = fifth_edition.traits(fifth)
         traits = (*traits, *more)
         steps = _with_later(steps, fifth_edition.draw(fifth, more, len(steps) + 1))
+    if edition > 5:
+        traits = (*traits, *sixth_edition.traits(sixth))
+        steps = _with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
     return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
 
 

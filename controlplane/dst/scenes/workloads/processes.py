@@ -1,8 +1,8 @@
 """Says under which policy Workloads are dispatched in plans of an edition.
 
 In: an edition, the traits of a plan. Out: the policy, and the settings of the processes. A trait is a dispatcher, a rule of
-the one that scores, a kind of job, that quota is automated, or who keeps jobs from running on the management cluster;
-plans before the fourth edition have none."""
+the one that scores, a kind of job, that quota is automated, who keeps jobs from running on the management cluster, or that
+copies wait for us before they preempt others; plans before the fourth edition have none."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from controlplane.settings import Settings
 ALL_AT_ONCE, INCREMENTAL, SCORED, EXTERNAL = DISPATCHERS = ("all-at-once", "incremental", "scored", "external")
 QUOTA, NOT_IN_B = "quota", "not-in-b"
 WEBHOOK, KUEUES = "webhook", "kueues-gate"
+GATES: Final = "gates"
 KIND: Final = "kind:"
 COST, ZONE = "cost", "zone"
 USUAL_KINDS: Final = ("Job", "JobSet")
@@ -65,6 +66,8 @@ def policy_of(edition: int, traits: Collection[str] = ()) -> MultiKueuePolicy:
         dispatch_round=timedelta(seconds=20),
         scoring=_rules(traits) if dispatcher == SCORED else None,
         pod_gate=KUEUES_GATE if KUEUES in traits else "own",
+        orchestrated_preemption=GATES in traits,
+        preemption_pause=timedelta(seconds=20) if GATES in traits else POLICY.preemption_pause,
     )
 
 

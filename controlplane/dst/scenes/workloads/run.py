@@ -38,10 +38,10 @@ from controlplane.dst.invariants.workloads.sizes import SizeRules
 from controlplane.dst.scenes.processes import service
 from controlplane.dst.scenes.workloads import acts, administrators, gated, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
-from controlplane.dst.scenes.workloads.environment import Backup, WorkloadEnvironment, in_use, place_of
+from controlplane.dst.scenes.workloads.environment import Backup, Webhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import KUEUES, QUOTA, WEBHOOK, policy_of, settings_of
+from controlplane.dst.scenes.workloads.processes import GATES, KUEUES, QUOTA, WEBHOOK, policy_of, settings_of
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
@@ -72,6 +72,8 @@ class WorkloadRun(SceneRun):
         self.submitted: dict[str, Kind] = {}
         self.pods: dict[str, Json] = {}
         self.gates_pods = WEBHOOK not in plan.traits and KUEUES not in plan.traits
+        self.made: dict[str, Json] = {}
+        self.webhook = Webhook()
         self.deleted: set[str] = set()
         self._runs = RunRules(
             self.trace,
@@ -95,13 +97,15 @@ class WorkloadRun(SceneRun):
             plan.quotas,
             self._on_commit,
             gated.setup(plan.traits),
-            gated.hook(plan.traits, self.policy),
+            gated.hook(plan.traits, self.policy, self.webhook),
         )
         self._accounts: dict[str, QuotaAccounts] = {}
         for name in self.environment.places:
             self._open_accounts(name)
         if plan.traits:
             administrators.label_clusters(self)
+        if GATES in plan.traits:
+            gated.define_urgent(self)
         if automated:
             administrators.automate_quota(self)
         for kind in self._kinds_at_home:
@@ -224,6 +228,7 @@ class WorkloadRun(SceneRun):
         there = {record.name for kind in served_in(store) for record in store.records(kind)}
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
         gated.complete_groups(self, there)
+        gated.unheard_again(self)
         self.deleted -= there
         people.activate_all(self)
 
