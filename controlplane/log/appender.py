@@ -11,6 +11,7 @@ same id until it is known to be in; callers wait with it, which is the back-pres
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -44,6 +45,11 @@ _ASK = """
 SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b::boolean, %b::text[], %b::text[])"""
 
 
+LINGER = 0.002
+"""Seconds for which a few observations wait for others: what one write brings about is seen by several watches."""
+_FEW = 8
+
+
 class _Waiting(msgspec.Struct):
     request: EncodedRequest
     future: asyncio.Future[int]
@@ -59,11 +65,11 @@ class AppendStats(msgspec.Struct):
 
 
 class Appender:
-    """The one writer of a log. `max_batch` bounds the events of a commit; `on_batch(types of the new events, seconds)` is
-    called after each commit, `on_committed(events, heard)` with what was new in it and what `heard()` had said
-    before it was sent, `on_moved()` when somebody else has appended, `on_state(ok, detail)` when the database goes
-    away and comes back. `known` is the last batch that is known to be in the log: each append says it, and a log
-    that lacks it refuses (`LogReplaced`)."""
+    """The one writer of a log. `max_batch` bounds the events of a commit, `linger` is in seconds; `on_batch(types of
+    the new events, seconds)` is called after each commit, `on_committed(events, heard)` with what was new in it
+    and what `heard()` had said before it was sent, `on_moved()` when somebody else has appended, `on_state(ok,
+    detail)` when the database goes away and comes back. `known` is the last batch that is known to be in the
+    log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -72,6 +78,7 @@ class Appender:
         codec: Codec,
         *,
         max_batch: int = 1000,
+        linger: float = LINGER,
         on_batch: Callable[[Sequence[str], float], None] | None = None,
         on_state: Callable[[bool, str], None] | None = None,
         on_committed: Callable[[Sequence[CommittedEvent], int], None] = lambda events, heard: None,
@@ -83,6 +90,7 @@ class Appender:
         self.nonce: uuid.UUID | None = None
         self.known: uuid.UUID | None = None
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
+        self._linger = linger
         self._on_batch, self._on_state = on_batch, on_state
         self._on_committed, self._heard, self._on_moved = on_committed, heard, on_moved
         self._cache = WriterCache()
@@ -133,16 +141,28 @@ class Appender:
     async def _run(self) -> None:
         while True:
             group = [await self._queue.get()]
-            size = len(group[0].request.events)
-            while size < self._max and not self._queue.empty():
-                group.append(self._queue.get_nowait())
-                size += len(group[-1].request.events)
             try:
+                await self._gather(group)
                 await self._commit([waiting for waiting in group if not waiting.future.done()])
             except asyncio.CancelledError:
                 for waiting in group:
                     waiting.future.cancel()
                 raise
+
+    async def _gather(self, group: list[_Waiting]) -> None:
+        """Add to a group what else is there. A few observations wait a moment for those that come with them; a decision
+        waits for nothing."""
+        size = len(group[0].request.events)
+        while size < self._max and not self._queue.empty():
+            group.append(self._queue.get_nowait())
+            size += len(group[-1].request.events)
+        if size > _FEW or any(waiting.request.expected for waiting in group):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._linger):
+                while size <= _FEW and not group[-1].request.expected:
+                    group.append(await self._queue.get())
+                    size += len(group[-1].request.events)
 
     def _conflict(self, waiting: _Waiting) -> None:
         self.stats.conflicts += 1
