@@ -41,10 +41,7 @@ def downgrade() -> None:
     begin = before.index("CREATE FUNCTION controlplane.append_events(")
     text = before[begin : before.index("$$;", begin) + len("$$;")]
     op.execute(text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
-    op.execute("DROP TRIGGER log_head_taken ON controlplane.log_head")
-    op.execute(
-        "DROP FUNCTION controlplane.append_batch, controlplane.known_to_log, controlplane.merge_marks_of_taken, controlplane.merge_marks"
-    )
+    op.execute("DROP FUNCTION controlplane.append_batch, controlplane.known_to_log, controlplane.merge_marks")
     op.execute("DROP TABLE controlplane.new_marks")
     op.execute("CREATE INDEX events_stream ON controlplane.events (log, stream, position)")
     op.execute("DROP INDEX controlplane.events_version")

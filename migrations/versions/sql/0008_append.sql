@@ -231,18 +231,6 @@ BEGIN
 END
 $$;
 
--- Whoever takes the log finds all marks merged: its writer knows none of them yet.
-CREATE FUNCTION controlplane.merge_marks_of_taken() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = controlplane, pg_temp
-AS $$
-BEGIN
-    PERFORM merge_marks(NEW.log);
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER log_head_taken AFTER UPDATE OF epoch ON controlplane.log_head
-    FOR EACH ROW WHEN (OLD.epoch <> NEW.epoch) EXECUTE FUNCTION controlplane.merge_marks_of_taken();
-
 CREATE OR REPLACE VIEW audit.streams AS
 SELECT s.log, s.stream, split_part(s.stream, '/', 1) AS kind,
        substring(s.stream FROM '/([^/]+)/[^/]+$') AS namespace, substring(s.stream FROM '/([^/]+)$') AS name,
@@ -254,10 +242,10 @@ DECLARE
     name regprocedure;
 BEGIN
     FOR name IN SELECT p.oid FROM pg_proc p
-                WHERE p.pronamespace = 'controlplane'::regnamespace AND p.proname IN ('append_batch', 'known_to_log', 'merge_marks', 'merge_marks_of_taken') LOOP
+                WHERE p.pronamespace = 'controlplane'::regnamespace AND p.proname IN ('append_batch', 'known_to_log', 'merge_marks') LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
     END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION controlplane.append_batch, controlplane.known_to_log, controlplane.merge_marks TO controlplane_service;
+GRANT EXECUTE ON FUNCTION controlplane.append_batch, controlplane.known_to_log TO controlplane_service;
 GRANT SELECT ON controlplane.new_marks TO controlplane_service;
