@@ -17,7 +17,8 @@ import yaml
 
 from controlplane.kube.kinds import Json
 from tests.deploy.manifests import ROOT, render
-from tests.real.test_real_service import ADMISSION, condition, kubeconfig_of, workload
+from tests.real.pair import condition, kubeconfig_of
+from tests.real.test_real_service import ADMISSION, workload
 from tests.simulation.contract import realserver
 
 CRDS = os.environ.get("CONTROLPLANE_TEST_CRDS", "")

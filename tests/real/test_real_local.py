@@ -40,7 +40,7 @@ from controlplane.log.connect import Database
 from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
-from tests.real.test_real_service import kubeconfig_of, until
+from tests.real.pair import kubeconfig_of, until
 from tests.simulation.contract import realserver
 from tests.support.local import settings
 

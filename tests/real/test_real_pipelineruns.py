@@ -6,95 +6,43 @@ controller runs there: the test plays the parts of both Kueues and of Tekton."""
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-import yaml
 
-from controlplane.app.ports import ports_of
-from controlplane.app.service import Service
-from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.coscheduling.objects import CLAIMS, CONFIG_MAPS
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request, meta
-from controlplane.log.connect import Database
-from controlplane.settings import KINDS, Settings
-from controlplane.telemetry import Metrics
+from controlplane.settings import KINDS
 from controlplane.web.health import Health
-from tests.real.test_real_service import (
-    CHECK,
-    CRDS,
-    NEEDED,
-    WHY,
-    Cluster,
-    condition,
-    kubeconfig_of,
-    set_up,
-    true,
-    until,
-)
-from tests.simulation.contract import realserver
+from tests.real.pair import CHECK, NEEDED, Cluster, condition, connected, servers, serving, true, until, why_not
 
 FILES = ("pipelineruns", "jobsets", *NEEDED)
-MISSING = next((name for name in FILES if not list(Path(CRDS).glob(f"*_{name}.yaml"))), "") if CRDS else ""
-pytestmark = pytest.mark.skipif(
-    bool(WHY or MISSING), reason=WHY or f"the CRD of {MISSING} is not in CONTROLPLANE_TEST_CRDS"
-)
+WHY = why_not(FILES)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 NS, RUN, WL = "default", "build", "pipelinerun-build-abcde"
 OURS = "kueue.x-k8s.io/multikueue"
 
 
 @pytest.fixture(scope="module")
 def kubeconfigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
-    with ExitStack() as stack:
-        found = {}
-        for name in ("management", "worker"):
-            folder = tmp_path_factory.mktemp(f"runs-{name}")
-            found[name] = kubeconfig_of(stack.enter_context(realserver.running(folder)), folder)
-            path = folder / "kubeconfig"
-            path.write_text(yaml.safe_dump(found[name]))
-            files = [word for kind in FILES for word in ("-f", str(next(Path(CRDS).glob(f"*_{kind}.yaml"))))]
-            for words in (["apply", "--server-side"], ["wait", "--for=condition=Established", "--timeout=60s"]):
-                kubectl = ["kubectl", "--kubeconfig", str(path), *words, *files]
-                subprocess.run(kubectl, check=True, capture_output=True)
+    with servers(tmp_path_factory.mktemp("pair"), FILES) as found:
         yield found
 
 
 @pytest.fixture
 async def clusters(kubeconfigs: dict[str, Json]) -> AsyncIterator[dict[str, Cluster]]:
-    found = {}
-    for name, kubeconfig in kubeconfigs.items():
-        config = parse_kubeconfig(yaml.safe_dump(kubeconfig).encode())
-        found[name] = Cluster(kubeconfig, Transport(name, config))
-    yield found
-    for cluster in found.values():
-        await cluster.api.close()
+    async with connected(kubeconfigs) as found:
+        yield found
 
 
 @pytest.fixture
 async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncIterator[Health]:
-    await set_up(clusters)
-    config = parse_kubeconfig(yaml.safe_dump(clusters["management"].kubeconfig).encode())
-
-    async def open_management() -> Transport:
-        return Transport("@management", config)
-
-    settings = Settings()
-    settings = msgspec.structs.replace(settings, multikueue=msgspec.structs.replace(settings.multikueue, kinds=KINDS))
-    health, stop, database = Health(), asyncio.Event(), Database(database_url, "controlplane_service")
-    running = Service(settings, ports_of(database), open_management, metrics=Metrics(), health=health)
-    task = asyncio.create_task(running.run(stop))
-    yield health
-    stop.set()
-    await task
+    async with serving(clusters, database_url, KINDS) as health:
+        yield health
 
 
 async def make(api: Transport, kind: Kind, name: str, namespace: str = "", **more: Any) -> Json:

@@ -44,7 +44,7 @@ from controlplane.log.connect import Database
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
-from tests.real.test_real_service import kubeconfig_of
+from tests.real.pair import kubeconfig_of
 from tests.simulation.contract import realserver
 
 WHY = realserver.missing()

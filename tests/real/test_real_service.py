@@ -6,132 +6,21 @@ JobSet's CRDs. No controller runs there: the test plays Kueue's part by hand."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-import yaml
 
-from controlplane.app.ports import ports_of
-from controlplane.app.service import Service
-from controlplane.clusters.kubeconfig import parse_kubeconfig
-from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
-from controlplane.log.connect import Database
-from controlplane.settings import Settings
-from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
-from tests.simulation.contract import realserver
+from tests.real.pair import CHECK, NEEDED, WHY, Cluster, condition, connected, servers, serving, true, until
 
-CRDS = os.environ.get("CONTROLPLANE_TEST_CRDS", "")
-WHY = (
-    realserver.missing()
-    or ("" if CRDS else "CONTROLPLANE_TEST_CRDS is not set")
-    or ("" if shutil.which("kubectl") else "kubectl is not there")
-)
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 
-CHECK, NAMESPACE, JOB, WL = "multikueue", "kueue-system", "train", "job-train-abcde"
-NEEDED = ("workloads", "admissionchecks", "multikueueconfigs", "multikueueclusters", "localqueues", "clusterqueues")
-
-
-@dataclass
-class Cluster:
-    kubeconfig: Json
-    api: Transport
-
-
-def kubeconfig_of(server: realserver.RealServer, folder: Path) -> Json:
-    authority = (folder / "certs" / "apiserver.crt").read_bytes()
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "real",
-        "contexts": [{"name": "real", "context": {"cluster": "real", "user": "real"}}],
-        "clusters": [
-            {
-                "name": "real",
-                "cluster": {
-                    "server": server.url,
-                    "certificate-authority-data": base64.b64encode(authority).decode(),
-                },
-            }
-        ],
-        "users": [{"name": "real", "user": {"token": server.token}}],
-    }
-
-
-@pytest.fixture(scope="module")
-def kubeconfigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
-    with ExitStack() as stack:
-        found = {}
-        for name in ("management", "worker"):
-            folder = tmp_path_factory.mktemp(name)
-            server = stack.enter_context(realserver.running(folder))
-            found[name] = kubeconfig_of(server, folder)
-            path = folder / "kubeconfig"
-            path.write_text(yaml.safe_dump(found[name]))
-            files = [str(next(Path(CRDS).glob(f"*_{kind}.yaml"))) for kind in NEEDED]
-            arguments = [word for file in files for word in ("-f", file)]
-            kubectl = ["kubectl", "--kubeconfig", str(path)]
-            subprocess.run(
-                [*kubectl, "apply", "--server-side", "--validate=false", *arguments], check=True, capture_output=True
-            )
-            subprocess.run(
-                [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *arguments],
-                check=True,
-                capture_output=True,
-            )
-        yield found
-
-
-@pytest.fixture
-async def clusters(kubeconfigs: dict[str, Json]) -> AsyncIterator[dict[str, Cluster]]:
-    found = {}
-    for name, kubeconfig in kubeconfigs.items():
-        config = parse_kubeconfig(yaml.safe_dump(kubeconfig).encode())
-        found[name] = Cluster(kubeconfig, Transport(name, config))
-    yield found
-    for cluster in found.values():
-        await cluster.api.close()
-
-
-async def until(what: str, probe: Callable[[], Any], seconds: float = 20) -> Any:
-    """Wait until an asynchronous probe returns something true."""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                try:
-                    if found := await probe():
-                        return found
-                except ApiError as error:
-                    if error.status != 404:
-                        raise
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain for: {what}") from None
-
-
-def true(obj: Json, kind: str) -> Json | None:
-    found = (c for c in obj.get("status", {}).get("conditions", []) if c["type"] == kind and c["status"] == "True")
-    return next(found, None)
-
-
-def condition(kind: str, reason: str, message: str = "by hand") -> Json:
-    at = "2026-01-01T00:00:00Z"
-    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": at}
+JOB, WL = "train", "job-train-abcde"
 
 
 TEMPLATE = {
@@ -178,46 +67,22 @@ ADMISSION = {
 }
 
 
-async def set_up(clusters: dict[str, Cluster]) -> None:
-    home = clusters["management"].api
-    await home.create(kinds.NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
-    text = yaml.safe_dump(clusters["worker"].kubeconfig).encode()
-    secret = {"metadata": {"name": "worker"}, "data": {"kubeconfig": base64.b64encode(text).decode()}}
-    await home.create(kinds.SECRETS, NAMESPACE, secret)
-    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "all"}
-    source = {"kubeConfig": {"location": "worker", "locationType": "Secret"}}
-    made: list[tuple[Kind, str, Json]] = [
-        (kinds.MULTIKUEUE_CLUSTERS, "worker", {"clusterSource": source}),
-        (kinds.MULTIKUEUE_CONFIGS, "all", {"clusters": ["worker"]}),
-        (kinds.ADMISSION_CHECKS, CHECK, {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}),
-    ]
-    for kind, name, spec in made:
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
-        await home.create(kind, "", body)
+@pytest.fixture(scope="module")
+def kubeconfigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Json]]:
+    with servers(tmp_path_factory.mktemp("pair"), NEEDED) as found:
+        yield found
+
+
+@pytest.fixture
+async def clusters(kubeconfigs: dict[str, Json]) -> AsyncIterator[dict[str, Cluster]]:
+    async with connected(kubeconfigs) as found:
+        yield found
 
 
 @pytest.fixture
 async def service(clusters: dict[str, Cluster], database_url: str) -> AsyncIterator[Health]:
-    await set_up(clusters)
-    config = parse_kubeconfig(yaml.safe_dump(clusters["management"].kubeconfig).encode())
-
-    async def open_management() -> Transport:
-        return Transport("@management", config)
-
-    health, stop, settings = Health(), asyncio.Event(), Settings()
-    # Who reports an Event has to have a name.
-    settings = msgspec.structs.replace(settings, leader=msgspec.structs.replace(settings.leader, identity="real"))
-    running = Service(
-        settings,
-        ports_of(Database(database_url, "controlplane_service")),
-        open_management,
-        metrics=Metrics(),
-        health=health,
-    )
-    task = asyncio.create_task(running.run(stop))
-    yield health
-    stop.set()
-    await task
+    async with serving(clusters, database_url) as health:
+        yield health
 
 
 async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict[str, Cluster]) -> None:

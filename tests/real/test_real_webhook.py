@@ -28,7 +28,8 @@ from controlplane.web import Certificate, Webhook, serve_webhook
 from tests.clusters import pki
 from tests.deploy.manifests import one, render
 from tests.outages.stage import Replica, keep_tasks_apart
-from tests.real.test_real_service import CRDS, NEEDED, TEMPLATE, WHY, kubeconfig_of, until
+from tests.real.pair import CRDS, NEEDED, WHY, kubeconfig_of, until
+from tests.real.test_real_service import TEMPLATE
 from tests.simulation.contract import realserver
 
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
