@@ -29,16 +29,19 @@ async def spread(on: Stage) -> None:
         await on.running(cluster, f"on-{cluster}")
 
 
+# A grace of two seconds: on a busy machine a second lies between the first loss and the third, which makes the outage.
+
+
 async def test_a_mass_outage_takes_nothing_and_resumes_by_itself(stage: Make) -> None:
     """The control plane's own trouble was counted against every cluster at once (Armada #315, #904)."""
-    on = await stage(*ALL, roomy=(), settings=settings(lost=0.6))
+    on = await stage(*ALL, roomy=(), settings=settings(lost=2.0))
     await spread(on)
     on.make_room("d", "100")
     on.cut("a", "b", "c")
     await on.until(lambda: on.said("MassOutageBegan"), "the alarm")
     (began,) = on.said("MassOutageBegan")
     assert (began["away"], began["of"]) == (["a", "b", "c"], 4)
-    await on.quiet(1.2)
+    await on.quiet(2.6)
     assert RETRY not in on.events()
     on.submit("new")
     await on.running("d", "new")  # what is not taken from anybody goes on
@@ -75,13 +78,13 @@ async def test_the_last_to_come_back_have_their_grace_after_a_mass_outage(stage:
 
 async def test_an_accepted_mass_outage_is_a_loss_like_any_other(stage: Make) -> None:
     """Nobody could say that three of four clusters were really gone."""
-    wanted = settings(lost=0.3)
+    wanted = settings(lost=2.0)
     on = await stage(*ALL, roomy=(), settings=wanted)
     await spread(on)
     on.make_room("d", "100")
     on.cut("a", "b", "c")
     await on.until(lambda: on.said("MassOutageBegan"), "the alarm")
-    await on.quiet(0.5)
+    await on.quiet(2.5)
     assert RETRY not in on.events()
     assert await operate.accept_outage(Database(on.url, ROLE), "main", policy_of(wanted), "me") == 3
     for name in ("a", "b", "c"):
@@ -95,13 +98,13 @@ async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
     """A process that starts in the middle of it knows of no cluster yet: it takes nothing either, and raises no second
     alarm.
     """
-    on = await stage(*ALL, roomy=(), settings=settings(lost=0.3))
+    on = await stage(*ALL, roomy=(), settings=settings(lost=2.0))
     await spread(on)
     on.make_room("d", "100")
     on.cut("a", "b", "c")
     await on.until(lambda: on.said("MassOutageBegan"), "the alarm")
     await on.kill()
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(2.0)
     await on.up()
     await on.quiet(1.0)
     assert RETRY not in on.events()
