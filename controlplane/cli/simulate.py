@@ -36,8 +36,8 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 @click.option(
     "--plan",
     "edition",
-    type=click.IntRange(1, 5),
-    help="The edition of the plans of Workloads and of candidates, 5 by default: what a seed meant when it was noted.",
+    type=click.IntRange(1, 6),
+    help="The edition of the plans of Workloads and of candidates, 6 by default: what a seed meant when it was noted.",
 )
 @click.option(
     "--scene",
