@@ -104,12 +104,6 @@ class Appender:
         self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
         self._cache.clear()
 
-    @property
-    def backend(self) -> int:
-        """The server's process for the appending connection, 0 while there is none: whose notifications are our own."""
-        connection = self._connection
-        return 0 if connection is None or connection.closed else connection.info.backend_pid
-
     def submit(self, request: Append) -> asyncio.Future[int]:
         """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or
         `Fenced`.
@@ -123,7 +117,7 @@ class Appender:
             try:
                 self._queue.put_nowait(_Waiting(encoded(request, self._codec), future))
             except (TypeError, ValueError) as error:
-                _refuse([_Waiting(EncodedRequest((), {}, ()), future)], error)
+                future.set_exception(_refused([new.stream for new in request.events], error))
             if self._task is None:
                 self._task = asyncio.create_task(self._run(), name="log-appender")
         return future
@@ -186,7 +180,7 @@ class Appender:
                 for waiting in group:
                     await self._commit([waiting])
                 return
-            _refuse(group, error)
+            _fail(group, _refused([event.stream for event in group[0].request.events], error))
         else:
             if at is not None:
                 self.known = batch.id
@@ -303,9 +297,9 @@ def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
     return None
 
 
-def _refuse(group: Sequence[_Waiting], error: Exception) -> None:
-    _log.error("append refused", error=str(error), streams=[event.stream for event in group[0].request.events])
-    _fail(group, LogError(f"the database refused an append: {error}"))
+def _refused(streams: Sequence[str], error: Exception) -> LogError:
+    _log.error("append refused", error=str(error), streams=streams)
+    return LogError(f"the database refused an append: {error}")
 
 
 def _fail(group: Sequence[_Waiting], error: Exception) -> None:

@@ -319,8 +319,7 @@ class PostgresLog:
                             await connection.execute("LISTEN controlplane")
                         self._ring()  # whatever was notified while nobody listened
                         async for notification in connection.notifies(timeout=_LISTEN_AGAIN):
-                            # What this process appends it has been told already, by the answer.
-                            if notification.payload == self.name and notification.pid != self.appender.backend:
+                            if notification.payload == self.name:
                                 self._ring()
             except psycopg.Error as error:
                 _log.debug("listener lost its connection", error=first_line(error), retry_in=delay)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -20,7 +21,7 @@ from controlplane.log.appender import _APPEND
 from controlplane.log.batch import Batch, Unknown, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, unacceptable
-from controlplane.log.event import Fenced, LogUnavailable, body_of
+from controlplane.log.event import Event, Fenced, LogError, LogUnavailable, NewEvent, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
 from controlplane.log.writer_cache import WriterCache
@@ -301,3 +302,16 @@ def test_what_the_driver_cannot_send_is_the_content_s_fault() -> None:
     assert unacceptable(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"))
     assert not unacceptable(psycopg.OperationalError("the connection is lost"))
     assert not unacceptable(psycopg.InterfaceError("the connection is closed"))
+
+
+async def test_an_event_that_cannot_be_encoded_fails_alone_and_its_stream_is_named(database_url: str) -> None:
+    class Undeclared(Event):
+        pass
+
+    async with log_of(database_url) as log:
+        await log.take_epoch("one")
+        bad = request(NewEvent(stream="workload/default/x", event=Undeclared()))
+        with structlog.testing.capture_logs() as said:
+            answers = await asyncio.gather(log.append(bad), log.append(request(saw("a", 1))), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [LogError, int]
+        assert [one["streams"] for one in said if one["event"] == "append refused"] == [["workload/default/x"]]

@@ -1,5 +1,5 @@
 -- What became of Workloads: phases, runs, waiting, usage, writes. As in 0002, a view starts from `streams` and goes to `events` by (log,
--- stream, position), so that a namespace and a name are answered from indexes. `OFFSET 0` keeps the text of an event from being parsed once
+-- stream, version), so that a namespace and a name are answered from indexes. `OFFSET 0` keeps the text of an event from being parsed once
 -- for each field that is read. What is seen of a job ends when something else is seen of it: `controlplane/audit/runs_seen.py` has the same rule.
 
 -- A quantity of Kubernetes as a number: 500m, 2Gi, 1e3. Null for what is none.
