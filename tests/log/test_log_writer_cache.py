@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -73,7 +74,7 @@ def test_requests_are_judged_one_after_the_other() -> None:
         request(saw("b", 4, source="s", mark=5), saw("b", 5, source="s", mark=5), a=3),
     )
     assert batch.new == [1, None, 0, 1]
-    found = [(one.position, one.stream, one.version) for one in batch.committed(None)]  # type: ignore[arg-type]
+    found = [(one.position, one.stream, one.version) for one in batch.committed(datetime.now(UTC))]
     assert found == [(8, "a", 3), (9, "b", 1)]
     assert cache.version("a") == 2, "nothing is known before it is committed"
     batch.teach(cache)
