@@ -115,6 +115,7 @@ class ServiceTerm(LeadershipTerm):
             gate,
             self._time,
             reads=self._reads,
+            anticipating=capability,
             on_folded=self._heard,
             poll=context.ports.poll,
         )

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import LiteralString, TypeVar
 
@@ -29,6 +29,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
 from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
+from controlplane.log.port import FOLLOWED
 from controlplane.log.writer_cache import WriterCache
 from controlplane.tasks import end
 
@@ -68,7 +69,8 @@ class Appender:
     """The one writer of a log. `max_batch` bounds the events of a commit, `linger` is in seconds; `on_batch(types of
     the new events, seconds)` is called after each commit, `on_committed(events, heard)` with what was new in it
     and what `heard()` had said before it was sent, `on_moved()` when somebody else has appended, `on_state(ok,
-    detail)` when the database goes away and comes back. `known` is the last batch that is known to be in the
+    detail)` when the database goes away and comes back. `follow_ups(events)`, with the places that events would get, says
+    what is appended with them. `known` is the last batch that is known to be in the
     log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
@@ -84,6 +86,7 @@ class Appender:
         on_committed: Callable[[Sequence[CommittedEvent], int], None] = lambda events, heard: None,
         heard: Callable[[], int] = lambda: 0,
         on_moved: Callable[[], None] = lambda: None,
+        follow_ups: Callable[[Sequence[CommittedEvent]], Sequence[Append]] = lambda events: (),
     ) -> None:
         self.stats = AppendStats()
         self.epoch = 0
@@ -93,6 +96,7 @@ class Appender:
         self._linger = linger
         self._on_batch, self._on_state = on_batch, on_state
         self._on_committed, self._heard, self._on_moved = on_committed, heard, on_moved
+        self._follow_ups = follow_ups
         self._cache = WriterCache()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._connection: psycopg.AsyncConnection[Row] | None = None
@@ -187,6 +191,7 @@ class Appender:
                 batch.teach(self._cache)
                 self._on_committed(batch.committed(at), heard)
                 self.stats.batches += 1
+                self.stats.events += batch.followed
             self._settle(group, batch.new)
 
     async def _written(self, group: Sequence[_Waiting]) -> tuple[Batch, datetime | None, int]:
@@ -205,6 +210,7 @@ class Appender:
             batch, heard = Batch(requests, self._cache, unknown), self._heard()
             if batch.empty:
                 return batch, None, heard
+            self._follow(batch)
             started = asyncio.get_running_loop().time()
             said, at = await self._insist(partial(self._append, batch))
             if self._on_batch:
@@ -214,6 +220,18 @@ class Appender:
             if said == "moved":
                 self._cache.clear()
                 self._on_moved()
+
+    def _follow(self, batch: Batch) -> None:
+        """Add to a small batch what follows from it. In a large one a commit costs each event little as it is."""
+        if len(batch) > FOLLOWED:
+            return
+        requests = []
+        for request in self._follow_ups(batch.committed(datetime.now(UTC))):
+            try:
+                requests.append(encoded(request, self._codec))
+            except (TypeError, ValueError) as error:  # whoever decides it once more is told
+                _log.debug("not appended at once", error=str(error))
+        batch.follow(requests, self._cache)
 
     def _settle(self, group: Sequence[_Waiting], new: Sequence[int | None]) -> None:
         for waiting, count in zip(group, new, strict=True):

@@ -118,30 +118,35 @@ class Unknown:
 class Batch:
     """See the module. What is `unknown` of the requests is taken for new. Raises `ValueError` for what no log can hold.
 
-    `new` is the number of new events of each request, None if it is refused since a stream has moved on; `after` is the
-    position after which they come."""
+    `new` is the number of new events of each request, None if it is refused since a stream has moved on; `followed` the
+    number of those that followed from them; `after` is the position after which they come."""
 
     def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache, unknown: Unknown) -> None:
         self.id = uuid.uuid4()
         self.after = cache.position or 0
         self.new: list[int | None] = []
+        self.followed = 0
         self._events: list[EncodedEvent] = []
         self._versions: list[int] = []
         self._newest: dict[str, int] = {}
         self._marks: dict[str, int] = {}
-        bodies: dict[bytes, Body] = {}
+        self._bodies: dict[bytes, Body] = {}
+        self._unknown = unknown
+        self.new.extend(self._judged(request, cache) for request in requests)
+
+    def follow(self, requests: Iterable[EncodedRequest], cache: WriterCache) -> None:
+        """Add requests that follow from the events that are new; one that is refused, or that rests on a stream of which
+        the writer knows nothing, is left out."""
         for request in requests:
-            if any(self._version(stream, cache) != version for stream, version in request.expected.items()):
-                self.new.append(None)
-                continue
-            self.new.append(sum(self._take(event, cache) for event in request.events))
-            bodies.update((body.hash, body) for body in request.bodies)
-        self._rest = (
-            texts(unknown.streams),
-            texts(unknown.sources),
-            blobs(list(bodies)),
-            texts([body.text for body in bodies.values()]),
-        )
+            streams = [*request.expected, *(event.stream for event in request.events)]
+            if all(stream in self._newest or cache.version(stream) is not None for stream in streams):
+                self.followed += self._judged(request, cache) or 0
+
+    def _judged(self, request: EncodedRequest, cache: WriterCache) -> int | None:
+        if any(self._version(stream, cache) != version for stream, version in request.expected.items()):
+            return None
+        self._bodies.update((body.hash, body) for body in request.bodies)
+        return sum(self._take(event, cache) for event in request.events)
 
     def _version(self, stream: str, cache: WriterCache) -> int:
         return self._newest.get(stream) or cache.version(stream) or 0
@@ -166,6 +171,9 @@ class Batch:
         """Whether nothing of it is new."""
         return not self._events
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     @property
     def types(self) -> list[str]:
         """The types of the events that are new."""
@@ -182,7 +190,10 @@ class Batch:
             *(kind(column) for kind, column in zip(_ROW, rest, strict=True)),
             texts(list(self._marks)),
             bigints(list(self._marks.values())),
-            *self._rest,
+            texts(self._unknown.streams),
+            texts(self._unknown.sources),
+            blobs(list(self._bodies)),
+            texts([body.text for body in self._bodies.values()]),
         )
 
     def teach(self, cache: WriterCache) -> None:

@@ -35,6 +35,20 @@ class CommittedEvent(NamedTuple):
     recorded_at: datetime
     batch: uuid.UUID
 
+    def read(self, codec: Codec) -> Recorded:
+        """Return it as a reader gets it."""
+        return Recorded(
+            position=self.position,
+            stream=self.stream,
+            version=self.version,
+            event=codec.decode(self.type, self.schema, self.data),
+            cluster=self.cluster,
+            caused_by=self.caused_by,
+            trace=self.trace,
+            observed_at=self.observed_at.astimezone(UTC) if self.observed_at is not None else None,
+            recorded_at=self.recorded_at,
+        )
+
 
 class Page(NamedTuple):
     """Events in order. `batch` is that of the last; `heard`: how often we had been told of other appends before it was
@@ -79,17 +93,4 @@ class CommittedEvents:
         if not events or events[0].position != position + 1:
             return None
         taken = [events.popleft() for _ in range(min(limit, len(events)))]
-        return Page([self._recorded(one) for one in taken], taken[-1].batch, None if events else self._heard)
-
-    def _recorded(self, one: CommittedEvent) -> Recorded:
-        return Recorded(
-            position=one.position,
-            stream=one.stream,
-            version=one.version,
-            event=self._codec.decode(one.type, one.schema, one.data),
-            cluster=one.cluster,
-            caused_by=one.caused_by,
-            trace=one.trace,
-            observed_at=one.observed_at.astimezone(UTC) if one.observed_at is not None else None,
-            recorded_at=one.recorded_at,
-        )
+        return Page([one.read(self._codec) for one in taken], taken[-1].batch, None if events else self._heard)

@@ -6,6 +6,7 @@ It encodes and decodes every event, as the real one does, so that nothing passes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
@@ -21,6 +22,7 @@ from controlplane.log.event import (
     Sign,
     VersionConflict,
 )
+from controlplane.log.port import FOLLOWED, FollowUps, nothing_follows
 from controlplane.log.traces import Traces
 
 _Row = tuple[NewEvent, int, str, int, bytes, datetime]
@@ -71,6 +73,7 @@ class MemoryLog:
         self._read_to = 0
         self._read_last: _Row | None = None
         self._written: tuple[int, _Row] | None = None
+        self._follow_ups: FollowUps = nothing_follows
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
@@ -126,9 +129,28 @@ class MemoryLog:
     async def append(self, request: Append) -> int:
         """Append a request; see `controlplane.log.port.Log`."""
         request = self.traces.given(request)
-        store = self._store
         self._compare()
         self._fence()
+        before = len(self._store.rows)
+        added = self._put(request)
+        if 0 < added <= FOLLOWED:
+            self._put_what_follows(before)
+        if added:
+            store = self._store
+            self._written = len(store.rows), store.rows[-1]
+            store.grown.set()
+            store.grown = asyncio.Event()
+        return added
+
+    def _put_what_follows(self, after: int) -> None:
+        recorded = self._recorded(after, FOLLOWED)
+        self.traces.read(recorded)
+        for request in self._follow_ups(recorded):
+            with contextlib.suppress(LogError):  # whoever decided it decides again
+                self._put(self.traces.given(request))
+
+    def _put(self, request: Append) -> int:
+        store = self._store
         for stream, version in (request.expected or {}).items():
             if store.versions.get(stream, 0) != version:
                 raise VersionConflict(f"{stream} is at {store.versions.get(stream, 0)}, not at {version}")
@@ -146,17 +168,24 @@ class MemoryLog:
             version = store.versions[new.stream] = store.versions.get(new.stream, 0) + 1
             store.rows.append((new, version, name, schema, data, self._now()))
             added += 1
-        if added:
-            self._written = len(store.rows), store.rows[-1]
-            store.grown.set()
-            store.grown = asyncio.Event()
         return added
+
+    def follow_with(self, follow_ups: FollowUps) -> None:
+        """Commit with a few events what follows from them; see `controlplane.log.port.Log`."""
+        self._follow_ups = follow_ups
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position; see `controlplane.log.port.Log`."""
         if after == self._read_to:
             self._compare()
-        found = [
+        found = self._recorded(after, limit)
+        if found:
+            self.traces.read(found)
+            self._read_to, self._read_last = found[-1].position, self._store.rows[found[-1].position - 1]
+        return found
+
+    def _recorded(self, after: int, limit: int) -> list[Recorded]:
+        return [
             Recorded(
                 position=position,
                 stream=new.stream,
@@ -172,10 +201,6 @@ class MemoryLog:
                 self._store.rows[after : after + limit], start=after + 1
             )
         ]
-        if found:
-            self.traces.read(found)
-            self._read_to, self._read_last = found[-1].position, self._store.rows[found[-1].position - 1]
-        return found
 
     async def wait(self, after: int, timeout: float) -> None:
         """Return when the log may have grown past `after`, or after `timeout` seconds."""

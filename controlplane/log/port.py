@@ -4,11 +4,21 @@ binds both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from controlplane.log.event import Append, Head, Recorded, Sign
 from controlplane.log.traces import Traces
+
+FOLLOWED = 16
+"""Of so many events at most it is asked before their commit what follows from them."""
+FollowUps = Callable[[Sequence[Recorded]], Sequence[Append]]
+"""What follows from events that are about to be committed, with the places that they are about to get."""
+
+
+def nothing_follows(events: Sequence[Recorded]) -> Sequence[Append]:
+    """Return nothing."""
+    return ()
 
 
 class Log(Protocol):
@@ -40,6 +50,11 @@ class Log(Protocol):
         """Commit a request, together with whatever else has arrived; return how many of its events were new.
 
         Raises `VersionConflict` (nothing of this request was written) or `Fenced`.
+        """
+
+    def follow_with(self, follow_ups: FollowUps) -> None:
+        """Ask, before a few events are committed, what follows from them, and commit that with them. What another event
+        overtook is left out: who decided it decides again once the events are read.
         """
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:

@@ -20,9 +20,10 @@ from psycopg.rows import TupleRow as Row
 
 from controlplane.log.appender import Appender, fenced
 from controlplane.log.codec import Codec
-from controlplane.log.committed import CommittedEvents, Page
+from controlplane.log.committed import CommittedEvent, CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Fenced, Head, LogReplaced, LogUnavailable, Recorded, Sign
+from controlplane.log.port import FollowUps, nothing_follows
 from controlplane.log.traces import Traces
 from controlplane.tasks import end
 
@@ -100,10 +101,12 @@ class PostgresLog:
             on_committed=self._committed.add,
             heard=lambda: self._heard,
             on_moved=self._ring,
+            follow_ups=self._followed,
         )
         self._database, self._codec = database, codec
         self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
         self.traces = Traces()
+        self._follow_ups: FollowUps = nothing_follows
         self._id: uuid.UUID | None = None
         self._read_to = 0
         self._read_batch: uuid.UUID | None = None
@@ -225,6 +228,17 @@ class PostgresLog:
         else:
             self._ring()  # all of it was known, perhaps from a commit of ours whose answer was lost
         return new
+
+    def follow_with(self, follow_ups: FollowUps) -> None:
+        """Commit with a few events what follows from them; see `controlplane.log.port.Log`."""
+        self._follow_ups = follow_ups
+
+    def _followed(self, events: Sequence[CommittedEvent]) -> list[Append]:
+        if self._follow_ups is nothing_follows:
+            return []
+        recorded = [one.read(self._codec) for one in events]
+        self.traces.read(recorded)
+        return [self.traces.given(request) for request in self._follow_ups(recorded)]
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes.

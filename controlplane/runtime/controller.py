@@ -44,11 +44,13 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class WriteRefusal(msgspec.Struct, frozen=True):
-    """An API server's no: HTTP status, the reason of its Status object (or `Foreign`), its message."""
+    """An API server's no: HTTP status, the reason of its Status object (or `Foreign`), its message. `sent_before`: the
+    same write was sent before, and may have been carried out then."""
 
     code: int
     error: str
     message: str
+    sent_before: bool = False
 
 
 class ObjectChange(msgspec.Struct, frozen=True):
@@ -146,6 +148,16 @@ class ReadingController(Protocol):
 
     def answered(self, read: OpenRead, answer: ReadAnswer, now: datetime) -> NewEvent:
         """Return the event that records how a read ended."""
+
+
+class AnticipatingController(Protocol):
+    """What a controller adds to `Controller` if it can decide on events that are not committed yet
+    (docs/decisions/0028)."""
+
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
+        """Return what follows once some events are folded, which are the next ones of one stream; nothing where they have
+        to be folded first. Nothing of them may be kept: they may never come to be in the log.
+        """
 
 
 class Controller(Protocol):

@@ -80,6 +80,9 @@ class Effects:
         self._known: dict[str, dict[str, int]] = {}
         self._later: set[asyncio.Task[None]] = set()
         self._conflicted: set[OpenWrite] = set()
+        self._sent: set[OpenWrite] = set()
+        self.inherited = 0
+        """What was decided up to this position another process may have sent."""
         self._closing = False
         self.failure: asyncio.Future[None] | None = None
 
@@ -182,6 +185,7 @@ class Effects:
         if self._controller.is_open(write):
             return True
         self._conflicted.discard(write)
+        self._sent.discard(write)
         return False
 
     async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
@@ -206,15 +210,20 @@ class Effects:
             return
         # Rendered before the watch can close the write: afterwards its decision is no longer at hand.
         announcement = self._controller.announcement(write, self._clock.now())
+        before = write in self._sent or write.position <= self.inherited
         try:
             answer = await executor.execute(request)
         except Unreachable as error:
+            self._sent.add(write)
             self._unanswered(write, error)
         except Foreign as error:
-            await self._refused(write, WriteRefusal(409, "Foreign", str(error)))
+            await self._refused(write, WriteRefusal(409, "Foreign", str(error), before))
         except ApiError as error:
-            await self._answered(write, request, error)
+            if error.status >= 500:  # it may have been carried out all the same
+                self._sent.add(write)
+            await self._answered(write, request, error, before)
         else:
+            self._sent.add(write)
             changed = await self._done(write, request, answer)
             if changed and announcement is not None and not self._closing:
                 await self._announcements.tell(write.cluster, announcement)
@@ -242,13 +251,13 @@ class Effects:
         else:
             self._again(write, self._settle)
 
-    async def _answered(self, write: OpenWrite, request: Request, error: ApiError) -> None:
+    async def _answered(self, write: OpenWrite, request: Request, error: ApiError, before: bool) -> None:
         if error.status == 401:
             # The connection's own events tell of refused credentials; the write waits for better ones.
             self._on_outcome(write.cluster, write.action, "unauthorized")
             self._again(write, self._rng.uniform(1.0, 4.0))
             return
-        failure = WriteRefusal(error.status, error.reason or str(error.status), error.message)
+        failure = WriteRefusal(error.status, error.reason or str(error.status), error.message, before)
         if request.verb != "create" and error.status in (404, 409):
             await self._overtaken(write, failure)
         else:

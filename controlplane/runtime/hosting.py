@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.kube.watches import WatchSpec
-from controlplane.runtime.controller import Controller, ReadingController
+from controlplane.runtime.controller import AnticipatingController, Controller, ReadingController
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Registration:
     `owns` and `hears` are first words of streams (`workload` of `workload/NS/NAME`). `identities` is a prefix that sets
     the identities of its observations apart from those of the others, which may see the same object; "" for the one
     whose identities stay as they are, since the log has them already. `reading` is the controller again if its
-    decisions need reads (docs/decisions/0017)."""
+    decisions need reads (docs/decisions/0017), `anticipating` if it can decide on what is not committed yet (0028)."""
 
     name: str
     controller: Controller
@@ -30,6 +30,7 @@ class Registration:
     hears: frozenset[str] = frozenset()
     identities: str = ""
     reading: ReadingController | None = None
+    anticipating: AnticipatingController | None = None
 
 
 class ShownVersions(Protocol):

@@ -104,6 +104,11 @@ class ControllerRouter:
         owner = self._owner(stream)
         return owner.controller.decide(stream, now) if owner is not None else _NOTHING
 
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
+        """Return what the owner of a stream decides on events that are about to be committed."""
+        owner = self._owner(events[0].stream)
+        return owner.anticipating.anticipate(events, now) if owner is not None and owner.anticipating else _NOTHING
+
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return the open writes of a stream."""
         owner = self._owner(stream)

@@ -2,7 +2,9 @@
 happened.
 
 In: the log from a position. Out: decisions in the log, open writes handed to the executors. Whatever this process
-appended comes back here like everybody else's: only what is committed is folded, and only what is folded is decided on.
+appended comes back here like everybody else's: only what is committed is folded, and only what is folded is carried out.
+What follows from an event can be decided before its commit, on a copy of one state, and is committed with it
+(docs/decisions/0028).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import structlog
 
 from controlplane.clock import Clock
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, Recorded, VersionConflict
-from controlplane.log.port import Log
-from controlplane.runtime.controller import Controller
+from controlplane.log.port import Log, nothing_follows
+from controlplane.runtime.controller import AnticipatingController, Controller, Decided
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.reads import Reads
@@ -32,7 +34,8 @@ _AGAIN = timedelta(milliseconds=100)
 class Runner:
     """One controller over one log.
 
-    `reads` carries out the reads of a controller that is `Reading`; `on_folded(events)` hears each batch after it was
+    `reads` carries out the reads of a controller that is `Reading`; `anticipating` decides on events before they are
+    committed; `on_folded(events)` hears each batch after it was
     folded; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
     loop gets a turn."""
 
@@ -45,13 +48,14 @@ class Runner:
         clock: Clock,
         *,
         reads: Reads | None = None,
+        anticipating: AnticipatingController | None = None,
         on_folded: Callable[[Sequence[Recorded]], None] = lambda events: None,
         poll: float = 1.0,
         batch: int = 2000,
         slice_: int = 250,
     ) -> None:
         self._log_, self._controller, self._effects, self._gate, self._clock = log, controller, effects, gate, clock
-        self._reads = reads
+        self._reads, self._anticipating = reads, anticipating
         self._on_folded, self._poll, self._batch, self._slice = on_folded, poll, batch, slice_
         self._timers: list[tuple[datetime, str]] = []
         self._wakes: dict[str, datetime] = {}
@@ -74,6 +78,15 @@ class Runner:
 
     async def run(self) -> None:
         """Run until cancelled, or until a newer leader fences us off (`Fenced`)."""
+        if self._anticipating is not None:
+            self._log_.follow_with(self._follow_ups)
+        try:
+            await self._run()
+        finally:
+            if self._anticipating is not None:
+                self._log_.follow_with(nothing_follows)
+
+    async def _run(self) -> None:
         while True:
             try:
                 more = await self._fold_next()
@@ -126,7 +139,25 @@ class Runner:
             self._reads.sync(stream)
         if decided.wake is not None:
             self._wake(stream, decided.wake)
-        return Append(decided.events, {stream: decided.version, **decided.others}) if decided.events else None
+        return _request(stream, decided)
+
+    def _follow_ups(self, events: Sequence[Recorded]) -> list[Append]:
+        """Return what is decided on events that are about to be committed. What is not decided here is decided when they
+        are folded.
+        """
+        now, streams = self._clock.now(), dict[str, list[Recorded]]()
+        for recorded in events:
+            streams.setdefault(recorded.stream, []).append(recorded)
+        return [request for one in streams.values() if (request := self._anticipated(one, now)) is not None]
+
+    def _anticipated(self, events: Sequence[Recorded], now: datetime) -> Append | None:
+        assert self._anticipating is not None, "nobody anticipates"
+        try:
+            decided = self._anticipating.anticipate(events, now)
+        except Exception:
+            _log.exception("deciding failed, and is tried again once the events are folded", stream=events[0].stream)
+            return None
+        return _request(events[0].stream, decided)
 
     def _not_recorded(self, request: Append, error: BaseException, now: datetime) -> None:
         """See to a decision that the log did not take; raises what ends the loop."""
@@ -159,3 +190,7 @@ class Runner:
         if not self._timers:
             return self._poll
         return max(0.0, min(self._poll, (self._timers[0][0] - self._clock.now()).total_seconds()))
+
+
+def _request(stream: str, decided: Decided) -> Append | None:
+    return Append(decided.events, {stream: decided.version, **decided.others}) if decided.events else None

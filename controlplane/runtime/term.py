@@ -214,6 +214,7 @@ class LeadershipTerm(ABC):
     async def take_over(self, head: Head) -> None:
         """Fold up to the head at which the lead became ours, and say so in the log."""
         await self.runner.catch_up(head.position)
+        self._effects.inherited = head.position
         watched, holder = self._looked_since(), self._context.settings.leader.identity
         since = watched.until(head.sign_of_life) if watched is not None else None
         started = service_started(head.epoch, holder, self._context.ports.version, since)

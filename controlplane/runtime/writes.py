@@ -28,7 +28,9 @@ _replace = msgspec.structs.replace
 
 
 class WriteFailed(Event):
-    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+    """An API server said no to a write. It is decided anew, not before `retry_at`. `sent_before`: the same write was sent
+    before, and may have been carried out then.
+    """
 
     target: str
     action: str
@@ -37,6 +39,7 @@ class WriteFailed(Event):
     message: str
     failures: int
     retry_at: datetime
+    sent_before: bool = False
 
 
 class WriteRefused(WriteFailed):
@@ -210,6 +213,7 @@ class WritingController(Generic[D]):
             error=failure.error,
             message=failure.message,
             failures=failures,
+            sent_before=failure.sent_before,
             retry_at=now + min(_FIRST_RETRY * 2 ** min(failures - 1, _DOUBLINGS), longest),
             **({"reason": failure.error} if issubclass(self.FAILED, WriteRefused) else {}),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -78,8 +78,7 @@ class _Connection(asyncio.Protocol):
         return self._asked and self._inner._current_request is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own is no subclass of it
         self._guard.came(self)
         self._within(self._guard.patience)
         self._inner.connection_made(transport)

@@ -57,13 +57,13 @@ def log_put_back(*trouble: Step, seed: int = 1) -> Plan:
     """Return a plan in which the log goes back to after a Workload and before its nomination; that it runs on w1 is never
     written to it.
     """
-    log, home = step(5.022, "restore-log", "", 1.5), step(5.052, "refuse", "management", 8)
+    log, home = step(5.017, "restore-log", "", 1.5), step(5.047, "refuse", "management", 8)
     return plan(step(5, "submit", "once-1", 100, 2), log, home, *trouble, step(299, "cut", "w3"), seed=seed)
 
 
-ASKED_AND_AWAY = log_put_back(step(5.0635, "refuse", "w1", 150))
+ASKED_AND_AWAY = log_put_back(step(5.0585, "refuse", "w1", 150))
 """The same, and w1 is away."""
-BOUND_UNSEEN = log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, "throttle", "w1", 30, 2))
+BOUND_UNSEEN = log_put_back(step(5.0585, "kind-off", "w1", 100, 1), step(10, "throttle", "w1", 30, 2))
 """The same, and of w1 Workloads are seen, but no Jobs."""
 EVICTED_ON_ITS_WAY = plan(
     step(5, "submit", "once-1", 300, 2),
@@ -83,17 +83,17 @@ UNSEEN_AND_SLOW = plan(
 """A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it then."""
 PREEMPTED_EVERYWHERE = plan(
     step(5, "submit", "job-1", 5, 2),
-    step(5.024, "slow", "w1", 40, 10),
-    step(5.035, "mute", "w2", 15),
-    step(5.045, "mute", "w3", 3),
+    step(5.014, "slow", "w1", 40, 10),
+    step(5.025, "mute", "w2", 15),
+    step(5.035, "mute", "w3", 3),
     *(step(at, "preempt-copy", name) for at, name in ((5.776, "w1"), (7.273, "w3"), (7.464, "w2"))),
     seed=227,
 )
 """All copies are preempted by their workers before one is seen to be admitted."""
 TAKEN_BACK_ON_ITS_WAY = plan(
     step(5, "submit", "job-1", 20, 2),
-    step(5.053901275031773, "slow", "w3", 40, 30),
-    step(5.088950714951865, "slow", "w1", 40, 4),
+    step(5.045, "slow", "w3", 40, 30),
+    step(5.08, "slow", "w1", 40, 4),
     step(9.315195848562595, "suspend", "job-1", 3),
     seed=456,
 )

@@ -31,7 +31,7 @@ def test_who_takes_no_notice_of_it_runs_the_job_twice(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(("storm", "seed"), deep_after(2, STORMS))
 def test_a_job_that_cannot_be_seen_is_waited_for_whatever_becomes_of_requests(storm: str, seed: int) -> None:
-    outcome = play(log_put_back(step(5.0635, "kind-off", "w1", 100, 1), step(10, storm, "w1", 30, 2), seed=seed))
+    outcome = play(log_put_back(step(5.0585, "kind-off", "w1", 100, 1), step(10, storm, "w1", 30, 2), seed=seed))
     assert held(outcome)
     assert len(told(outcome, "ADDED Job once-1")) == 2
 

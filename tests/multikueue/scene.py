@@ -28,6 +28,7 @@ from controlplane.kube.kinds import (
     WORKLOADS,
 )
 from controlplane.log.event import Event, Recorded
+from tests.multikueue.anticipating import fold_as_anticipated
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NS, WL, JOB = "default", "job-train-12345", "train"
@@ -92,16 +93,15 @@ class Scene:
     def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> None:
         self.position += 1
         self.versions[stream] = self.versions.get(stream, 0) + 1
-        self.fleet.fold(
-            Recorded(
-                position=self.position,
-                stream=stream,
-                version=self.versions[stream],
-                event=event,
-                cluster=cluster,
-                recorded_at=self.now,
-            )
+        recorded = Recorded(
+            position=self.position,
+            stream=stream,
+            version=self.versions[stream],
+            event=event,
+            cluster=cluster,
+            recorded_at=self.now,
         )
+        fold_as_anticipated(self.fleet.index, [recorded], self.fleet.fold)
 
     def tick(self, **delta: float) -> Scene:
         self.now += timedelta(**delta)

@@ -22,7 +22,7 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Event
-from controlplane.runtime.controller import ObjectChange, WriteRefusal
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
 from tests.multikueue.fleet_world import KINDS, Log, Server, true
 from tests.multikueue.scene import CHECK, HOME_KINDS, JOB, NS, START, STREAM, WL, stamp
 from tests.support.deep import examples
@@ -47,6 +47,7 @@ class Clusters(RuleBasedStateMachine):
         self.home = Server(MANAGEMENT)
         self.workers = {name: Server(name) for name in WORKERS}
         self.jobs_of: dict[int, dict[str, str]] = {}
+        self.sent: set[OpenWrite] = set()
         self.disturbed = False  # taken from its cluster on purpose, perhaps in the moment in which it ended
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "config"}
         spec = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
@@ -140,17 +141,20 @@ class Clusters(RuleBasedStateMachine):
             if request is None:
                 continue
             before = self.servers[name].objects.get(kinds.JOBS)
+            before_this = write in self.sent
             try:
                 answer = self.servers[name].execute(request)
             except Unreachable:
                 answer = None
+                self.sent.add(write)
             except Foreign as error:
                 self.log.append(fleet.failed(write, WriteRefusal(409, "Foreign", str(error)), self.log.now))
             except ApiError as error:
                 if request.verb == "create" or error.status not in (404, 409):
-                    said = WriteRefusal(error.status, error.reason, error.message)
+                    said = WriteRefusal(error.status, error.reason, error.message, before_this)
                     self.log.append(fleet.failed(write, said, self.log.now))
             else:
+                self.sent.add(write)
                 version = meta(answer or {}).get("resourceVersion", "")
                 if request.verb == "patch" and version == request.resource_version:
                     self.log.append(fleet.unneeded(write, version))

@@ -156,6 +156,16 @@ def test_a_cluster_that_answers_no_more_is_not_waited_for_without_end() -> None:
     assert let(machine, "a", "b", "a") == 2
 
 
+def test_a_no_to_a_second_try_says_nothing_of_the_first() -> None:
+    machine = Gated()
+    machine.begin()
+    machine.all_need_to_preempt(order=["b", "a", "c"], seen={"a", "b"}, seconds=0)
+    assert machine.openings == 1
+    machine.refuse_a_write("b")
+    machine.all_need_to_preempt(order=["b", "a", "c"], seen=set(), seconds=0)
+    assert machine.openings == 1
+
+
 def test_an_opening_that_was_carried_out_before_a_restart_counts_from_then() -> None:
     machine = asked()
     machine.tick(400)

@@ -193,6 +193,7 @@ class Bench:
         *,
         slice_: int = 250,
         batch: int = 2000,
+        anticipates: bool = False,
         **more: Any,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -227,6 +228,7 @@ class Bench:
             on_folded=lambda events: self.folded.append(len(events)),
             slice_=slice_,
             batch=batch,
+            anticipating=self.capability if anticipates else None,
         )
         self.running: asyncio.Task[None] | None = None
 

@@ -6,6 +6,7 @@ begun anew. The target of a write is its stream, so a stream has at most one."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,6 +45,7 @@ class Refused(Event, frozen=True):
     code: int
     error: str
     message: str
+    sent_before: bool = False
 
 
 class Unneeded(Event, frozen=True):
@@ -146,6 +148,12 @@ class Errands:
         others = {self.beside: self.errands[self.beside].version} if self.beside else {}
         return Decided((NewEvent(stream=stream, event=began),), errand.version, others=others)
 
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
+        ahead = copy.deepcopy(self)
+        for recorded in events:
+            ahead.fold(recorded)
+        return ahead.decide(events[0].stream, now)
+
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         errand = self.errands[stream]
         return [errand.open] if errand.open else []
@@ -180,7 +188,9 @@ class Errands:
         return Request("create", ObjectRef(EVENTS, "default", f"{write.stream}-told"))
 
     def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
-        event = Refused(code=failure.code, error=failure.error, message=failure.message)
+        event = Refused(
+            code=failure.code, error=failure.error, message=failure.message, sent_before=failure.sent_before
+        )
         return NewEvent(stream=write.stream, event=event, caused_by=write.position)
 
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:

@@ -5,6 +5,7 @@ the log.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,30 @@ async def test_a_no_without_a_reason_is_recorded_by_its_number_and_names_its_dec
     last = (await running.log.read(2))[0]
     assert last.event == Refused(code=500, error="500", message="no: 500")
     assert last.caused_by == 2
+
+
+@pytest.mark.parametrize("before", [Unreachable("cut"), {"metadata": {"resourceVersion": "8"}}])
+async def test_a_no_to_a_write_that_was_sent_before_says_so(running: Bench, before: Any) -> None:
+    running.east.answers.extend([before, no(403)])
+    await running.tell(asked("a"))
+    await running.pass_(LONG)
+    assert [one.sent_before for one in running.events(Refused)] == [True]  # type: ignore[union-attr]
+
+
+async def test_a_no_after_a_conflict_does_not() -> None:
+    async with bench() as it:
+        it.east.answers.extend([no(409, "Conflict"), no(409, "Conflict")])
+        await it.tell(asked("a", "patch"))
+        await it.pass_(5.0)
+        assert [one.sent_before for one in it.events(Refused)] == [False]  # type: ignore[union-attr]
+
+
+async def test_what_another_process_decided_may_have_been_sent_by_it() -> None:
+    async with bench() as it:
+        it.effects.inherited = 10
+        it.east.answers.append(no(403))
+        await it.tell(asked("a"))
+        assert [one.sent_before for one in it.events(Refused)] == [True]  # type: ignore[union-attr]
 
 
 async def test_a_no_to_what_the_watch_has_settled_is_not_recorded(running: Bench) -> None:

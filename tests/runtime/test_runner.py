@@ -243,3 +243,53 @@ async def test_a_new_leader_takes_up_what_was_begun_and_decides_what_was_not() -
     assert sorted(after.east.names) == ["a", "c"]
     assert [type(event) for event in after.events()][-3:] == [Shown, Asked, Began]
     await after.close()
+
+
+# --- what follows from what is not committed yet ----------------------------------------------------------------------
+
+
+async def test_what_follows_is_committed_with_what_it_follows_from_and_carried_out_once() -> None:
+    async with bench(anticipates=True) as it:
+        await it.tell(asked("a"), asked("b"))
+        assert [(row[0].stream, type(row[0].event)) for row in it.store.rows] == [
+            ("a", Asked),
+            ("b", Asked),
+            ("a", Began),
+            ("b", Began),
+        ]
+        assert it.east.names == ["a", "b"]
+        await it.tell(shown("a"))
+        await it.pass_(60.0)
+        assert it.east.names.count("a") == 1
+        assert len(it.events(Began)) == 2
+
+
+async def test_what_cannot_be_anticipated_is_decided_once_it_is_folded() -> None:
+    async with bench(anticipates=True) as it:
+        it.capability.broken.add("a")
+        await it.tell(asked("a"), asked("b"))
+        assert it.east.names == ["b"]
+        await it.tell(shown("b"))
+        it.capability.broken.clear()
+        await it.pass_(31.0)
+        assert it.east.names == ["b", "a"]
+
+
+async def test_a_decision_that_others_overtook_is_taken_again_once_they_are_folded() -> None:
+    async with bench(anticipates=True) as it:
+        await it.tell(asked("other", cluster="west"))
+        it.capability.beside = "other"
+        await it.tell(shown("other"), asked("a"))
+        await it.pass_(1.0)
+        assert it.east.names == ["a"]
+        assert len(it.events(Began)) == 2
+
+
+async def test_a_loop_that_has_ended_is_asked_no_more() -> None:
+    async with bench(anticipates=True) as it:
+        running = it.running
+        assert running is not None
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await it.tell(asked("a"))
+        assert not it.events(Began)

@@ -17,6 +17,7 @@ from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMEN
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.connectivity.outage import decide_outage
 from controlplane.controllers.multikueue import conditions, render
+from controlplane.controllers.multikueue.anticipation import anticipated
 from controlplane.controllers.multikueue.causes import about, causes_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.decide import decide
@@ -105,11 +106,17 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
+        """Return what follows from observations of a Workload that are about to be committed."""
+        found = anticipated(self.index, events) if self.policy.dispatches else None
+        return Decided() if found is None else self._decided(events[0].stream, *found, now)
+
     def _decide_workload(self, stream: str, now: datetime) -> Decided:
         state = self.index.workloads.get(stream)
-        if state is None:
-            return Decided()
-        context = msgspec.structs.replace(self.index.context(state), requeue_at=self._requeue_at(now))
+        return Decided() if state is None else self._decided(stream, state, self.index.context(state), now)
+
+    def _decided(self, stream: str, state: WorkloadState, context: WorkloadContext, now: datetime) -> Decided:
+        context = msgspec.structs.replace(context, requeue_at=self._requeue_at(now))
         plan = decide(state, self._with_choices(context, state), now)
         if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
             self._granted.append(now)

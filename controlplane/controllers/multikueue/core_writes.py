@@ -44,6 +44,10 @@ class CoreWrites:
         else:
             self._since.pop(stream, None)
 
+    def waits_after(self, seen: WorkloadObserved) -> bool:
+        """Whether a Workload that is seen like this now waits for the write."""
+        return self._says_so and not seen.nominated and _lacks(seen)
+
     def until(self, stream: str) -> datetime | None:
         """Return until when the write to a Workload is waited for; None if none is."""
         since = self._since.get(stream)

@@ -69,7 +69,8 @@ class ExistingObjects:
             return None
         return job
 
-    def _composed(self, state: WorkloadState) -> bool:
+    def composed(self, state: WorkloadState) -> bool:
+        """Whether the job of a Workload has several of them, and one copy for all."""
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
         return adapter is not None and adapter.composed
 

@@ -94,7 +94,7 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
 
     return (
         HostedController(
-            registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT})),
+            registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT}), anticipating=fleet),
             home=[*(WatchSpec(kind) for kind in HOME_KINDS), *queues, *own] if policy.dispatches else (),
             workers=[*(WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)), *flavors] if policy.dispatches else (),
             knows=fleet.index,

@@ -208,18 +208,11 @@ class WorkloadIndex(SharedJobs):
         stream = recorded.stream
         self.core.fold(recorded)
         before = self.workloads.get(stream)
-        state = fold(before or WorkloadState.initial(stream), recorded)
-        state = msgspec.structs.replace(
-            state, marks=of_workload(before or WorkloadState.initial(stream), state, recorded)
-        )
+        state = self.after(before or WorkloadState.initial(stream), recorded)
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == WorkloadReason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
                 self.requeues.popleft()
-        if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
-            state = without_write(state, recorded.event.target)
-        if isinstance(recorded.event, observations.CloneGone) and before is not None:
-            state = self._left_behind(recorded.cluster, before, state)
         if isinstance(recorded.event, observations.RemoteJobObserved):
             self._moved(recorded.cluster, recorded.event.uid, stream)
             self._remote_jobs[recorded.cluster, recorded.event.uid] = stream
@@ -237,6 +230,16 @@ class WorkloadIndex(SharedJobs):
         if is_slice(state):
             for other in sorted(self._siblings(state)):
                 self._mark(other)
+
+    def after(self, before: WorkloadState, recorded: Recorded) -> WorkloadState:
+        """Return the state of a Workload after one more event of its stream; nothing is kept."""
+        state = fold(before, recorded)
+        state = msgspec.structs.replace(state, marks=of_workload(before, state, recorded))
+        if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
+            return without_write(state, recorded.event.target)
+        if isinstance(recorded.event, observations.CloneGone):
+            return self._left_behind(recorded.cluster, before, state)
+        return state
 
     def _left_behind(self, cluster: str, before: WorkloadState, state: WorkloadState) -> WorkloadState:
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None

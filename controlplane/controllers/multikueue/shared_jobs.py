@@ -88,7 +88,7 @@ class SharedJobs(ExistingObjects):
 
     def _wake_components(self, before: WorkloadState | None, after: WorkloadState) -> None:
         """Have the other Workloads of a job looked at where what they go by has changed, and only then."""
-        if self._composed(before or after) and standing(before) != standing(after):
+        if self.composed(before or after) and standing(before) != standing(after):
             for other in sorted(self._siblings(before or after) | self._siblings(after)):
                 self._mark(other)
 
@@ -117,7 +117,7 @@ class SharedJobs(ExistingObjects):
             found |= {one for one in self._dependents.get(job, ()) if self._has(one, copy.shared)}
             found |= self._sharers.get((cluster, copy.uid), set()) | {self.stream_of_remote_job(cluster, copy.uid)}
         owner = state.owner
-        if owner is not None and self._composed(state):
+        if owner is not None and self.composed(state):
             found |= {one for one in self._siblings(state) if self._has(one, owner.uid)}
         others = (self.workloads[one] for one in sorted(found) if one in self.workloads)
         return tuple(other for other in others if (other.namespace, other.name) != (state.namespace, state.name))

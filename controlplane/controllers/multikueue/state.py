@@ -320,8 +320,8 @@ def _fold_member_copy(
 
 
 def _opening_shown(state: WorkloadState, cluster: str) -> WorkloadState:
-    """Return the state once a cluster told by its copy, or by a no, whether the gate there is open: the write was decided
-    on an older version, so what is not open then is not opened by it any more."""
+    """Return the state once a cluster told by its copy, or by a no to the first try, whether the gate there is open: the
+    write was decided on an older version, so what is not open then is not opened by it any more."""
     return _replace(state, opening=without(state.opening, cluster)) if state.opening else state
 
 
@@ -392,5 +392,8 @@ def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Re
     if effect is not None and isinstance(effect.decision, events.JobCreationDecided) and failure.decides_nothing:
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
     if event.action == events.GateOpeningDecided.__name__:
-        state = _opening_shown(state, event.target.removesuffix("/Workload"))
+        cluster = event.target.removesuffix("/Workload")
+        state = _opening_shown(state, cluster)
+        if event.sent_before:
+            state = _replace(state, opening={**state.opening, cluster: recorded.recorded_at})
     return refused(state, event, failure)

@@ -17,6 +17,7 @@ from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, Virtual
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded, Sign
 from controlplane.log.memory import MemoryLog, MemoryStore
+from controlplane.log.port import FollowUps
 
 _T = TypeVar("_T")
 
@@ -112,6 +113,10 @@ class DatabaseLog:
             self._pumping = True
             self._database.loop.world_later(self._database.latency(), self._pump)
         return await future
+
+    def follow_with(self, follow_ups: FollowUps) -> None:
+        """Commit with a few events what follows from them, as long as the process is there to say so."""
+        self._log.follow_with(lambda events: () if self._process.dead else follow_ups(events))
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position."""

@@ -1,0 +1,140 @@
+"""What follows from events is committed with them: the same tests for PostgreSQL's log and for the one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from controlplane.log.event import Append, NewEvent, Recorded, VersionConflict
+from controlplane.log.port import FOLLOWED, Log, nothing_follows
+from tests.log.places import InMemory, InPostgres
+from tests.log.words import Chose, Opener, Saw, everything, request, saw, shape
+
+
+def chosen(stream: str, version: int, caused_by: int = 0) -> Append:
+    return Append([NewEvent(stream=stream, event=Chose(cluster="east"), caused_by=caused_by)], {stream: version})
+
+
+def each(events: Sequence[Recorded]) -> list[Append]:
+    """A choice for each thing that was seen."""
+    return [chosen(one.stream, one.version, one.position) for one in events if isinstance(one.event, Saw)]
+
+
+async def led(open_log: Opener) -> Log:
+    log = open_log()
+    await log.take_epoch("one")
+    return log
+
+
+class Contract:
+    """The tests; a subclass gives `open_log(name, codec)`, which opens views of one and the same keeper."""
+
+    async def test_what_follows_comes_after_what_it_follows_from(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(each)
+        assert await log.append(request(saw("a", 1), saw("b", 2))) == 2
+        chose = Chose(cluster="east")
+        expected = [(1, "a", 1, Saw(n=1)), (2, "b", 1, Saw(n=2)), (3, "a", 2, chose), (4, "b", 2, chose)]
+        assert shape(await everything(log)) == shape(await everything(open_log())) == expected
+        assert [one.caused_by for one in await everything(open_log())] == [0, 0, 1, 2]
+
+    async def test_what_is_asked_has_the_places_and_traces_that_are_read(self, open_log: Opener) -> None:
+        log, asked = await led(open_log), list[Recorded]()
+        await log.append(request(saw("a")))
+        await everything(log)
+
+        def ask(events: Sequence[Recorded]) -> list[Append]:
+            asked.extend(events)
+            return each(events)
+
+        log.follow_with(ask)
+        await log.append(request(saw("a", 7, source="x", mark=3, cluster="east")))
+        one, following = await everything(log, after=1)
+        assert [(seen.position, seen.stream, seen.version, seen.event, seen.cluster) for seen in asked] == [
+            (one.position, one.stream, one.version, one.event, one.cluster)
+        ]
+        assert asked[0].trace == one.trace == following.trace != ""
+
+    async def test_what_is_known_already_leads_to_nothing(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        await log.append(request(saw("a", 1, source="x", mark=3)))
+        log.follow_with(each)
+        assert await log.append(request(saw("a", 1, source="x", mark=3))) == 0
+        assert len(await everything(log)) == 1
+
+    async def test_what_was_overtaken_is_left_out_and_the_rest_goes_in(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(lambda events: [chosen("a", 7), *each(events)])
+        assert await log.append(request(saw("a", 1))) == 1
+        assert [one.stream for one in await everything(log)] == ["a", "a"]
+
+    async def test_what_rests_on_a_stream_that_is_not_there_is_left_out(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        choice = [NewEvent(stream="a", event=Chose(cluster="east"))]
+        log.follow_with(lambda events: [Append(choice, {"a": 1, "other": 4}), Append(choice, {"a": 1, "else": 1})])
+        assert await log.append(request(saw("a", 1))) == 1
+        assert len(await everything(log)) == 1
+
+    async def test_what_cannot_be_written_is_left_out(self, open_log: Opener) -> None:
+        log = await led(open_log)
+
+        class Alien(Saw):
+            pass
+
+        log.follow_with(lambda events: [Append([NewEvent(stream="a", event=Alien())]), *each(events)])
+        assert await log.append(request(saw("a", 1))) == 1
+        assert [type(one.event) for one in await everything(log)] == [Saw, Chose]
+
+    async def test_of_many_nobody_is_asked(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(each)
+        assert await log.append(Append([saw("a", n) for n in range(FOLLOWED + 1)])) == FOLLOWED + 1
+        assert len(await everything(log)) == FOLLOWED + 1
+
+    async def test_after_it_is_taken_back_nobody_is_asked(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(each)
+        log.follow_with(nothing_follows)
+        await log.append(request(saw("a", 1)))
+        assert len(await everything(log)) == 1
+
+    async def test_a_decision_on_the_version_before_is_a_conflict(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(each)
+        await log.append(request(saw("a", 1)))
+        with pytest.raises(VersionConflict):
+            await log.append(chosen("a", 1))
+        assert len(await everything(log)) == 2
+
+
+class TestMemoryLog(InMemory, Contract):
+    pass
+
+
+class TestPostgresLog(InPostgres, Contract):
+    async def test_whoever_appends_in_between_has_it_asked_again(self, open_log: Opener) -> None:
+        log, beside = await led(open_log), open_log()
+        await log.append(request(saw("a", 1)))
+        assert await beside.assist()  # type: ignore[attr-defined]
+        await beside.append(request(saw("b", 5)))
+        asked: list[tuple[int, str]] = []
+
+        def ask(events: Sequence[Recorded]) -> list[Append]:
+            asked.extend((one.position, one.stream) for one in events)
+            return each(events)
+
+        log.follow_with(ask)
+        await log.append(request(saw("a", 2)))
+        assert asked == [(2, "a"), (3, "a")]
+        found = await everything(open_log())
+        assert [(one.position, one.stream, one.caused_by) for one in found[2:]] == [(3, "a", 0), (4, "a", 3)]
+
+    async def test_they_are_one_commit(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.follow_with(each)
+        await asyncio.gather(log.append(request(saw("a", 1))), log.append(request(saw("b", 1))))
+        appender = log.appender  # type: ignore[attr-defined]
+        assert (appender.stats.batches, appender.stats.events) == (1, 4)
+        assert len({one.recorded_at for one in await everything(log)}) == 1

@@ -1,0 +1,67 @@
+"""What is decided on events before they are in the log is what is decided once they are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import pytest
+
+from controlplane.app.hosted import HostedControllers
+from controlplane.dst.engine.quiet import hushed
+from controlplane.dst.play import plan_of
+from controlplane.dst.scenes.workloads.run import WorkloadRun
+from controlplane.log.codec import Codec
+from controlplane.log.event import Recorded
+from controlplane.settings import Settings
+from tests.interface.logs import recorded, written
+from tests.multikueue.anticipating import fold_as_anticipated
+from tests.support.deep import deep_after
+
+
+def played(seed: int) -> Sequence[Recorded]:
+    with hushed():
+        run = WorkloadRun(plan_of(seed))
+        run.play()
+    events = run.database.read(0, 100_000)
+    run.close()
+    return events
+
+
+def kept(name: str) -> Sequence[Recorded]:
+    codec = Codec(HostedControllers(Settings()).router.types)
+    return [recorded(line, codec) for line in written(name)]
+
+
+def same(events: Sequence[Recorded], most: int) -> int:
+    """Fold a log, and compare what was anticipated of each `most` events of a stream that follow each other with what came
+    to be; return how often anything was anticipated."""
+    hosted, found = HostedControllers(Settings()), 0
+    index = hosted.fleet.index
+    for _, following in groupby(events, lambda event: event.stream):
+        for some in chunks(list(following), most):
+            found += fold_as_anticipated(index, some, hosted.router.fold)
+    return found
+
+
+def chunks(events: Sequence[Recorded], most: int) -> Iterable[Sequence[Recorded]]:
+    return (events[start : start + most] for start in range(0, len(events), most))
+
+
+@pytest.mark.parametrize("name", ["workloads-5", "workloads-23"])
+@pytest.mark.parametrize("most", [1, 3])
+def test_what_is_anticipated_comes_to_be_in_a_log_that_was_kept(name: str, most: int) -> None:
+    assert same(kept(name), most) > 10
+
+
+@pytest.mark.parametrize("seed", deep_after(4, list(range(1, 60))))
+def test_what_is_anticipated_comes_to_be_whatever_happens(seed: int) -> None:
+    events = played(seed)
+    assert same(events, 1) >= 0
+    assert same(events, 4) >= 0
+
+
+def test_most_observations_of_workloads_and_copies_are_anticipated() -> None:
+    events = played(1)
+    seen = [event for event in events if event.stream.startswith("workload/") and event.observed_at is not None]
+    assert same(events, 1) > len(seen) / 2
