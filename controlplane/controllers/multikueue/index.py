@@ -46,6 +46,7 @@ from controlplane.controllers.multikueue.state import (
     fold_unreadable,
     without_write,
 )
+from controlplane.controllers.multikueue.taken_names import TakenNames
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -78,6 +79,7 @@ class WorkloadIndex(SharedJobs):
         self.newest = WorkloadVersionTracker()
         self.changed_clusters: set[str] = set()
         self._appeared: dict[str, int] = {}
+        self.names = TakenNames()
         self._judgements = Judgements()
         self.history = DispatchHistory(policy)
         self.core = CoreWrites()
@@ -208,7 +210,7 @@ class WorkloadIndex(SharedJobs):
         stream = recorded.stream
         self.core.fold(recorded)
         before = self.workloads.get(stream)
-        state = self.after(before or WorkloadState.initial(stream), recorded)
+        state = self.after(before or self.names.initial(recorded), recorded)
         if isinstance(recorded.event, CheckStateDecided) and recorded.event.reason == WorkloadReason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
@@ -222,6 +224,8 @@ class WorkloadIndex(SharedJobs):
             self._depend(stream, before, state)
             state = self._shown(stream, before, state)
         self._keep(stream, state)
+        if stream not in self.workloads:
+            self.names.gone(recorded, state)
         self._mark(stream)
         self._share(recorded)
         self._wake_components(before, state)
