@@ -13,7 +13,11 @@ NONE = Faults(total=0)
 
 def _each(clusters: int, suffix: str = "", **more: Any) -> list[Config]:
     """Return a configuration for each kind of fault."""
-    return [Config(f"{kind}-{clusters}{suffix}", clusters, faults=Faults.only(kind), **more) for kind in KINDS]
+    return [
+        Config(f"{kind}-{clusters}{suffix}", clusters, faults=Faults.only(kind), **more)
+        for kind in KINDS
+        if kind != "resized"
+    ]
 
 
 _PROMPT = {"together": True, "prompt": True}
@@ -46,6 +50,34 @@ GATED = (
         for kind in ("restarted", "delayed", "deleted")
     ),
 )
+ELASTIC = (
+    Config("elastic-1-together", 1, faults=Faults.each("resized"), elastic=True, together=True),
+    Config("elastic-2-together", 2, faults=Faults.each("resized"), elastic=True, together=True),
+    Config("elastic-2", 2, faults=Faults.each("resized"), elastic=True),
+    Config("elastic-2-running", 2, faults=Faults.each("resized"), elastic=True, running=True),
+    *(
+        Config(
+            f"elastic-{kind}-2-running", 2, faults=Faults.each("resized", kind), elastic=True, running=True, **_PROMPT
+        )
+        for kind in ("restarted", "cut", "paused", "delayed", "failed", "deleted", "evicted", "forgot", "lost")
+    ),
+    *(
+        Config(
+            f"elastic-{kind}-2-running-never",
+            2,
+            faults=Faults.each("resized", kind),
+            elastic=True,
+            running=True,
+            **_PROMPT,
+            **_NEVER,
+        )
+        for kind in ("cut", "lost")
+    ),
+    *(
+        Config(f"elastic-{kind}-2-prompt", 2, faults=Faults.each("resized", kind), elastic=True, **_PROMPT)
+        for kind in ("restarted", "cut", "delayed", "deleted")
+    ),
+)
 _SMALL = ("lost", "failed", "restarted", "paused", "evicted", "deleted", "restored", "reconfigured", "forgot")
 CI = (
     Config("plain-2", 2, faults=NONE),
@@ -53,6 +85,7 @@ CI = (
     Config("delayed-2-together", 2, faults=Faults.only("delayed"), together=True),
     *(one for one in _each(2, "-running", running=True, **_PROMPT) if one.name.split("-")[0] in _SMALL),
     GATED[0],
+    *(one for one in ELASTIC if one.name in ("elastic-1-together", "elastic-2-running", "elastic-restarted-2-running")),
 )
 _ALL = (
     *CI,
@@ -74,6 +107,7 @@ _ALL = (
     *_each(3, "-running-never", running=True, **_PROMPT, **_NEVER),
     *(_pair(*kinds) for kinds in _PAIRS),
     *GATED,
+    *ELASTIC,
     Config("two-2-running", 2, faults=Faults(total=2), running=True, **_PROMPT),
     Config("two-2-running-never", 2, faults=Faults(total=2), running=True, **_PROMPT, **_NEVER),
     Config("two-2-prompt", 2, faults=Faults(total=2), **_PROMPT),

@@ -33,7 +33,7 @@ class Ground:
         self.stores: Interner[Store] = Interner()
         self.frames: Interner[Frame] = Interner()
         self.alike = Alike(config.clusters, self.process, self.stores, self.frames)
-        self.local = Local(self.stores)
+        self.local = Local(self.stores, elastic=config.elastic)
         self.places = range(config.clusters)
         self.all = (1 << config.clusters) - 1
         self._answers: dict[tuple[int, int, frozenset[str]], int | Refused] = {}
@@ -49,7 +49,9 @@ class Ground:
         faults = (*(getattr(config.faults, kind) for kind in KINDS), config.faults.total)
         none = (-1,) * config.clusters
         frame = Frame(self.all, 0, 0, 0, 0, faults, (), none, none)
-        home = put(self.stores, {"workload": user_workload(), "job": user_job()})
+        elastic = config.elastic
+        user = {"workload": user_workload(elastic=elastic), "job": user_job(elastic=elastic)}
+        home = put(self.stores, {**EMPTY, **user})
         g = (self.framed(frame), self.process.first(), home, *sites)
         return self.alike.least(g) if config.alike else g
 

@@ -105,7 +105,7 @@ class Moves(Upheavals):
     def _looks(self, g: Global, f: Frame, place: int, number: int) -> Iterator[Move]:
         if not self.watched(g, f, place):
             return
-        for slots in (("workload", "job"),) if self.config.together else (("workload",), ("job",)):
+        for slots in (self.config.slots,) if self.config.together else tuple((slot,) for slot in self.config.slots):
             to = g
             for slot in slots:
                 log = self.looked(to[1], place, slot, number)
@@ -123,16 +123,27 @@ class Moves(Upheavals):
             raise Violation("S5", f"{label}: it does not say of which object")
         after = self.answer(g, sent.place, number, sent.request)
         if isinstance(after, Refused):
-            if after.error != "Conflict" and after.code != 404:  # else the news that explains it is on its way
-                log = self.process.failed(g[1], sent.target, after.code, after.error)
+            # A conflict is explained by news that is on its way, but on the stream of another Workload maybe.
+            if (after.error != "Conflict" and after.code != 404) or self._explained(g, sent.place, number):
+                log = self.process.failed(g[1], sent, after.code, after.error)
                 yield f"{label}: {after.error}", False, self.with_log(g, log)
             return
         to = self.with_store(g, sent.place, after)
         if after != number:
             yield label, False, to
             if (left := self.spend(g, "failed")) is not None:
-                log = self.process.failed(g[1], sent.target, 500, "InternalError")
+                log = self.process.failed(g[1], sent, 500, "InternalError")
                 yield f"{label}: InternalError, and it is done", True, self.with_log(self.left(to, left), log)
+
+        elif request.verb == "patch" and self._explained(g, sent.place, number):
+            yield f"{label}: it is so already", False, self.with_log(g, self.process.unneeded(g[1], sent))
+
+    def _explained(self, g: Global, place: int, number: int) -> bool:
+        """Whether our process has seen what a cluster has: no news of it comes any more."""
+        log = g[1]
+        return len(self.config.workloads) > 1 and all(
+            self.looked(log, place, slot, number) == log for slot in self.config.slots
+        )
 
     def _anywhere(self, g: Global, f: Frame) -> Iterator[Move]:
         """Return the steps that no cluster takes part in."""
@@ -145,7 +156,7 @@ class Moves(Upheavals):
                 to = self.with_frame(g, f, ghosts=ghosts, faults=left)
                 yield f"the write to {sent.target} is delayed", True, to
             if (left := self.spend(g, "failed")) is not None:
-                log = self.process.failed(g[1], sent.target, 500, "InternalError")
+                log = self.process.failed(g[1], sent, 500, "InternalError")
                 yield f"write to {sent.target}: InternalError", True, self.with_log(self.left(g, left), log)
         if (left := self.spend(g, "restarted")) is not None:
             yield "another process takes over", True, self._restarted(self.left(g, left))

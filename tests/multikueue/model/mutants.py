@@ -127,6 +127,29 @@ def _out_of_sync_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "_out_of_sync", _nothing)
 
 
+def _slice_begun_while_another_is(patch: pytest.MonkeyPatch) -> None:
+    """Look for creations that have not shown on the Workload's own stream only."""
+    own = decision_pass.unshown
+
+    def alone(one: Any, context: WorkloadContext, *args: Any) -> dict[str, datetime | None]:
+        return own(one, msgspec.structs.replace(context, slices=()), *args)
+
+    patch.setattr(decision_pass, "unshown", alone)
+
+
+def _replaced_is_removed(patch: pytest.MonkeyPatch) -> None:
+    """Remove the copies of a slice as soon as another one has its place."""
+
+    def removed(pass_: WorkloadPass, reason: Any) -> None:
+        pass_.remove_everywhere(reason)
+
+    patch.setattr(decide, "outlast", removed)
+
+
+def _slices(name: str, *kinds: str, **more: Any) -> Config:
+    return Config(name, 2, faults=Faults.each("resized", *kinds), elastic=True, **more)
+
+
 MUTANTS = (
     Mutant("end", "an end is forgotten with its copy", _set(decide, "report_end", _no), _one("removed"), ("S4",)),
     Mutant(
@@ -233,5 +256,19 @@ MUTANTS = (
         _set(process, "rests_on", _no),
         _one("swapped", execution=NEVER_TWICE),
         ("S1", "S2"),
+    ),
+    Mutant(
+        "begun",
+        "the next slice begins while the job of the one before is being created",
+        _slice_begun_while_another_is,
+        _slices("begun", sending=True, together=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "early",
+        "the copies of a slice are removed once another one has its place",
+        _replaced_is_removed,
+        _slices("early", running=True, together=True),
+        ("S8",),
     ),
 )
