@@ -5,6 +5,7 @@ two copies was seen to be admitted first is kept, and no more of it."""
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,8 +50,13 @@ class Knowledge:
         self._memo: dict[Any, Any] = {}
 
     def _put(self, log: Log) -> int:
+        return self.logs.put(log, self._key(log))
+
+    @staticmethod
+    def _key(log: Log) -> bytes:
+        """Return what is equal for equal logs; their text itself would take most of the memory."""
         sorts = "|".join(_sorts(state) for state in log.states)
-        return self.logs.put(log, (sorts, msgspec.json.encode(log, order="sorted")))
+        return blake2b(msgspec.json.encode((sorts, log), order="sorted"), digest_size=16).digest()
 
     def uids(self, log: int, place: int) -> frozenset[str]:
         """Return the UIDs that the log knows of a worker's objects."""

@@ -74,7 +74,7 @@ class Process(Sights):
         seen = self._sight(slot, store, number)
         if seen == self._knows(log)[place + 1, slot] or (seen is not None and place >= 0 and not seen[2]):
             return log
-        key = (log, place, slot, number)
+        key = ("look", log, place, slot, seen)  # many states of a cluster have the same object
         found: int | None = self._memo.get(key)
         if found is None:
             before = self.logs[log]
@@ -194,9 +194,15 @@ class Process(Sights):
         return int(self._memo[key])
 
     def _settled(self, log: Log) -> int:
-        """Decide until nothing follows any more, as the loop does after each fold: of all Workloads on what is folded, then
-        their decisions are folded.
-        """
+        """Decide until nothing follows any more, as the loop does after each fold."""
+        key = ("settled", self._key(log))
+        found: int | None = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._decided(log)
+        return found
+
+    def _decided(self, log: Log) -> int:
+        """Decide about all Workloads on what is folded, fold what was decided, and so on."""
         for _ in range(_MOST_PASSES):
             plans = [self._plan(log, of) for of in range(len(log.states))]
             if not any(plan.decisions for plan in plans):
