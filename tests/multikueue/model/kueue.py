@@ -139,7 +139,7 @@ def clone_steps(store: Store) -> Iterator[Step]:
         if closed(clone):
             if not condition(clone, BLOCKED):
                 yield "its Kueue says that the copy waits for its gate", _set(store, **{BLOCKED: True})
-        elif stopped and not kept:
+        elif stopped and not kept and not store.get("queue"):
             yield "its Kueue admits the copy", _admitted(store)
     if job is not None and is_ours(job) and complete(job):
         yield "its Kueue finishes the copy", _set(store, Finished=True)

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.controllers.multikueue.nominate import INCREMENTAL
+from tests.multikueue.model.alike import put
 from tests.multikueue.model.api import Refused
+from tests.multikueue.model.dispatchers import nominations
 from tests.multikueue.model.process import Sent
 from tests.multikueue.model.upheaval import Upheavals
-from tests.multikueue.model.world import Frame, Global, Move, Violation
+from tests.multikueue.model.world import ROUND, Frame, Global, Move, Violation
 
 
 class Moves(Upheavals):
@@ -92,6 +95,8 @@ class Moves(Upheavals):
         yield from self._ghosts(here, f, place, number)
         if place >= 0:
             yield from self._lists(here, f, place, number)
+        else:
+            yield from self._nominated(here, f, number)
         if not f.faults[-1]:
             return
         if place >= 0:
@@ -99,6 +104,13 @@ class Moves(Upheavals):
             yield from self._on_worker(here, f, place, number)
         else:
             yield from self._people(here, number)
+
+    def _nominated(self, here: Global, f: Frame, number: int) -> Iterator[Move]:
+        for label, may, store, asked in nominations(self.stores[number], self.config):
+            left = f.faults if asked else self.spend(here, "withdrawn")
+            if left is not None:
+                to = self.with_store(here, -1, put(self.stores, store))
+                yield label, may, self.with_frame(to, f, asked=f.asked | asked, faults=left)
 
     # --- our process -------------------------------------------------------------------------------------------------
 
@@ -194,7 +206,11 @@ class Moves(Upheavals):
         """Time passes to the next deadline when nothing else is to be done, and while a worker is away."""
         wake = self.process.wake(g[1])
         if wake is not None and wake > 0:
-            yield f"{wake} s pass", False, self.with_log(g, self.process.pass_time(g[1], wake))
+            to = self.with_log(g, self.process.pass_time(g[1], wake))
+            if self.config.dispatcher == INCREMENTAL:
+                f = self.frames[to[0]]
+                to = self.with_frame(to, f, waited=min(f.waited + wake, ROUND * self.config.clusters))
+            yield f"{wake} s pass", False, to
 
     def tidy(self, g: Global) -> Global:
         """Return the state without requests on their way that would be refused from now on."""

@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue import (
     decision_pass,
     dispatch,
     draining,
+    nominate,
     preemption,
     render,
     running,
@@ -25,6 +26,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.kube.kinds import Request
 from tests.multikueue.model import process
 from tests.multikueue.model.configs import NONE
+from tests.multikueue.model.dispatchers import ANOTHER
 from tests.multikueue.model.world import Config, Faults
 
 
@@ -144,6 +146,29 @@ def _replaced_is_removed(patch: pytest.MonkeyPatch) -> None:
         pass_.remove_everywhere(reason)
 
     patch.setattr(decide, "outlast", removed)
+
+
+def _all_in_the_first_round(patch: pytest.MonkeyPatch) -> None:
+    """Ask all clusters at once where they are asked in rounds."""
+    patch.setattr(
+        nominate, "_a_few_more", lambda pass_, local, eligible: nominate.Nominated(eligible, nominate._FIRST, 1)
+    )
+
+
+def _one_round_only(patch: pytest.MonkeyPatch) -> None:
+    """Ask nobody else when a round is over."""
+    more = nominate._a_few_more
+
+    def first(pass_: WorkloadPass, local: Any, eligible: Any) -> nominate.Nominated:
+        found = more(pass_, local, eligible)
+        return found._replace(clusters=found.clusters[: pass_.context.policy.step_size], round=1)
+
+    patch.setattr(nominate, "_a_few_more", first)
+
+
+def _nominated_by_both(patch: pytest.MonkeyPatch) -> None:
+    """Nominate although somebody else's dispatcher does."""
+    patch.setattr(dispatch, "OWN", (*nominate.OWN, ANOTHER))
 
 
 def _slices(name: str, *kinds: str, **more: Any) -> Config:
@@ -270,5 +295,30 @@ MUTANTS = (
         _replaced_is_removed,
         _slices("early", running=True, together=True),
         ("S8",),
+    ),
+    Mutant(
+        "rounds",
+        "all clusters are asked in the first round",
+        _all_in_the_first_round,
+        Config(
+            "rounds", 2, faults=NONE, together=True, dispatcher=nominate.INCREMENTAL, step_size=1, held=1, alike=False
+        ),
+        ("S9",),
+    ),
+    Mutant(
+        "round",
+        "nobody is asked after the first round",
+        _one_round_only,
+        Config(
+            "round", 2, faults=NONE, together=True, dispatcher=nominate.INCREMENTAL, step_size=1, held=1, alike=False
+        ),
+        ("L", "L1"),
+    ),
+    Mutant(
+        "another",
+        "clusters are nominated that another dispatcher never named",
+        _nominated_by_both,
+        Config("another", 2, faults=NONE, together=True, dispatcher=ANOTHER),
+        ("S10",),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from tests.multikueue.model import elastic_kueue, kueue
+from tests.multikueue.model import dispatchers, elastic_kueue, kueue
 from tests.multikueue.model.moves import Moves
 from tests.multikueue.model.upheaval import LOST
 from tests.multikueue.model.world import Global, Violation, foreign_job
@@ -12,11 +12,12 @@ from tests.multikueue.model.world import Global, Violation, foreign_job
 def check(moves: Moves, g: Global) -> None:
     """Raise `Violation` if a state breaks a rule about safety.
 
-        S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
-        grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
-        does not run again, but after a worker was given up. S7: of the copies one may preempt, as long as its pause lasts (which it
-    does here). S8: nobody stops a job because it is made larger. S5 is asked of each request (`Moves`): it names the object that it
-        means. S6: what did not run to its end is not said to have ended."""
+    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
+    grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
+    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that it
+    means. S6: what did not run to its end is not said to have ended. S7: of the copies one may preempt, as long as its
+    pause lasts (which it does here). S8: nobody stops a job because it is made larger. S9 and S10: who is asked
+    (`dispatchers`)."""
     f, running = moves.frame(g), moves.may_run(g)
     counted = running & ~f.given
     if counted & (counted - 1):
@@ -30,6 +31,7 @@ def check(moves: Moves, g: Global) -> None:
     if len(opened) > 1:
         raise Violation("S7", f"{[moves.name(place) for place in opened]} may preempt at once")
     home = moves.store(g, -1)
+    dispatchers.check(moves.config, f, home)
     done = any(elastic_kueue.has_finished(home[slot]) for slot in moves.config.slots[:-1])
     ended = done or kueue.complete(home["job"])
     upset = any(one in (-2, -3) for one in f.saved)

@@ -28,6 +28,8 @@ NEXT = "job-train-2"
 """The Workload that takes the place of the other one, of an elastic job that was made larger."""
 SMALL, LARGE = 1, 2
 PAUSE = timedelta(seconds=8)
+ROUND = 4
+"""Seconds."""
 LOST_AFTER, GRACE = timedelta(seconds=8), timedelta(seconds=4)
 KINDS_WATCHED = (WORKLOADS.name, JOBS.name)
 ADMISSION = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
@@ -47,7 +49,8 @@ class Faults:
     a worker is put back to what it was at some moment before. `swapped`: another cluster answers under a worker's name;
     the one before works on, and may be back. `reconfigured`: a cluster is taken out of the MultiKueueConfig. `unsynced`: a
     worker's Kueue finds that the job is not that of the copy, and finishes the copy without a result. `forgot`: another
-    process begins with an empty log. `resized`: the user makes an elastic job larger, which is no fault, and need not happen."""
+    process begins with an empty log. `resized`: the user makes an elastic job larger, which is no fault, and need not happen. `withdrawn`:
+    somebody else's dispatcher takes a nomination back."""
 
     total: int = 1
     cut: int = 1
@@ -67,6 +70,7 @@ class Faults:
     unsynced: int = 1
     forgot: int = 1
     resized: int = 1
+    withdrawn: int = 1
 
     @classmethod
     def only(cls, *kinds: str, total: int = 1) -> Faults:
@@ -86,11 +90,12 @@ KINDS = tuple(one.name for one in fields(Faults) if one.name != "total")
 class Config:
     """One exploration. `foreign`: how many workers have a job of this name that is somebody else's.
 
-        `together`: both objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
-        `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
-        runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`: the
-        reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first by name
-    of those that began to wait in one second, so they are not alike. `elastic`: the job's size may be changed while it runs."""
+    `together`: the objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
+    `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
+    runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`:
+    the reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first
+    by name of those that began to wait in one second, so they are not alike. `elastic`: the job may be made larger while it
+    runs. `held`: how many of the first workers admit nothing."""
 
     name: str
     clusters: int = 3
@@ -105,6 +110,7 @@ class Config:
     alike: bool = True
     gates: bool = False
     elastic: bool = False
+    held: int = 0
     dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
     step_size: int = 3
     most_states: int = 6_000_000
@@ -145,7 +151,7 @@ class Config:
             requeues_per_minute=0,
             dispatcher=self.dispatcher,
             step_size=self.step_size,
-            dispatch_round=timedelta(seconds=4),
+            dispatch_round=timedelta(seconds=ROUND),
             orchestrated_preemption=self.gates,
             preemption_pause=PAUSE,
         )
@@ -159,7 +165,9 @@ class Frame(NamedTuple):
     ran to its end (and one bit more: whether it ever did); `faults`: what may still go wrong; `ghosts`: requests on their
     way, with their worker (-1: management); `saved`: the number of the backup, -1 if there is none, -2 while the worker is
     put back and not listed, -3 after that, -4 once the worker is lost for ever; `hidden`: the number of what the cluster
-    holds that was there before under the name, -1 if there is none; `adopted`: whose new cluster is used."""
+    holds that was there before under the name, -1 if there is none; `adopted`: whose new cluster is used.
+    `waited`: how many seconds have passed, where clusters are asked in rounds, as many as all rounds take at most; `asked`: whom
+    somebody else's dispatcher named."""
 
     links: int
     stale: int
@@ -170,6 +178,8 @@ class Frame(NamedTuple):
     ghosts: tuple[tuple[int, int], ...]
     saved: tuple[int, ...]
     hidden: tuple[int, ...]
+    waited: int = 0
+    asked: int = 0
 
     @property
     def back(self) -> tuple[object, ...]:
