@@ -54,6 +54,18 @@ ELASTIC = (
     Config("elastic-1-together", 1, faults=Faults.each("resized"), elastic=True, together=True),
     Config("elastic-2-together", 2, faults=Faults.each("resized"), elastic=True, together=True),
     Config("elastic-2", 2, faults=Faults.each("resized"), elastic=True),
+    *(
+        Config(
+            f"elastic-{kind}-2-sending-never",
+            2,
+            faults=Faults.each("resized", kind),
+            elastic=True,
+            sending=True,
+            **_PROMPT,
+            **_NEVER,
+        )
+        for kind in ("cut", "lost", "paused")
+    ),
     Config("elastic-2-running", 2, faults=Faults.each("resized"), elastic=True, running=True),
     *(
         Config(
@@ -103,7 +115,12 @@ CI = (
     *(one for one in _each(2, "-running", running=True, **_PROMPT) if one.name.split("-")[0] in _SMALL),
     GATED[0],
     *(one for one in DISPATCHED if one.name in ("rounds-2", "rounds-3", "others-1", "others-2", "others-2-restarted")),
-    *(one for one in ELASTIC if one.name in ("elastic-1-together", "elastic-2-running", "elastic-restarted-2-running")),
+    *(
+        one
+        for one in ELASTIC
+        if one.name
+        in ("elastic-1-together", "elastic-2-running", "elastic-restarted-2-running", "elastic-cut-2-running-never")
+    ),
 )
 _ALL = (
     *CI,
