@@ -194,6 +194,8 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
         drain(pass_, local, check, job)
     elif check.state == "Ready":
         steady(pass_, local, check, route, adapter, job)
+    elif local.sliced and job.finished:
+        return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one
     elif check.state == "Pending" and (cluster := seat(pass_, local)):
         follow(pass_, local, check, route, job, cluster)
     elif check.state == "Pending":

@@ -51,20 +51,22 @@ def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) 
 
 def unshown(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
     """Return the clusters in view, all but one, on which the job may have been created a moment ago without having shown yet,
-    and until when that counts; None: while its creation is under way.
+    and until when that counts; None: while its creation is under way. Of an elastic job each slice may have created it.
 
     A watch of one kind may be later than that of another. What has not shown in time was never created: a list of
     the jobs there tells for sure, and comes with each new connection."""
-    if of_another_job(state):
-        return {}
-    open_ = (effect.decision for effect in state.effects.values())
-    found: dict[str, datetime | None] = {
-        one.cluster: None for one in open_ if isinstance(one, JobCreationDecided) and one.cluster != but
-    }
-    until = state.unsure_at + SHOWS_WITHIN if state.unsure_at is not None else now
-    if now < until:
-        found |= {cluster: until for cluster in state.unsure if cluster != but and cluster not in found}
-    return {cluster: until for cluster, until in found.items() if context.in_view(cluster)}
+    begun: dict[str, None] = {}
+    taken_back: dict[str, datetime] = {}
+    for one in (state, *context.slices):
+        if of_another_job(one):
+            continue
+        open_ = (effect.decision for effect in one.effects.values())
+        begun |= {decision.cluster: None for decision in open_ if isinstance(decision, JobCreationDecided)}
+        until = one.unsure_at + SHOWS_WITHIN if one.unsure_at is not None else now
+        if now < until:
+            taken_back |= {cluster: max(until, taken_back.get(cluster, until)) for cluster in one.unsure}
+    found: dict[str, datetime | None] = {**taken_back, **begun}
+    return {cluster: until for cluster, until in found.items() if cluster != but and context.in_view(cluster)}
 
 
 def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: datetime) -> bool:

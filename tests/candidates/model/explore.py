@@ -53,7 +53,8 @@ class _Graph:
     def __init__(self, start: Any) -> None:
         self.numbers: dict[Any, int] = {start: 0}
         self.states = [start]
-        self.parents, self.labels, self.depths = array("l", [-1]), [""], array("l", [0])
+        self.parents, self.labels, self.depths = array("l", [-1]), array("l", [0]), array("l", [0])
+        self.texts = {"": 0}
         self.tails, self.heads = array("l"), array("l")
         self.ends: list[int] = []
         self.edges = 0
@@ -64,15 +65,15 @@ class _Graph:
         number = self.numbers[to] = len(self.states)
         self.states.append(to)
         self.parents.append(index)
-        self.labels.append(label)
+        self.labels.append(self.texts.setdefault(label, len(self.texts)))
         self.depths.append(self.depths[index] + 1)
         return number
 
     def trace(self, number: int) -> tuple[str, ...]:
         """Return the steps that lead to a state."""
-        steps = []
+        steps, texts = [], list(self.texts)
         while number > 0:
-            steps.append(self.labels[number])
+            steps.append(texts[self.labels[number]])
             number = self.parents[number]
         return tuple(reversed(steps))
 

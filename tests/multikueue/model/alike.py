@@ -61,7 +61,7 @@ class Alike:
         """Return what the frame says of each worker."""
         if frame not in self._memo:
             f, count = self._frames[frame], self._clusters
-            sets = (f.links, f.stale, f.given, f.given >> count, f.over, f.adopted)
+            sets = (f.links, f.stale, f.given, f.given >> count, f.over, f.adopted, f.asked)
             self._memo[frame] = [
                 (
                     tuple(one >> place & 1 for one in sets),
@@ -91,6 +91,7 @@ class Alike:
                 given=_bits(f.given, order) | _bits(f.given >> count, order) << count,
                 over=_bits(f.over, order) | f.over >> count << count,
                 adopted=_bits(f.adopted, order),
+                asked=_bits(f.asked, order),
                 saved=tuple(saved),
                 hidden=tuple(hidden),
                 ghosts=tuple(ghosts),

@@ -15,7 +15,7 @@ import msgspec
 from controlplane.kube.kinds import WORKLOADS, Json, Request, meta
 from controlplane.simulation.apiserver.patches import merge_patch
 from tests.candidates.model.intern import Interner
-from tests.multikueue.model.world import Store
+from tests.multikueue.model.world import WORKLOAD, Store
 
 # What the field manager `kueue-admission` has in a Workload's status beside the lists by key: left out of an apply, it goes.
 _APPLIED = ("admission", "clusterName", "nominatedClusterNames")
@@ -57,7 +57,7 @@ class Api:
     def execute(self, store: Store, request: Request, taken: Collection[str] = ()) -> Store:
         """Return the store after a request; `Refused` if a precondition does not hold. A new object gets the first UID
         that is not `taken`: one that nobody knows any more cannot be told from a new one."""
-        slot = "workload" if request.ref.kind == WORKLOADS else "job"
+        slot = _slot(request)
         found: Json | None = store[slot]
         if request.verb == "create":
             return self._create(store, slot, request, found, taken)
@@ -100,6 +100,12 @@ class Api:
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
         merged["metadata"].pop("resourceVersion", None)
         return merged
+
+
+def _slot(request: Request) -> str:
+    if request.ref.kind != WORKLOADS:
+        return "job"
+    return "workload" if request.ref.name == WORKLOAD else "next"
 
 
 def _owned(request: Request, found: Json) -> None:

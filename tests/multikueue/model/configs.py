@@ -6,14 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.controllers.multikueue.context import NEVER_TWICE
+from controlplane.controllers.multikueue.nominate import INCREMENTAL
+from tests.multikueue.model.dispatchers import ANOTHER
 from tests.multikueue.model.world import KINDS, Config, Faults
 
 NONE = Faults(total=0)
+# The others are for elastic jobs, and for another dispatcher.
+_COMMON = tuple(kind for kind in KINDS if kind not in ("resized", "withdrawn"))
 
 
 def _each(clusters: int, suffix: str = "", **more: Any) -> list[Config]:
     """Return a configuration for each kind of fault."""
-    return [Config(f"{kind}-{clusters}{suffix}", clusters, faults=Faults.only(kind), **more) for kind in KINDS]
+    return [Config(f"{kind}-{clusters}{suffix}", clusters, faults=Faults.only(kind), **more) for kind in _COMMON]
 
 
 _PROMPT = {"together": True, "prompt": True}
@@ -46,6 +50,63 @@ GATED = (
         for kind in ("restarted", "delayed", "deleted")
     ),
 )
+ELASTIC = (
+    Config("elastic-1-together", 1, faults=Faults.each("resized"), elastic=True, together=True),
+    Config("elastic-2-together", 2, faults=Faults.each("resized"), elastic=True, together=True),
+    Config("elastic-2", 2, faults=Faults.each("resized"), elastic=True),
+    *(
+        Config(
+            f"elastic-{kind}-2-sending-never",
+            2,
+            faults=Faults.each("resized", kind),
+            elastic=True,
+            sending=True,
+            **_PROMPT,
+            **_NEVER,
+        )
+        for kind in ("cut", "lost", "paused")
+    ),
+    Config("elastic-2-running", 2, faults=Faults.each("resized"), elastic=True, running=True),
+    *(
+        Config(
+            f"elastic-{kind}-2-running", 2, faults=Faults.each("resized", kind), elastic=True, running=True, **_PROMPT
+        )
+        for kind in ("restarted", "cut", "paused", "delayed", "failed", "deleted", "evicted", "forgot", "lost")
+    ),
+    *(
+        Config(
+            f"elastic-{kind}-2-running-never",
+            2,
+            faults=Faults.each("resized", kind),
+            elastic=True,
+            running=True,
+            **_PROMPT,
+            **_NEVER,
+        )
+        for kind in ("cut", "lost")
+    ),
+    *(
+        Config(f"elastic-{kind}-2-prompt", 2, faults=Faults.each("resized", kind), elastic=True, **_PROMPT)
+        for kind in ("restarted", "cut", "delayed", "deleted")
+    ),
+)
+_ROUNDS: dict[str, Any] = {"dispatcher": INCREMENTAL, "step_size": 1, "held": 1, "alike": False}
+_OTHERS: dict[str, Any] = {"dispatcher": ANOTHER}
+DISPATCHED = (
+    Config("rounds-2", 2, faults=NONE, together=True, **_ROUNDS),
+    Config("rounds-3", 3, faults=NONE, together=True, **{**_ROUNDS, "held": 2}),
+    *(
+        Config(f"rounds-2-{kind}", 2, faults=Faults.only(kind), **_PROMPT, **_ROUNDS)
+        for kind in ("restarted", "cut", "delayed", "evicted")
+    ),
+    Config("others-1", 1, faults=NONE, together=True, **_OTHERS),
+    Config("others-2", 2, faults=NONE, together=True, **_OTHERS),
+    Config("others-1-withdrawn", 1, faults=Faults.only("withdrawn"), **_PROMPT, **_OTHERS),
+    *(
+        Config(f"others-2-{kind}", 2, faults=Faults.only(kind), **_PROMPT, **_OTHERS)
+        for kind in ("withdrawn", "restarted", "cut", "delayed", "evicted")
+    ),
+)
 _SMALL = ("lost", "failed", "restarted", "paused", "evicted", "deleted", "restored", "reconfigured", "forgot")
 CI = (
     Config("plain-2", 2, faults=NONE),
@@ -53,6 +114,13 @@ CI = (
     Config("delayed-2-together", 2, faults=Faults.only("delayed"), together=True),
     *(one for one in _each(2, "-running", running=True, **_PROMPT) if one.name.split("-")[0] in _SMALL),
     GATED[0],
+    *(one for one in DISPATCHED if one.name in ("rounds-2", "rounds-3", "others-1", "others-2", "others-2-restarted")),
+    *(
+        one
+        for one in ELASTIC
+        if one.name
+        in ("elastic-1-together", "elastic-2-running", "elastic-restarted-2-running", "elastic-cut-2-running-never")
+    ),
 )
 _ALL = (
     *CI,
@@ -74,6 +142,8 @@ _ALL = (
     *_each(3, "-running-never", running=True, **_PROMPT, **_NEVER),
     *(_pair(*kinds) for kinds in _PAIRS),
     *GATED,
+    *ELASTIC,
+    *DISPATCHED,
     Config("two-2-running", 2, faults=Faults(total=2), running=True, **_PROMPT),
     Config("two-2-running-never", 2, faults=Faults(total=2), running=True, **_PROMPT, **_NEVER),
     Config("two-2-prompt", 2, faults=Faults(total=2), **_PROMPT),

@@ -7,6 +7,7 @@ from tests.candidates.model.intern import Interner
 from tests.multikueue.model import kueue
 from tests.multikueue.model.alike import Alike, put
 from tests.multikueue.model.api import Api, Refused
+from tests.multikueue.model.dispatchers import HELD
 from tests.multikueue.model.local import Local
 from tests.multikueue.model.process import Process
 from tests.multikueue.model.world import (
@@ -33,7 +34,7 @@ class Ground:
         self.stores: Interner[Store] = Interner()
         self.frames: Interner[Frame] = Interner()
         self.alike = Alike(config.clusters, self.process, self.stores, self.frames)
-        self.local = Local(self.stores)
+        self.local = Local(self.stores, elastic=config.elastic)
         self.places = range(config.clusters)
         self.all = (1 << config.clusters) - 1
         self._answers: dict[tuple[int, int, frozenset[str]], int | Refused] = {}
@@ -42,16 +43,20 @@ class Ground:
     def first(self) -> Global:
         """Return the first state: the Workload waits for quota, all workers are connected."""
         config = self.config
-        sites = [
-            put(self.stores, {**EMPTY, "job": foreign_job()} if place < config.foreign else EMPTY)
-            for place in self.places
-        ]
+        sites = [put(self.stores, self._site(place)) for place in self.places]
         faults = (*(getattr(config.faults, kind) for kind in KINDS), config.faults.total)
         none = (-1,) * config.clusters
         frame = Frame(self.all, 0, 0, 0, 0, faults, (), none, none)
-        home = put(self.stores, {"workload": user_workload(), "job": user_job()})
+        elastic = config.elastic
+        user = {"workload": user_workload(elastic=elastic), "job": user_job(elastic=elastic)}
+        home = put(self.stores, {**EMPTY, **user})
         g = (self.framed(frame), self.process.first(), home, *sites)
         return self.alike.least(g) if config.alike else g
+
+    def _site(self, place: int) -> Store:
+        """Return what a worker has at first."""
+        site = {**EMPTY, "job": foreign_job()} if place < self.config.foreign else EMPTY
+        return {**site, "queue": HELD} if place < self.config.held else site
 
     def framed(self, frame: Frame) -> int:
         """Return the number of a frame."""

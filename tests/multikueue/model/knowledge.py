@@ -5,6 +5,7 @@ two copies was seen to be admitted first is kept, and no more of it."""
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,26 +13,30 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.controllers.multikueue.observe import workload_stream
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import Request
 from tests.candidates.model.intern import Interner
 from tests.multikueue.model.api import Api
 from tests.multikueue.model.values import Exchange, Order, exchanged_json
-from tests.multikueue.model.world import NAMESPACE, START, WORKLOAD, Config
+from tests.multikueue.model.world import NAMESPACE, START, Config
 
-STREAM = f"workload/{NAMESPACE}/{WORKLOAD}"
 MOST_FAILURES = 3
 _replace = msgspec.structs.replace
 
 
 class Log(NamedTuple):
-    """What our process knows. `routed`: the workers of the configuration, as bits."""
+    """What our process knows. `states`: of each Workload of the job; `routed`: the workers of the configuration, as bits."""
 
-    state: WorkloadState
+    states: tuple[WorkloadState, ...]
     job: JobObserved | None
     connections: tuple[Connection, ...]
     routed: int
+
+    def with_state(self, of: int, state: WorkloadState) -> Log:
+        """Return the log with another state of one of the Workloads."""
+        return self._replace(states=(*self.states[:of], state, *self.states[of + 1 :]))
 
 
 class Knowledge:
@@ -45,32 +50,39 @@ class Knowledge:
         self._memo: dict[Any, Any] = {}
 
     def _put(self, log: Log) -> int:
-        sorts = "".join(type(one.decision).__name__ for _, one in sorted(log.state.effects.items()))
-        return self.logs.put(log, (sorts, msgspec.json.encode(log, order="sorted")))
+        return self.logs.put(log, self._key(log))
+
+    @staticmethod
+    def _key(log: Log) -> bytes:
+        """Return what is equal for equal logs; their text itself would take most of the memory."""
+        sorts = "|".join(_sorts(state) for state in log.states)
+        return blake2b(msgspec.json.encode((sorts, log), order="sorted"), digest_size=16).digest()
 
     def uids(self, log: int, place: int) -> frozenset[str]:
         """Return the UIDs that the log knows of a worker's objects."""
         key = ("uids", log, place)
         if key not in self._memo:
-            state, name = self.logs[log].state, self.config.names[place]
-            remote = state.remote(name)
-            written = [effect.decision for effect in state.effects.values() if effect.decision.cluster == name]
-            known = [one.uid for one in (remote.clone, remote.job) if one is not None]
-            self._memo[key] = frozenset([*known, *(getattr(one, "uid", "") for one in written)])
-        found: frozenset[str] = self._memo[key]
-        return found
+            name, found = self.config.names[place], set[str]()
+            for state in self.logs[log].states:
+                remote = state.remote(name)
+                written = [effect.decision for effect in state.effects.values() if effect.decision.cluster == name]
+                found.update(one.uid for one in (remote.clone, remote.job) if one is not None)
+                found.update(getattr(one, "uid", "") for one in written)
+            self._memo[key] = frozenset(found)
+        uids: frozenset[str] = self._memo[key]
+        return uids
 
     def ended_on(self, log: int) -> int:
         """Return on how many workers the log knows of an end."""
         key = ("ended", log)
         if key not in self._memo:
-            state = self.logs[log].state
             named = {
                 name
+                for state in self.logs[log].states
                 for name, remote in state.remotes.items()
                 if remote.finished is not None or (remote.job is not None and remote.job.finished)
             }
-            self._memo[key] = len(named | state.ended.keys())
+            self._memo[key] = len(named.union(*(state.ended for state in self.logs[log].states)))
         return int(self._memo[key])
 
     def exchanged(self, log: int, order: Order) -> int:
@@ -82,7 +94,7 @@ class Knowledge:
             for place, to in enumerate(order):
                 connections[to] = of(found.connections[place], order)
                 routed |= (found.routed >> place & 1) << to
-            self._memo[key] = self._put(Log(of(found.state, order), of(found.job, order), tuple(connections), routed))
+            self._memo[key] = self._put(Log(of(found.states, order), of(found.job, order), tuple(connections), routed))
         return int(self._memo[key])
 
     def exchanged_request(self, request: int, order: Order) -> int:
@@ -105,10 +117,19 @@ class Knowledge:
         return str(self._memo[key])
 
 
+def initial(name: str) -> WorkloadState:
+    """Return what is known of a Workload of which nothing was seen."""
+    return WorkloadState.initial(workload_stream(NAMESPACE, name))
+
+
+def _sorts(state: WorkloadState) -> str:
+    return "".join(type(one.decision).__name__ for _, one in sorted(state.effects.items()))
+
+
 def kept(state: WorkloadState) -> WorkloadState:
     """Return a state without what nothing is decided on; one that is settled is forgotten, as the index does."""
     if state.settled:
-        return WorkloadState.initial(STREAM)
+        return initial(state.name)
     trouble = {key: _replace(one, failures=min(one.failures, MOST_FAILURES)) for key, one in state.trouble.items()}
     ranks = sorted({remote.admitted_at for remote in state.remotes.values()} | {0})
     return _replace(

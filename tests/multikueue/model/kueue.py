@@ -42,7 +42,7 @@ def runs_ours(job: Json | None) -> bool:
 
 def is_home(store: Store) -> bool:
     """Whether these are the objects of the management cluster."""
-    uids = [str(meta(obj)["uid"]) for obj in (store["workload"], store["job"]) if obj is not None]
+    uids = [str(meta(obj)["uid"]) for obj in store.values() if obj is not None]
     return any(uid.startswith(("wl#", "user#")) for uid in uids)
 
 
@@ -58,26 +58,47 @@ def home_steps(store: Store) -> Iterator[Step]:
     if complete(job):  # asked before anything else (`ReconcileGenericJob`)
         yield "Kueue finishes the Workload", _set(store, Finished=True)
     elif not reserved:
-        yield "Kueue reserves quota", _reserve(store)
+        yield "Kueue reserves quota", reserve(store)
     elif evicted:
         if not job["spec"].get("suspend"):
             yield "Kueue suspends the job", {**store, "job": {**job, "spec": {**job["spec"], "suspend": True}}}
         elif not job["status"].get("active"):
-            yield "Kueue gives the quota back", _set(store, drop=("admission",), QuotaReserved=False)
+            yield "Kueue gives the quota back", given_back(store)
     elif check["state"] == "Retry":
         yield "Kueue evicts the Workload", evict(store)
     elif check["state"] == "Ready":
         if not condition(workload, "Admitted"):
-            yield "Kueue admits the Workload", _set(store, Admitted=True)
+            yield "Kueue admits the Workload", admitted(store)
         elif job["spec"].get("suspend"):
             yield "Kueue starts the job", {**store, "job": {**job, "spec": {**job["spec"], "suspend": False}}}
 
 
-def _reserve(store: Store) -> Store:
+def reserve(store: Store) -> Store:
+    """Give the Workload on the management cluster quota."""
     after = _set(store, QuotaReserved=True, Evicted=False)
     workload = after["workload"]
     status = {**workload["status"], "admission": ADMISSION, "admissionChecks": [_check("Pending")]}
     return {**after, "workload": {**workload, "status": status}}
+
+
+def given_back(store: Store) -> Store:
+    """Take its quota from the Workload on the management cluster."""
+    return _set(store, drop=("admission",), QuotaReserved=False)
+
+
+def admitted(store: Store) -> Store:
+    """Admit the Workload on the management cluster."""
+    return _set(store, Admitted=True)
+
+
+def finished(store: Store, reason: str) -> Store:
+    """Finish a Workload with a reason."""
+    after = _set(store, Finished=True)
+    workload = after["workload"]
+    listed = [
+        {**one, "reason": reason} if one["type"] == "Finished" else one for one in workload["status"]["conditions"]
+    ]
+    return {**after, "workload": {**workload, "status": {**workload["status"], "conditions": listed}}}
 
 
 def evict(store: Store) -> Store:
@@ -98,7 +119,13 @@ def site_steps(store: Store) -> Iterator[Step]:
     """What Kueue and the Job controller on a worker do next."""
     clone, job = store["workload"], store["job"]
     if job is not None and is_ours(job):
-        yield from _job_steps(store, clone, job)
+        yield from job_steps(store, clone, job)
+    yield from clone_steps(store)
+
+
+def clone_steps(store: Store) -> Iterator[Step]:
+    """What Kueue on a worker does next with the Workload's copy."""
+    clone, job = store["workload"], store["job"]
     if clone is None or condition(clone, "Finished"):
         return
     if "deletionTimestamp" in meta(clone):
@@ -112,7 +139,7 @@ def site_steps(store: Store) -> Iterator[Step]:
         if closed(clone):
             if not condition(clone, BLOCKED):
                 yield "its Kueue says that the copy waits for its gate", _set(store, **{BLOCKED: True})
-        elif stopped and not kept:
+        elif stopped and not kept and not store.get("queue"):
             yield "its Kueue admits the copy", _admitted(store)
     if job is not None and is_ours(job) and complete(job):
         yield "its Kueue finishes the copy", _set(store, Finished=True)
@@ -134,7 +161,8 @@ def closed(clone: Json) -> bool:
     return bool(clone["spec"].get("preemptionGates")) and not is_open(clone)
 
 
-def _job_steps(store: Store, clone: Json | None, job: Json) -> Iterator[Step]:
+def job_steps(store: Store, clone: Json | None, job: Json) -> Iterator[Step]:
+    """What the Job controller on a worker does next, and its Kueue with the job."""
     may_run = condition(clone, "Admitted") and not condition(clone, "Evicted")
     if complete(job):
         return
@@ -169,13 +197,7 @@ def preempted(store: Store) -> Store:
 def unsynced(store: Store) -> Store:
     """Finish a copy without a result, because its job is another one (`ensurePrebuiltWorkloadInSync` in
     pkg/controller/jobframework/reconciler.go, ff69552e): the job is stopped."""
-    after, job = _set(store, Finished=True), store["job"]
-    clone = after["workload"]
-    listed = [
-        {**one, "reason": "OutOfSync"} if one["type"] == "Finished" else one for one in clone["status"]["conditions"]
-    ]
-    clone = {**clone, "status": {**clone["status"], "conditions": listed}}
-    return {**_job(after, job, suspend=True, status={}), "workload": clone}
+    return _job(finished(store, "OutOfSync"), store["job"], suspend=True, status={})
 
 
 def _deactivated(store: Store) -> Store:

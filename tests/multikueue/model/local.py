@@ -4,7 +4,7 @@ anybody else looks at them."""
 from __future__ import annotations
 
 from tests.candidates.model.intern import Interner
-from tests.multikueue.model import kueue
+from tests.multikueue.model import elastic_kueue, kueue
 from tests.multikueue.model.alike import put
 from tests.multikueue.model.world import Store
 
@@ -12,8 +12,11 @@ from tests.multikueue.model.world import Store
 class Local:
     """The steps of clusters, by the numbers of their objects."""
 
-    def __init__(self, stores: Interner[Store]) -> None:
+    def __init__(self, stores: Interner[Store], *, elastic: bool) -> None:
         self._stores = stores
+        self._rules = (elastic_kueue.home_steps, elastic_kueue.site_steps)
+        if not elastic:
+            self._rules = (kueue.home_steps, kueue.site_steps)
         self._next: dict[int, list[tuple[str, int]]] = {}
         self._ahead: dict[int, list[tuple[str, int]]] = {}
         self._can_run: dict[int, bool] = {}
@@ -22,7 +25,7 @@ class Local:
         """Return what a cluster can do next, and the number of its objects then."""
         if number not in self._next:
             store = self._stores[number]
-            steps = kueue.home_steps if kueue.is_home(store) else kueue.site_steps
+            steps = self._rules[0 if kueue.is_home(store) else 1]
             found = [(label, put(self._stores, after)) for label, after in steps(store)]
             self._next[number] = [one for one in found if one[1] != number]
         return self._next[number]

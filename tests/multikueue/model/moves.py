@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controlplane.controllers.multikueue.nominate import INCREMENTAL
+from tests.multikueue.model.alike import put
 from tests.multikueue.model.api import Refused
+from tests.multikueue.model.dispatchers import nominations
 from tests.multikueue.model.process import Sent
 from tests.multikueue.model.upheaval import Upheavals
-from tests.multikueue.model.world import Frame, Global, Move, Violation
+from tests.multikueue.model.world import ROUND, Frame, Global, Move, Violation
 
 
 class Moves(Upheavals):
@@ -92,6 +95,8 @@ class Moves(Upheavals):
         yield from self._ghosts(here, f, place, number)
         if place >= 0:
             yield from self._lists(here, f, place, number)
+        else:
+            yield from self._nominated(here, f, number)
         if not f.faults[-1]:
             return
         if place >= 0:
@@ -100,12 +105,19 @@ class Moves(Upheavals):
         else:
             yield from self._people(here, number)
 
+    def _nominated(self, here: Global, f: Frame, number: int) -> Iterator[Move]:
+        for label, may, store, asked in nominations(self.stores[number], self.config):
+            left = f.faults if asked else self.spend(here, "withdrawn")
+            if left is not None:
+                to = self.with_store(here, -1, put(self.stores, store))
+                yield label, may, self.with_frame(to, f, asked=f.asked | asked, faults=left)
+
     # --- our process -------------------------------------------------------------------------------------------------
 
     def _looks(self, g: Global, f: Frame, place: int, number: int) -> Iterator[Move]:
         if not self.watched(g, f, place):
             return
-        for slots in (("workload", "job"),) if self.config.together else (("workload",), ("job",)):
+        for slots in (self.config.slots,) if self.config.together else tuple((slot,) for slot in self.config.slots):
             to = g
             for slot in slots:
                 log = self.looked(to[1], place, slot, number)
@@ -123,16 +135,27 @@ class Moves(Upheavals):
             raise Violation("S5", f"{label}: it does not say of which object")
         after = self.answer(g, sent.place, number, sent.request)
         if isinstance(after, Refused):
-            if after.error != "Conflict" and after.code != 404:  # else the news that explains it is on its way
-                log = self.process.failed(g[1], sent.target, after.code, after.error)
+            # A conflict is explained by news that is on its way, but on the stream of another Workload maybe.
+            if (after.error != "Conflict" and after.code != 404) or self._explained(g, sent.place, number):
+                log = self.process.failed(g[1], sent, after.code, after.error)
                 yield f"{label}: {after.error}", False, self.with_log(g, log)
             return
         to = self.with_store(g, sent.place, after)
         if after != number:
             yield label, False, to
             if (left := self.spend(g, "failed")) is not None:
-                log = self.process.failed(g[1], sent.target, 500, "InternalError")
+                log = self.process.failed(g[1], sent, 500, "InternalError")
                 yield f"{label}: InternalError, and it is done", True, self.with_log(self.left(to, left), log)
+
+        elif request.verb == "patch" and self._explained(g, sent.place, number):
+            yield f"{label}: it is so already", False, self.with_log(g, self.process.unneeded(g[1], sent))
+
+    def _explained(self, g: Global, place: int, number: int) -> bool:
+        """Whether our process has seen what a cluster has: no news of it comes any more."""
+        log = g[1]
+        return len(self.config.workloads) > 1 and all(
+            self.looked(log, place, slot, number) == log for slot in self.config.slots
+        )
 
     def _anywhere(self, g: Global, f: Frame) -> Iterator[Move]:
         """Return the steps that no cluster takes part in."""
@@ -145,7 +168,7 @@ class Moves(Upheavals):
                 to = self.with_frame(g, f, ghosts=ghosts, faults=left)
                 yield f"the write to {sent.target} is delayed", True, to
             if (left := self.spend(g, "failed")) is not None:
-                log = self.process.failed(g[1], sent.target, 500, "InternalError")
+                log = self.process.failed(g[1], sent, 500, "InternalError")
                 yield f"write to {sent.target}: InternalError", True, self.with_log(self.left(g, left), log)
         if (left := self.spend(g, "restarted")) is not None:
             yield "another process takes over", True, self._restarted(self.left(g, left))
@@ -183,7 +206,11 @@ class Moves(Upheavals):
         """Time passes to the next deadline when nothing else is to be done, and while a worker is away."""
         wake = self.process.wake(g[1])
         if wake is not None and wake > 0:
-            yield f"{wake} s pass", False, self.with_log(g, self.process.pass_time(g[1], wake))
+            to = self.with_log(g, self.process.pass_time(g[1], wake))
+            if self.config.dispatcher == INCREMENTAL:
+                f = self.frames[to[0]]
+                to = self.with_frame(to, f, waited=min(f.waited + wake, ROUND * self.config.clusters))
+            yield f"{wake} s pass", False, to
 
     def tidy(self, g: Global) -> Global:
         """Return the state without requests on their way that would be refused from now on."""

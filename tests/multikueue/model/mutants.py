@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue import (
     decision_pass,
     dispatch,
     draining,
+    nominate,
     preemption,
     render,
     running,
@@ -25,6 +26,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.kube.kinds import Request
 from tests.multikueue.model import process
 from tests.multikueue.model.configs import NONE
+from tests.multikueue.model.dispatchers import ANOTHER
 from tests.multikueue.model.world import Config, Faults
 
 
@@ -125,6 +127,52 @@ def _any_failure_is_a_no(patch: pytest.MonkeyPatch) -> None:
 
 def _out_of_sync_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "_out_of_sync", _nothing)
+
+
+def _slice_begun_while_another_is(patch: pytest.MonkeyPatch) -> None:
+    """Look for creations that have not shown on the Workload's own stream only."""
+    own = decision_pass.unshown
+
+    def alone(one: Any, context: WorkloadContext, *args: Any) -> dict[str, datetime | None]:
+        return own(one, msgspec.structs.replace(context, slices=()), *args)
+
+    patch.setattr(decision_pass, "unshown", alone)
+
+
+def _replaced_is_removed(patch: pytest.MonkeyPatch) -> None:
+    """Remove the copies of a slice as soon as another one has its place."""
+
+    def removed(pass_: WorkloadPass, reason: Any) -> None:
+        pass_.remove_everywhere(reason)
+
+    patch.setattr(decide, "outlast", removed)
+
+
+def _all_in_the_first_round(patch: pytest.MonkeyPatch) -> None:
+    """Ask all clusters at once where they are asked in rounds."""
+    patch.setattr(
+        nominate, "_a_few_more", lambda pass_, local, eligible: nominate.Nominated(eligible, nominate._FIRST, 1)
+    )
+
+
+def _one_round_only(patch: pytest.MonkeyPatch) -> None:
+    """Ask nobody else when a round is over."""
+    more = nominate._a_few_more
+
+    def first(pass_: WorkloadPass, local: Any, eligible: Any) -> nominate.Nominated:
+        found = more(pass_, local, eligible)
+        return found._replace(clusters=found.clusters[: pass_.context.policy.step_size], round=1)
+
+    patch.setattr(nominate, "_a_few_more", first)
+
+
+def _nominated_by_both(patch: pytest.MonkeyPatch) -> None:
+    """Nominate although somebody else's dispatcher does."""
+    patch.setattr(dispatch, "OWN", (*nominate.OWN, ANOTHER))
+
+
+def _slices(name: str, *kinds: str, **more: Any) -> Config:
+    return Config(name, 2, faults=Faults.each("resized", *kinds), elastic=True, **more)
 
 
 MUTANTS = (
@@ -233,5 +281,44 @@ MUTANTS = (
         _set(process, "rests_on", _no),
         _one("swapped", execution=NEVER_TWICE),
         ("S1", "S2"),
+    ),
+    Mutant(
+        "begun",
+        "the next slice begins while the job of the one before is being created",
+        _slice_begun_while_another_is,
+        _slices("begun", sending=True, together=True),
+        ("S1", "S2"),
+    ),
+    Mutant(
+        "early",
+        "the copies of a slice are removed once another one has its place",
+        _replaced_is_removed,
+        _slices("early", running=True, together=True),
+        ("S8",),
+    ),
+    Mutant(
+        "rounds",
+        "all clusters are asked in the first round",
+        _all_in_the_first_round,
+        Config(
+            "rounds", 2, faults=NONE, together=True, dispatcher=nominate.INCREMENTAL, step_size=1, held=1, alike=False
+        ),
+        ("S9",),
+    ),
+    Mutant(
+        "round",
+        "nobody is asked after the first round",
+        _one_round_only,
+        Config(
+            "round", 2, faults=NONE, together=True, dispatcher=nominate.INCREMENTAL, step_size=1, held=1, alike=False
+        ),
+        ("L", "L1"),
+    ),
+    Mutant(
+        "another",
+        "clusters are nominated that another dispatcher never named",
+        _nominated_by_both,
+        Config("another", 2, faults=NONE, together=True, dispatcher=ANOTHER),
+        ("S10",),
     ),
 )

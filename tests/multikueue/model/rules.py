@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from tests.multikueue.model import kueue
+from tests.multikueue.model import dispatchers, elastic_kueue, kueue
 from tests.multikueue.model.moves import Moves
 from tests.multikueue.model.upheaval import LOST
 from tests.multikueue.model.world import Global, Violation, foreign_job
@@ -12,23 +12,28 @@ from tests.multikueue.model.world import Global, Violation, foreign_job
 def check(moves: Moves, g: Global) -> None:
     """Raise `Violation` if a state breaks a rule about safety.
 
-        S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
-        grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
-        does not run again, but after a worker was given up. S7: of the copies one may preempt, as long as its pause lasts (which it
-    does here). S5 is asked of each request (`Moves`): it names the object that it
-        means. S6: what did not run to its end is not said to have ended."""
+    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
+    grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
+    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that it
+    means. S6: what did not run to its end is not said to have ended. S7: of the copies one may preempt, as long as its
+    pause lasts (which it does here). S8: nobody stops a job because it is made larger. S9 and S10: who is asked
+    (`dispatchers`)."""
     f, running = moves.frame(g), moves.may_run(g)
     counted = running & ~f.given
     if counted & (counted - 1):
         raise Violation("S1", f"the job runs on {names(moves, counted)}")
     if sum(moves.store(g, place)["job"] == foreign_job() for place in moves.places) != moves.config.foreign:
         raise Violation("S3", "somebody's job was touched")
+    if moves.config.unbroken and any(elastic_kueue.was_stopped(moves.store(g, place)) for place in moves.places):
+        raise Violation("S8", "the job was stopped because it was made larger")
     again = [place for place in moves.places if counted >> place & 1 and f.over & moves.all & ~(1 << place)]
     opened = [place for place in moves.places if kueue.is_open(moves.store(g, place)["workload"])]
     if len(opened) > 1:
         raise Violation("S7", f"{[moves.name(place) for place in opened]} may preempt at once")
     home = moves.store(g, -1)
-    ended = kueue.condition(home["workload"], "Finished") or kueue.complete(home["job"])
+    dispatchers.check(moves.config, f, home)
+    done = any(elastic_kueue.has_finished(home[slot]) for slot in moves.config.slots[:-1])
+    ended = done or kueue.complete(home["job"])
     upset = any(one in (-2, -3) for one in f.saved)
     if ended and not f.over and not upset:
         raise Violation("S6", "it is said to have ended, and has not")
@@ -51,16 +56,17 @@ def settled(moves: Moves, g: Global) -> None:
     home, lost = moves.store(g, -1), [one == LOST for one in moves.frame(g).saved]
     if any(lost) and moves.config.execution == NEVER_TWICE:
         return  # it waits for an operator
-    if home["workload"] is not None and not kueue.condition(home["workload"], "Finished"):
-        raise Violation("L1", "the Workload never finishes")
+    for slot in moves.config.slots[:-1]:
+        if home[slot] is not None and not kueue.condition(home[slot], "Finished"):
+            raise Violation("L1", f"the {slot} never finishes")
     if home["job"] is not None and not kueue.complete(home["job"]) and not any(lost):
         raise Violation("L1", "the user's job does not say that it has ended")
     for place, name in enumerate(moves.config.names):
         store = moves.store(g, place)
         if lost[place]:
             continue
-        left = [slot for slot in ("workload", "job") if store[slot] is not None]
+        left = [slot for slot in moves.config.slots if store[slot] is not None]
         if store["job"] == foreign_job():
-            left = [slot for slot in left if slot == "workload"]
+            left = [slot for slot in left if slot != "job"]
         if left:
             raise Violation("L2", f"left behind on {name}: {left}")

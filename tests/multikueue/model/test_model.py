@@ -12,6 +12,7 @@ import pytest
 from tests.candidates.model import explore as exploring
 from tests.candidates.model.explore import explore
 from tests.multikueue.model.configs import CI, NONE
+from tests.multikueue.model.dispatchers import ANOTHER
 from tests.multikueue.model.moves import Moves
 from tests.multikueue.model.mutants import MUTANTS, Mutant
 from tests.multikueue.model.rules import check, settled
@@ -22,6 +23,8 @@ REDUCED = (
     Config("plain", 2, faults=NONE, together=True),
     Config("cut", 2, faults=Faults.only("lost"), together=True, prompt=True, running=True),
     Config("paused", 2, faults=Faults.only("paused"), running=True),
+    Config("elastic", 2, faults=Faults.each("resized"), elastic=True, together=True, running=True),
+    Config("others", 2, faults=NONE, together=True, dispatcher=ANOTHER),
 )
 
 

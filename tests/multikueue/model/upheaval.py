@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controlplane.controllers.multikueue.context import NEVER_TWICE
+from controlplane.kube.kinds import Json
 from tests.candidates.model.faults import spent
 from tests.multikueue.model import kueue
 from tests.multikueue.model.alike import put
 from tests.multikueue.model.ground import Ground
-from tests.multikueue.model.world import EMPTY, KINDS, Frame, Global, Move
+from tests.multikueue.model.world import EMPTY, KINDS, LARGE, Frame, Global, Move
 
 LOST = -4
 _INDEX = {kind: number for number, kind in enumerate(KINDS)}
@@ -125,15 +126,25 @@ class Upheavals(Ground):
 
     def _people(self, g: Global, number: int) -> Iterator[Move]:
         home = self.stores[number]
-        workload, job = home["workload"], home["job"]
-        placed = kueue.condition(workload, "QuotaReserved") and not kueue.condition(workload, "Evicted")
-        over = kueue.condition(workload, "Finished")
-        if placed and not over and (left := self.spend(g, "evicted")) is not None:
-            evicted = put(self.stores, kueue.evict(home))
-            yield "the Workload is evicted", True, self.with_store(self.left(g, left), -1, evicted)
+        job = home["job"]
+        if self._can_grow(job) and (left := self.spend(g, "resized")) is not None:
+            larger = put(self.stores, {**home, "job": {**job, "spec": {**job["spec"], "parallelism": LARGE}}})
+            yield "the user makes the job larger", True, self.with_store(self.left(g, left), -1, larger)
+        for slot in self.config.slots[:-1]:
+            workload = home[slot]
+            placed = kueue.condition(workload, "QuotaReserved") and not kueue.condition(workload, "Evicted")
+            over = kueue.condition(workload, "Finished")
+            if placed and not over and (left := self.spend(g, "evicted")) is not None:
+                after = kueue.evict({**home, "workload": workload})["workload"]
+                evicted = put(self.stores, {**home, slot: after})
+                yield f"the {slot} is evicted", True, self.with_store(self.left(g, left), -1, evicted)
         if job is not None and (left := self.spend(g, "deleted")) is not None:
             gone = put(self.stores, EMPTY)
             yield "the user deletes the job", True, self.with_store(self.left(g, left), -1, gone)
+
+    def _can_grow(self, job: Json | None) -> bool:
+        elastic = self.config.elastic and job is not None and not kueue.complete(job)
+        return elastic and job is not None and job["spec"]["parallelism"] < LARGE
 
     def _on_worker(self, g: Global, f: Frame, place: int, number: int) -> Iterator[Move]:
         store, name = self.stores[number], self.config.names[place]

@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue.context import AT_LEAST_ONCE, MultiKueu
 from controlplane.job_kinds import adapters_for
 from controlplane.job_kinds.base import MANAGED_BY, QUEUE_LABEL
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
+from controlplane.simulation.kueue.slices import ELASTIC, REPLACEMENT
 from tests.candidates.model.world import Violation
 
 __all__ = ["Violation"]
@@ -23,7 +24,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("worker-a", "worker-b", "worker-c")
 """No text of the model has these in it but where it names a cluster, so that they can be exchanged (`values`)."""
 NAMESPACE, JOB, WORKLOAD, CHECK = "team", "train", "job-train-1", "multikueue"
+NEXT = "job-train-2"
+"""The Workload that takes the place of the other one, of an elastic job that was made larger."""
+SMALL, LARGE = 1, 2
 PAUSE = timedelta(seconds=8)
+ROUND = 4
+"""Seconds."""
 LOST_AFTER, GRACE = timedelta(seconds=8), timedelta(seconds=4)
 KINDS_WATCHED = (WORKLOADS.name, JOBS.name)
 ADMISSION = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
@@ -43,7 +49,8 @@ class Faults:
     a worker is put back to what it was at some moment before. `swapped`: another cluster answers under a worker's name;
     the one before works on, and may be back. `reconfigured`: a cluster is taken out of the MultiKueueConfig. `unsynced`: a
     worker's Kueue finds that the job is not that of the copy, and finishes the copy without a result. `forgot`: another
-    process begins with an empty log."""
+    process begins with an empty log. `resized`: the user makes an elastic job larger, which is no fault, and need not happen. `withdrawn`:
+    somebody else's dispatcher takes a nomination back."""
 
     total: int = 1
     cut: int = 1
@@ -62,11 +69,18 @@ class Faults:
     reconfigured: int = 1
     unsynced: int = 1
     forgot: int = 1
+    resized: int = 1
+    withdrawn: int = 1
 
     @classmethod
     def only(cls, *kinds: str, total: int = 1) -> Faults:
         """Return so many faults of these kinds."""
         return cls(total=total, **{kind: total if kind in kinds else 0 for kind in KINDS})
+
+    @classmethod
+    def each(cls, *kinds: str) -> Faults:
+        """Return one fault of each of these kinds."""
+        return cls(total=len(kinds), **{kind: int(kind in kinds) for kind in KINDS})
 
 
 KINDS = tuple(one.name for one in fields(Faults) if one.name != "total")
@@ -76,11 +90,12 @@ KINDS = tuple(one.name for one in fields(Faults) if one.name != "total")
 class Config:
     """One exploration. `foreign`: how many workers have a job of this name that is somebody else's.
 
-        `together`: both objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
-        `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
-        runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`: the
-        reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first by name
-    of those that began to wait in one second, so they are not alike."""
+    `together`: the objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
+    `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
+    runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`:
+    the reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first
+    by name of those that began to wait in one second, so they are not alike. `elastic`: the job may be made larger while it
+    runs. `held`: how many of the first workers admit nothing."""
 
     name: str
     clusters: int = 3
@@ -94,6 +109,8 @@ class Config:
     lazy: bool = True
     alike: bool = True
     gates: bool = False
+    elastic: bool = False
+    held: int = 0
     dispatcher: str = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
     step_size: int = 3
     most_states: int = 6_000_000
@@ -102,6 +119,22 @@ class Config:
     def names(self) -> tuple[str, ...]:
         """The names of the workers."""
         return NAMES[: self.clusters]
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether nothing happens for which an elastic job would be stopped."""
+        harmless = ("resized", "restarted", "paused", "delayed", "failed")
+        return self.elastic and not any(getattr(self.faults, kind) for kind in KINDS if kind not in harmless)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The objects that a cluster may have, by their places in a `Store`."""
+        return ("workload", "next", "job") if self.elastic else ("workload", "job")
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """The names of the job's Workloads."""
+        return (WORKLOAD, NEXT) if self.elastic else (WORKLOAD,)
 
     @property
     def policy(self) -> MultiKueuePolicy:
@@ -118,7 +151,7 @@ class Config:
             requeues_per_minute=0,
             dispatcher=self.dispatcher,
             step_size=self.step_size,
-            dispatch_round=timedelta(seconds=4),
+            dispatch_round=timedelta(seconds=ROUND),
             orchestrated_preemption=self.gates,
             preemption_pause=PAUSE,
         )
@@ -132,7 +165,9 @@ class Frame(NamedTuple):
     ran to its end (and one bit more: whether it ever did); `faults`: what may still go wrong; `ghosts`: requests on their
     way, with their worker (-1: management); `saved`: the number of the backup, -1 if there is none, -2 while the worker is
     put back and not listed, -3 after that, -4 once the worker is lost for ever; `hidden`: the number of what the cluster
-    holds that was there before under the name, -1 if there is none; `adopted`: whose new cluster is used."""
+    holds that was there before under the name, -1 if there is none; `adopted`: whose new cluster is used.
+    `waited`: how many seconds have passed, where clusters are asked in rounds, as many as all rounds take at most; `asked`: whom
+    somebody else's dispatcher named."""
 
     links: int
     stale: int
@@ -143,6 +178,8 @@ class Frame(NamedTuple):
     ghosts: tuple[tuple[int, int], ...]
     saved: tuple[int, ...]
     hidden: tuple[int, ...]
+    waited: int = 0
+    asked: int = 0
 
     @property
     def back(self) -> tuple[object, ...]:
@@ -167,25 +204,28 @@ STAMP = START.strftime("%Y-%m-%dT%H:%M:%SZ")
 first, and each of them is the first to be seen in one order of steps."""
 
 
-def user_job() -> Json:
+def user_job(*, elastic: bool = False) -> Json:
     """Return the user's job."""
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "metadata": {"namespace": NAMESPACE, "name": JOB, "uid": "user#1", "labels": {QUEUE_LABEL: "q"}},
-        "spec": {"suspend": True, "managedBy": MANAGED_BY, "template": {"spec": {}}},
-        "status": {},
-    }
+    metadata: Json = {"namespace": NAMESPACE, "name": JOB, "uid": "user#1", "labels": {QUEUE_LABEL: "q"}}
+    spec: Json = {"suspend": True, "managedBy": MANAGED_BY, "template": {"spec": {}}}
+    if elastic:
+        metadata["annotations"], spec["parallelism"] = {ELASTIC: "true"}, SMALL
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec, "status": {}}
 
 
-def user_workload() -> Json:
+def user_workload(name: str = WORKLOAD, size: int = SMALL, *, elastic: bool = False) -> Json:
     """Return the Workload that Kueue made of it, waiting for quota."""
     owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": JOB, "uid": "user#1", "controller": True}
+    uid = "wl#1" if name == WORKLOAD else "wl#2"
+    metadata: Json = {"namespace": NAMESPACE, "name": name, "uid": uid, "ownerReferences": [owner]}
+    if elastic:
+        replaces = {REPLACEMENT: f"{NAMESPACE}/{WORKLOAD}"} if name == NEXT else {}
+        metadata["annotations"] = {ELASTIC: "true", **replaces}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
-        "metadata": {"namespace": NAMESPACE, "name": WORKLOAD, "uid": "wl#1", "ownerReferences": [owner]},
-        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1}]},
+        "metadata": metadata,
+        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": size}]},
         "status": {},
     }
 
@@ -203,5 +243,5 @@ def foreign_job() -> Json:
 
 
 Store = Mapping[str, Any]
-"""The objects of a cluster that matter, `workload` and `job`, None where there is none."""
-EMPTY: Store = {"workload": None, "job": None}
+"""The objects of a cluster that matter, `workload`, `next` and `job`, None where there is none."""
+EMPTY: Store = {"workload": None, "next": None, "job": None}
