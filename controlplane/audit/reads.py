@@ -252,7 +252,9 @@ class LogReader:
 
     def workloads_of(self, namespace: str, job: str) -> list[str]:
         """Return the streams of the Workloads that a job of this name owns or owned, the newest first."""
-        rows = self.connection.execute(_OWNED, {"log": self.log, "namespace": namespace, "name": job, "until": self.until})
+        rows = self.connection.execute(
+            _OWNED, {"log": self.log, "namespace": namespace, "name": job, "until": self.until}
+        )
         return [stream for (stream,) in rows]
 
     def first_seen(self, streams: Sequence[str]) -> dict[str, datetime]:

@@ -33,7 +33,19 @@ def test_times_that_are_understood(text: str, expected: datetime) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yesterday", "2026-13-01", "2026-02-30", "20260101", "13:00", "2026-01-01T25:00Z", "-2h", "999999d", "1h2", "2026-W01-1"],
+    [
+        "",
+        "yesterday",
+        "2026-13-01",
+        "2026-02-30",
+        "20260101",
+        "13:00",
+        "2026-01-01T25:00Z",
+        "-2h",
+        "999999d",
+        "1h2",
+        "2026-W01-1",
+    ],
 )
 def test_times_that_are_none(text: str) -> None:
     with pytest.raises(CommandFailure, match="is not a time: write") as failed:
@@ -74,7 +86,9 @@ def test_what_was_not_there_yet(capsys: pytest.CaptureFixture[str], fleet_url: s
     assert (code, "did you mean team-b/sim" in told) == (5, True)
 
 
-def test_times_that_the_log_does_not_have(capsys: pytest.CaptureFixture[str], fleet_url: str, database_url: str) -> None:
+def test_times_that_the_log_does_not_have(
+    capsys: pytest.CaptureFixture[str], fleet_url: str, database_url: str
+) -> None:
     code, told = fails(capsys, fleet_url, "why", "team-b/sim", "--at", "2025-12-31")
     assert (code, "the log main has nothing of 2025-12-31 00:00:00 UTC: it begins at 2026-01-01" in told) == (5, True)
     code, told = fails(capsys, fleet_url, "why", "team-b/sim", "--at", "2999-01-01")
