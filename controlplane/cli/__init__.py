@@ -36,6 +36,12 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
     ),
     "why": CommandEntry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
+    "as-of": CommandEntry(
+        "controlplane.cli.as_of:as_of", "Show the clusters, Workloads or LocalQueues as they were at a time."
+    ),
+    "usage": CommandEntry(
+        "controlplane.cli.usage:usage", "Show how many hours jobs ran, and the resources they asked for in them."
+    ),
     "events": CommandEntry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),

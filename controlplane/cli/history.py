@@ -103,6 +103,17 @@ def is_empty(reader: LogReader) -> str:
     return f"the log {reader.log} is empty{known}"
 
 
+def nearest_namespaces(reader: LogReader, namespace: str | None) -> str:
+    """Return after a space which namespaces may have been meant, as a question; "" if none is near, or this one has
+    Workloads.
+    """
+    import difflib
+
+    known = sorted({stream.split("/")[1] for stream in reader.streams("workload")}) if namespace else []
+    near = difflib.get_close_matches(namespace or "", known, n=3, cutoff=0.5) if namespace not in known else []
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
 def split(text: str) -> tuple[str, str]:
     """Return namespace and name of NAMESPACE/NAME."""
     namespace, slash, name = text.partition("/")

@@ -25,6 +25,34 @@ def emit(form: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[
         dump(form, value)
 
 
+def emit_in(form: str, value: list[dict[str, Any]], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print objects in one of the forms of `emit`, as `csv` with a line of their fields, or their rows as `wide`."""
+    if form == "csv":
+        comma_separated(value)
+    else:
+        emit("table" if form == "wide" else form, value, columns, rows)
+
+
+def comma_separated(value: Sequence[dict[str, Any]]) -> None:
+    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object.
+
+    Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field."""
+    import csv
+
+    import msgspec
+
+    if not value:
+        return
+    writer = csv.writer(sys.stdout)
+    writer.writerow(value[0])
+    for one in value:
+        plain = msgspec.to_builtins(one, str_keys=True)
+        cells = (
+            msgspec.json.encode(cell).decode() if isinstance(cell, (dict, list)) else cell for cell in plain.values()
+        )
+        writer.writerow(["" if cell is None else cell for cell in cells])
+
+
 def dump(form: str, value: Any) -> None:
     """Print a value as `json` (indented) or `yaml`."""
     import msgspec
