@@ -45,6 +45,10 @@ VERBS: dict[str, CommandEntry] = {
     "events": CommandEntry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
     ),
+    "inspect": CommandEntry(
+        "controlplane.cli.inspect:inspect",
+        "Show an event, the state of its stream before and after it, and what followed.",
+    ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),
