@@ -49,6 +49,14 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.inspect:inspect",
         "Show an event, the state of its stream before and after it, and what followed.",
     ),
+    "export": CommandEntry(
+        "controlplane.cli.export:export",
+        "Write all that the log has of a Workload into one file that can be checked without it.",
+    ),
+    "verify-export": CommandEntry(
+        "controlplane.cli.export:verify_export",
+        "Check a file of `controlplane export`, without a database: that every line is as it was written.",
+    ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),
