@@ -12,6 +12,7 @@ from datetime import datetime
 from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
+from controlplane.audit.lanes import Lane, workload_lanes
 from controlplane.audit.outages import outages
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.timeline import TimelineEntry, moments
@@ -40,6 +41,13 @@ def timeline_of(reader: LogReader, policy: MultiKueuePolicy, found: Found) -> li
     events = events_of(reader, found)
     around = outages(policy, _with_surroundings(reader, events), found.workload) if found.workload else []
     return sorted([*moments(events), *around], key=lambda moment: moment.position)
+
+
+def lanes_of_workload(reader: LogReader, found: Found) -> list[Lane]:
+    """Return the way of a Workload over the clusters, as lanes; none of a job without one."""
+    if not found.workload:
+        return []
+    return workload_lanes(_with_surroundings(reader, events_of(reader, found)), found.workload)
 
 
 def _with_surroundings(reader: LogReader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:

@@ -209,3 +209,17 @@ def test_no_such_database(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = fails(capsys, url.replace("controlplane_scheduled", "nosuch"), "why", "pod/default/huge")
     assert code == 4
     assert "the database cannot be used" in error
+
+
+def test_a_node_tells_which_pods_were_held_and_bound_there(url: str) -> None:
+    found = asked(url, "timeline", "node", "large")
+    told = {moment["what"].partition(":")[0] for moment in found["moments"]}
+    assert "default/big" in told
+    assert "default/huge" not in told
+    assert {"NodeReserved", "BindingDecided"} <= {moment["type"] for moment in found["moments"]}
+    evicted = [*found["moments"], *asked(url, "timeline", "node", "small")["moments"]]
+    assert any(moment["type"] == "VictimChosen" and "default/victim" in moment["what"] for moment in evicted)
+
+
+def test_a_candidate_as_a_picture(url: str) -> None:
+    assert "<title>management: running from" in said(url, "timeline", "candidate", "default/permitted", "-o", "svg")
