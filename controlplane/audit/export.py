@@ -12,8 +12,6 @@ from typing import Any, LiteralString
 
 import msgspec
 import psycopg
-from psycopg import sql
-from psycopg.rows import dict_row
 
 from controlplane.audit.evidence import FORMAT, VERSION, references
 from controlplane.audit.find import Found
@@ -76,26 +74,26 @@ class Export:
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the events and the bodies, by kind and value."""
-        given = {"log": self._reader.log, "streams": self._streams, "head": self._head}
-        positions = [row["position"] for row in self._ask(_CLOSURE, given)]
+        closure = self._reader.rows(_CLOSURE, streams=self._streams, head=self._head)
+        positions = [row["position"] for row in closure]
         named: set[str] = set()
         for first in range(0, len(positions), _PIECE):
             for event in self._events(positions[first : first + _PIECE]):
                 named.update(references(event["data"]))
                 yield "event", event
         if self._bodies:
-            for row in self._ask(_BODIES, {"hashes": sorted(named)}):
+            for row in self._reader.rows(_BODIES, hashes=sorted(named)):
                 yield "body", {**row, "body": msgspec.json.decode(row["body"])}
 
     def _versions(self, streams: Sequence[str]) -> dict[str, int]:
         """Return how far each of some streams goes; those that there are not are left out."""
-        given = {"log": self._reader.log, "streams": list(streams), "head": self._head}
-        return {row["stream"]: row["version"] for row in self._ask(_VERSIONS, given)}
+        found = self._reader.rows(_VERSIONS, streams=list(streams), head=self._head)
+        return {row["stream"]: row["version"] for row in found}
 
     def _events(self, positions: Sequence[int]) -> Iterator[dict[str, Any]]:
-        given = {"log": self._reader.log, "positions": list(positions)}
-        batches = {row["position"]: row["batch"] for row in self._ask(_BATCH, given)} if self._batches else {}
-        for row in self._ask(_EVENTS, given):
+        rows = self._reader.rows(_BATCH, positions=list(positions)) if self._batches else []
+        batches = {row["position"]: row["batch"] for row in rows}
+        for row in self._reader.rows(_EVENTS, positions=list(positions)):
             yield {
                 **row,
                 "data": msgspec.json.decode(row["data"]),
@@ -104,10 +102,6 @@ class Export:
                 "recorded_at": _time(row["recorded_at"]),
                 "batch": batches.get(row["position"]),
             }
-
-    def _ask(self, query: LiteralString, given: dict[str, Any]) -> list[dict[str, Any]]:
-        with self._reader.connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(sql.SQL(query), given).fetchall()
 
     def _may(self, table: str) -> bool:
         """Whether the role may read a table; no if it may not even see its schema."""

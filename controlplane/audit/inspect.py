@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, LiteralString
 
-from psycopg import sql
-from psycopg.rows import dict_row
-
 from controlplane.audit import states
 from controlplane.audit.fleet import judgements, surroundings
 from controlplane.audit.reads import Filter, LogReader
@@ -27,8 +24,12 @@ from controlplane.values import Value
 MOST = 1000
 """How many events that followed are told."""
 _EFFECTS: LiteralString = (
-    "SELECT position, cluster, action, target, outcome, until, last_position, error FROM audit.effects"
-    " WHERE log = %(log)s AND position = ANY(%(positions)s) AND name = %(name)s AND "
+    "SELECT position, cluster, action, target, outcome, last_position AS settled_by, error FROM audit.effects"
+    " WHERE log = %(log)s AND name = %(name)s AND position = ANY(%(positions)s) AND namespace = %(namespace)s"
+)
+_EFFECTS_OF_CLUSTERS: LiteralString = (
+    "SELECT position, cluster, action, target, outcome, last_position AS settled_by, error FROM audit.effects"
+    " WHERE log = %(log)s AND name = %(name)s AND position = ANY(%(positions)s) AND namespace IS NULL"
 )
 _WRITES = tuple(manifest.write for manifest in EVERY if manifest.write is not None)
 
@@ -122,9 +123,11 @@ def _needed(reader: LogReader, recorded: Recorded) -> list[str]:
 
 def _followed(reader: LogReader, position: int) -> list[Recorded]:
     """Return the events that name one as their cause."""
-    query = "SELECT position FROM audit.events WHERE log = %s AND position > %s AND caused_by = %s ORDER BY position LIMIT %s"
-    rows = reader.connection.execute(query, [reader.log, position, position, MOST]).fetchall()
-    found = (_event(reader, after) for (after,) in rows)
+    query: LiteralString = (
+        "SELECT position FROM audit.events WHERE log = %(log)s AND position > %(of)s AND caused_by = %(of)s"
+        " ORDER BY position LIMIT %(most)s"
+    )
+    found = (_event(reader, row["position"]) for row in reader.rows(query, of=position, most=MOST))
     return [recorded for recorded in found if recorded is not None]
 
 
@@ -141,22 +144,11 @@ def _effects(reader: LogReader, stream: str, writes: Sequence[Recorded]) -> list
     """Return how the writes of a stream of MultiKueue ended, by `audit.effects`."""
     head, _, name = stream.rpartition("/")
     _, slash, namespace = head.partition("/")
-    condition = sql.SQL("namespace = %(namespace)s" if slash else "namespace IS NULL")
     positions = [one.position for one in writes if one.stream == stream]
-    given = {"log": reader.log, "positions": positions, "namespace": namespace, "name": name}
-    with reader.connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(sql.SQL(_EFFECTS) + condition, given).fetchall()
+    query = _EFFECTS if slash else _EFFECTS_OF_CLUSTERS
     return [
-        Request(
-            position=row["position"],
-            cluster=row["cluster"],
-            action=row["action"],
-            target=row["target"],
-            outcome=row["outcome"],
-            settled_by=row["last_position"],
-            error=row["error"] or "",
-        )
-        for row in rows
+        Request(**{**row, "error": row["error"] or ""})
+        for row in reader.rows(query, positions=positions, namespace=namespace, name=name)
     ]
 
 

@@ -11,9 +11,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, LiteralString
 
-from psycopg import sql
-from psycopg.rows import dict_row
-
 from controlplane.audit.reads import LogReader
 
 BY: tuple[str, ...] = ("namespace", "queue", "cluster", "day")
@@ -53,12 +50,12 @@ _USAGE: LiteralString = (
 
 def workloads_at(reader: LogReader, at: datetime, namespace: str | None = None) -> list[dict[str, Any]]:
     """Return the Workloads as they were at a time, by namespace and name."""
-    return _rows(reader, _WORKLOADS, at=at, namespace=namespace)
+    return reader.rows(_WORKLOADS, at=at, namespace=namespace)
 
 
 def clusters_at(reader: LogReader, at: datetime) -> list[dict[str, Any]]:
     """Return the clusters as they were at a time, by name."""
-    return _rows(reader, _CLUSTERS, at=at)
+    return reader.rows(_CLUSTERS, at=at)
 
 
 def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> list[dict[str, Any]]:
@@ -72,7 +69,7 @@ def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> 
             counts.setdefault((one["namespace"], one["queue"]), Counter())[column.get(one["phase"], "other")] += 1
     known = {
         (one["namespace"], one["name"]): one["cluster_queue"] or ""
-        for one in _rows(reader, _CLUSTER_QUEUES, at=at, namespace=namespace)
+        for one in reader.rows(_CLUSTER_QUEUES, at=at, namespace=namespace)
     }
     return [
         {
@@ -93,7 +90,7 @@ def usage(
     A row has the values of `by`, `run_hours`, `resource_hours` by resource, and `unknown_hours`: those of its run hours
     of which the log does not say what was asked for; `runs` only by day, since a run may have a part in several."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in _rows(reader, _USAGE, since=since, until=until, namespace=namespace):
+    for row in reader.rows(_USAGE, since=since, until=until, namespace=namespace):
         key = tuple(row[name] for name in by)
         total = found.setdefault(
             key,
@@ -114,8 +111,3 @@ def usage(
         for resource, amount in sorted((hours or {}).items()):
             total["resource_hours"][resource] = total["resource_hours"].get(resource, Decimal(0)) + Decimal(str(amount))
     return [found[key] for key in sorted(found, key=lambda key: [str(part or "") for part in key])]
-
-
-def _rows(reader: LogReader, query: LiteralString, **given: Any) -> list[dict[str, Any]]:
-    with reader.connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql.SQL(query), {"log": reader.log, **given}).fetchall()

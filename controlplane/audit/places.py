@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, LiteralString
 
 import msgspec
-from psycopg import sql
-from psycopg.rows import dict_row
 
 from controlplane.audit.lanes import Lane, Lanes, lanes_of
 from controlplane.audit.reads import Filter, LogReader
@@ -78,7 +76,7 @@ def cluster_story(reader: LogReader, name: str) -> Story | None:
     for recorded in reader.events(Filter(streams=[stream])):
         if (word := _CONNECTION_WORDS.get(type(recorded.event))) is not None:
             lanes.show("connection", word, recorded.recorded_at, what(recorded.event), recorded.position)
-    for run in _rows(reader, _RUNS, cluster=name):
+    for run in reader.rows(_RUNS, cluster=name):
         who = f"{run['namespace']}/{run['name']}"
         entries.append(_entry(run["position"], run["since"], name, f"{who} runs", "", "Runs"))
         lanes.show(who, "running", run["since"], f"{who} runs", run["position"])
@@ -98,8 +96,8 @@ def queue_story(reader: LogReader, name: str) -> Story | None:
     streams = [f"localqueue/{name}"] if local else [f"clusterqueue/{name}", f"quota/queue/{name}"]
     entries, lanes = _told(reader.events(Filter(streams=streams))), Lanes()
     led = {"namespace": name.partition("/")[0], "queue": name.partition("/")[2]}
-    leads = [led] if local else _rows(reader, _LED_TO, queue=name)
-    for row in (row for lead in leads for row in _rows(reader, _PHASES, **lead)):
+    leads = [led] if local else reader.rows(_LED_TO, queue=name)
+    for row in (row for lead in leads for row in reader.rows(_PHASES, **lead)):
         who, where = f"{row['namespace']}/{row['name']}", row["cluster"] or MANAGEMENT
         on = f" on {where}" if where != MANAGEMENT else ""
         why = ": ".join(filter(None, [row["reason"], row["message"]]))
@@ -117,7 +115,7 @@ def node_story(reader: LogReader, name: str) -> Story | None:
     event names it.
     """
     own = f"node/{name}"
-    streams = [row["stream"] for row in _rows(reader, _ON_NODE, node=name)]
+    streams = [row["stream"] for row in reader.rows(_ON_NODE, node=name)]
     entries, named = _told(reader.events(Filter(streams=[own]))), list[tuple[str, TimelineEntry]]()
     here: set[tuple[str, str]] = set()
     for recorded in reader.events(Filter(streams=streams)) if streams else ():
@@ -138,12 +136,12 @@ def node_story(reader: LogReader, name: str) -> Story | None:
 def known(reader: LogReader, kind: str) -> list[str]:
     """Return the names of clusters, queues or nodes that there are, for one that is not."""
     if kind == "node":
-        return sorted(row["node"] for row in _rows(reader, _NODES))
+        return sorted(row["node"] for row in reader.rows(_NODES))
     if kind == "cluster":
         return [stream.partition("/")[2] for stream in reader.streams("cluster")]
     found = reader.streams("clusterqueue", "localqueue")
     led = "SELECT DISTINCT namespace, queue FROM audit.workload_phases WHERE log = %(log)s AND queue <> ''"
-    queues = {f"{row['namespace']}/{row['queue']}" for row in _rows(reader, led)}
+    queues = {f"{row['namespace']}/{row['queue']}" for row in reader.rows(led)}
     return sorted({*queues, *(stream.partition("/")[2] for stream in found)})
 
 
@@ -165,8 +163,3 @@ def _entry(position: int, at: Any, cluster: str, said: str, why: str, kind: str)
 
 def _in_order(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
     return sorted(entries, key=lambda entry: entry.position)
-
-
-def _rows(reader: LogReader, query: LiteralString, **given: Any) -> list[dict[str, Any]]:
-    with reader.connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql.SQL(query), {"log": reader.log, **given}).fetchall()

@@ -14,6 +14,7 @@ from typing import Any, LiteralString
 import msgspec
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from controlplane.controllers.candidates.source.phrases import POD_EVENTS
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
@@ -256,6 +257,11 @@ class LogReader:
             _OWNED, {"log": self.log, "namespace": namespace, "name": job, "until": self.until}
         )
         return [stream for (stream,) in rows]
+
+    def rows(self, query: LiteralString, **given: Any) -> list[dict[str, Any]]:
+        """Return the rows of a question to the views, by column; `log` in it is this log."""
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(sql.SQL(query), {"log": self.log, **given}).fetchall()
 
     def first_seen(self, streams: Sequence[str]) -> dict[str, datetime]:
         """Return when each of some streams began."""

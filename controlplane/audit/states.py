@@ -113,7 +113,7 @@ def plain(state: Any) -> dict[str, Any]:
     """Return a state as plain values; a field that has its default is left out where its type does so."""
     if state is None:
         return {}
-    found = msgspec.to_builtins(state, str_keys=True, enc_hook=_plain)
+    found = msgspec.to_builtins(state, str_keys=True, enc_hook=_plain, order="deterministic")
     return found if isinstance(found, dict) else {"state": found}
 
 

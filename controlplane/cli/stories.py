@@ -74,6 +74,7 @@ def _of_object(options: Options, name: str, *, lanes: bool) -> Told:
     from controlplane.audit.find import Found
     from controlplane.audit.pods import pod_moments
     from controlplane.cli.own_cluster_history import narrated
+    from controlplane.controllers.multikueue.hosting import reading_policy
 
     if (local := narrated(options, name)) is not None:
         return _with_lanes(options, *local)
@@ -84,7 +85,8 @@ def _of_object(options: Options, name: str, *, lanes: bool) -> Told:
             found = Found(events[0].stream, [])
             return _with_lanes(options, found, pod_moments(events))
         found = history.find_story(reader, name)
-        entries = timeline_of(reader, history.policy_in_force(options, reader), found)
+        policy, settings = history.policy_in_force(options, reader), options.settings()
+        entries = timeline_of(reader, policy, found, lambda said: reading_policy(settings, said))
         drawn = lanes_of_workload(reader, found) if lanes else []
         return Told(found.workload or name, found, entries, drawn, _head(reader, entries))
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from controlplane.__main__ import run
-from tests.docs.cookbook import tell
+from tests.docs.cookbook import with_fleet
 from tests.scheduling.stage import Cluster
 from tests.support import postgres
 
@@ -51,8 +51,4 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 @pytest.fixture(scope="session")
 def fleet_url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
     """A database with two days of three clusters (`tests.docs.fleet_story`), for tests that write nothing."""
-    name = postgres.new_name("fleet")
-    url = postgres_server.create(name, migrated_template)
-    tell(url)
-    yield url
-    postgres_server.drop(name)
+    yield from with_fleet(postgres_server, migrated_template)

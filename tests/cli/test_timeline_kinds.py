@@ -79,6 +79,14 @@ def test_between_two_times(fleet_url: str) -> None:
     assert "Nothing happened to workload/team-b/job-sim-0a1b2 in that time." in said.stderr
 
 
+def test_an_outage_is_told_by_the_settings_of_its_time(fleet_url: str) -> None:
+    """The grace was 15 minutes then, and is 30 since."""
+    lost = [m for m in asked(fleet_url, "timeline", "team-b/sim")["moments"] if m["type"] == "ClusterLost"]
+    assert [moment["why"] for moment in lost] == [
+        "it is taken back at 2026-01-01 13:04:24 UTC if the cluster is not back by then"
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "lanes"),
     [

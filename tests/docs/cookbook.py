@@ -73,6 +73,17 @@ def tell(url: str) -> None:
     asyncio.run(keep(url, story().recorded, types=READ))
 
 
+def with_fleet(server: postgres.Server, template: str) -> Iterator[str]:
+    """Yield the URL of a database with the log of the story, for tests that write nothing."""
+    name = postgres.new_name("fleet")
+    url = server.create(name, template)
+    try:
+        tell(url)
+        yield url
+    finally:
+        server.drop(name)
+
+
 def main() -> None:
     """Write the answers into the page anew."""
     with postgres.server() as server:
