@@ -55,12 +55,12 @@ def open_reader(options: Options, log: str = "", at: datetime | None = None) -> 
     return reader
 
 
-def go_back(reader: LogReader, at: datetime) -> None:
+def go_back(reader: LogReader, at: datetime, *, may_be_empty: bool = False) -> None:
     """Have a log read as it was at a time; `CommandFailure` if that is to come, or the log begins later."""
     now = reader.clock()
     if at > now:
         raise CommandFailure(f"{clock(at)} UTC is to come: it is {clock(now)} UTC by the database", Exit.USAGE)
-    if reader.read_at(at):
+    if reader.read_at(at) or may_be_empty:
         return
     reader.until = None
     begins = next((one.recorded_at for one in first_event(reader)), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.history import is_empty, log_was_named, open_reader, split
+from controlplane.cli.history import go_back, is_empty, log_was_named, open_reader, split
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def _find(options: Options, text: str, at: datetime | None = None) -> ObjectHist
     if not kind or "/" not in rest:
         return None
     namespace, name = split(rest)
-    with open_reader(options, at=at) as reader:
+    with open_reader(options) as reader:
+        if at is not None:  # what is asked for may be in another log
+            go_back(reader, at, may_be_empty=True)
         found = history_of(reader, kind, namespace, name)
         if found is not None:
             return found

@@ -8,11 +8,16 @@ import json
 from typing import Any
 
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from controlplane.audit.past import BY, GROUPS
 from controlplane.audit.standing import WORDS
 from controlplane.cli import usage as usage_verb
 from controlplane.controllers.multikueue.observations import LocalQueueGone, LocalQueueObserved
+from controlplane.log import schema
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import Script
@@ -222,6 +227,25 @@ def test_an_older_schema_and_no_schema(
 ) -> None:
     code, told = fails(capsys, empty_database_url, *verb)
     assert (code, "run `controlplane db upgrade`" in told) == (4, True)
+
+
+OLDER = [
+    *(["as-of", "1h", kind] for kind in ("workloads", "clusters", "queues")),
+    ["usage"],
+    ["why", "default/w", "--at", "1h"],
+    ["timeline", "queue", "default/lq"],
+]
+
+
+def test_a_schema_from_before_these_views(capsys: pytest.CaptureFixture[str], empty_database_url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(schema.migrations()))
+    with create_engine(schema.sqlalchemy_url(empty_database_url), poolclass=NullPool).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0008")
+    for verb in OLDER:
+        code, told = fails(capsys, empty_database_url, *verb)
+        assert (code, "run `controlplane db upgrade`" in told) == (4, True), (verb, told)
 
 
 def test_an_empty_log(capsys: pytest.CaptureFixture[str], database_url: str) -> None:

@@ -223,3 +223,20 @@ def test_a_node_tells_which_pods_were_held_and_bound_there(url: str) -> None:
 
 def test_a_candidate_as_a_picture(url: str) -> None:
     assert "<title>management: running from" in said(url, "timeline", "candidate", "default/permitted", "-o", "svg")
+
+
+def test_a_pod_as_it_was(url: str) -> None:
+    """Before the node came that it fits on, and after; the log that has it is found as without a time."""
+    moments = asked(url, "timeline", "pod/default/big")["moments"]
+    failed = next(moment["at"] for moment in moments if moment["type"] == "SchedulingFailed")
+    assert asked(url, "why", "pod/default/big", "--at", failed)["state"] == "Pending"
+    assert (
+        asked(url, "why", "pod/default/big", "--at", moments[-1]["at"])["state"]
+        == asked(url, "why", "pod/default/big")["state"]
+    )
+
+
+def test_a_pod_that_was_not_there_yet(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = asked(url, "events", "--log", "scheduler", "--after", "0", "--limit", "1")[0]["at"]
+    code, told = fails(capsys, url, "why", "pod/default/huge", "--at", first, "--log", "scheduler")
+    assert (code, "there is no pod default/huge" in told) == (5, True)

@@ -8,6 +8,8 @@ import pytest
 
 from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
+from tests.audit.test_actors import told
+from tests.candidates.told import Told
 from tests.cli.processes import finished
 from tests.cli.test_audit_verbs import asked, fails, invoke
 
@@ -95,6 +97,22 @@ def test_times_that_the_log_does_not_have(
     assert (code, "2999-01-01 00:00:00 UTC is to come" in told) == (2, True)
     code, told = fails(capsys, database_url, "why", "team-b/sim", "--at", "2026-01-01")
     assert (code, "the log main is empty" in told) == (5, True)
+
+
+async def test_a_placed_pod_then_and_when_it_is_gone(database_url: str) -> None:
+    story = Told("a", "b").asked().reserves("a").settle().binds("a").settle()
+    there = len(story.rows)
+    story.pod_gone().settle().candidate_gone("a").settle()
+    await told(database_url, story)
+    at = story.process.now + timedelta(seconds=there)
+    then = asked(database_url, "why", "pod/team/web", "--at", at.isoformat())
+    assert (then["state"], then["cluster"]) == ("Running", "a")
+    now = asked(database_url, "why", "pod/team/web")
+    assert (now["state"], "What was known of it last: It is on node n of cluster a" in now["sentence"]) == (
+        "Deleted",
+        True,
+    )
+    assert {event["type"] for event in then["events"]} <= {event["type"] for event in now["events"]}
 
 
 def test_the_program_says_it_in_one_sentence(fleet_url: str) -> None:
