@@ -1,7 +1,6 @@
 """SQL for people: who held which quota, who did what, and what became of candidates.
 
 Revision ID: 0012
-Revises: 0009
 """
 
 from __future__ import annotations
