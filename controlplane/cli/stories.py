@@ -55,7 +55,15 @@ def told(options: Options, words: Sequence[str], *, lanes: bool) -> Told:
         return _of_place(options, _singular(kind), name)
     if kind and _singular(kind) != "workload":
         name = f"{kind}/{name}"
-    return _of_object(options, name, lanes=lanes)
+    first, _, rest = name.partition("/")
+    if _singular(first) not in PLACES or "/" in rest:
+        return _of_object(options, name, lanes=lanes)
+    try:
+        return _of_object(options, name, lanes=lanes)
+    except CommandFailure as error:  # no Workload of a namespace that is called so: then it is the kind
+        if error.code != Exit.NOT_FOUND:
+            raise
+        return _of_place(options, _singular(first), rest)
 
 
 def _singular(kind: str) -> str:

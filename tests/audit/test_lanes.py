@@ -130,7 +130,7 @@ def test_moments_of_other_layers() -> None:
 
 
 def test_every_word_has_its_colours_light_and_dark() -> None:
-    assert tuple(_COLOURS) == WORDS or set(_COLOURS) == set(WORDS)
+    assert set(_COLOURS) == set(WORDS)
     text = picture("t", [Lane(name="a", bars=[bar("running", 0, 5)])], START)
     light, dark = text.split("@media (prefers-color-scheme:dark)")
     assert all(f".{word}{{fill:" in light and f".{word}{{fill:" in dark for word in WORDS)
@@ -185,9 +185,7 @@ def test_any_text_makes_well_formed_xml_without_scripts(title: str, lanes: list[
     drawn = sum(len(lane.bars) for lane in lanes)
     titles = [one.find(f"{SVG}title") for one in root.iter(f"{SVG}rect")]
     assert len([one for one in titles if one is not None]) == drawn
-    for one in root.iter():
-        for value in one.attrib.values():
-            assert "nan" not in value.lower() or "aria-label" in one.attrib
+    assert all(float(one.attrib["width"]) > 0 for one in root.iter(f"{SVG}rect"))
     shown = root.find(f"{SVG}title")
     assert shown is not None
     assert re.sub(r"\s", " ", shown.text or "") == re.sub(r"\s", " ", legal(title))

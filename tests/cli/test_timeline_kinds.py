@@ -47,6 +47,15 @@ def test_a_cluster(fleet_url: str) -> None:
     assert positions == sorted(positions)
 
 
+async def test_a_kind_before_a_slash_is_one_unless_there_is_such_a_namespace(fleet_url: str, database_url: str) -> None:
+    assert asked(fleet_url, "timeline", "cluster/north") == asked(fleet_url, "timeline", "cluster", "north")
+    script = Script("north")
+    script.workload("north", namespace="cluster").job().seen()
+    await keep(database_url, script.recorded)
+    assert asked(database_url, "timeline", "cluster/north")["workload"] == "workload/cluster/north"
+    assert asked(database_url, "timeline", "cluster", "north")["workload"] == "cluster/north"
+
+
 def test_a_local_queue_and_the_cluster_queue_behind_it(fleet_url: str) -> None:
     local = asked(fleet_url, "timeline", "queue", "team-b/team-b-queue")
     phases = query(fleet_url, "SELECT count(*) AS n FROM audit.workload_phases WHERE queue = 'team-b-queue'")
@@ -127,6 +136,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["cluster", "nort"], 5, "there is no cluster nort in the log main; did you mean north?"),
     (["queue", "team-a/team-b-queue"], 5, "did you mean team-b/team-b-queue"),
     (["queue", "zzz"], 5, "there is no queue zzz in the log main"),
+    (["cluster/nort"], 5, "there is no cluster nort in the log main; did you mean north?"),
     (["node", "n2"], 5, "there is no node n2 in the log main; did you mean n?"),
     (["workload", "team-b/sam"], 5, "did you mean team-b/sim?"),
     (["clutser", "north"], 2, 'nothing is told of the kind "clutser": did you mean cluster?'),
