@@ -1,6 +1,6 @@
 """SQL for people: who held which quota, who did what, and what became of candidates.
 
-Revision ID: 0012
+Revision ID: 0010
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0012"
+revision = "0010"
 down_revision = "0009"
 branch_labels = None
 depends_on = None
@@ -88,7 +88,7 @@ ROLES = "controlplane_reader, controlplane_service"
 
 
 def upgrade() -> None:
-    op.execute((SQL / "0012_actors.sql").read_text())
+    op.execute((SQL / "0010_actors.sql").read_text())
     for view, (said, own) in VIEWS.items():
         op.execute(f"COMMENT ON VIEW audit.{view} IS {_quoted(said)}")
         columns = op.get_bind().exec_driver_sql(
