@@ -7,14 +7,17 @@ timeline.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from datetime import datetime
 
 from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
+from controlplane.audit.lanes import Lane, workload_lanes
 from controlplane.audit.outages import outages
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.timeline import TimelineEntry, moments
+from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.log.event import Recorded
@@ -35,11 +38,26 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     return explain(state, index.context(state), everything, now)
 
 
-def timeline_of(reader: LogReader, policy: MultiKueuePolicy, found: Found) -> list[TimelineEntry]:
-    """Return the timeline of a Workload and its job, with the outages of its clusters where they happened."""
+def timeline_of(
+    reader: LogReader,
+    policy: MultiKueuePolicy,
+    found: Found,
+    policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
+) -> list[TimelineEntry]:
+    """Return the timeline of a Workload and its job, with the outages of its clusters where they happened; `policy_of`
+    as for these.
+    """
     events = events_of(reader, found)
-    around = outages(policy, _with_surroundings(reader, events), found.workload) if found.workload else []
+    everything = _with_surroundings(reader, events) if found.workload else []
+    around = outages(policy, everything, found.workload, policy_of) if found.workload else []
     return sorted([*moments(events), *around], key=lambda moment: moment.position)
+
+
+def lanes_of_workload(reader: LogReader, found: Found) -> list[Lane]:
+    """Return the way of a Workload over the clusters, as lanes; none of a job without one."""
+    if not found.workload:
+        return []
+    return workload_lanes(_with_surroundings(reader, events_of(reader, found)), found.workload)
 
 
 def _with_surroundings(reader: LogReader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.standing import Standing, Word
 from controlplane.audit.words import what
@@ -14,6 +15,7 @@ from controlplane.controllers.podgroups.events import (
     GroupGone,
     GroupObserved,
     GroupStatusDecided,
+    MemberGone,
     MemberObserved,
     MembershipDecided,
     OwnerReadFailed,
@@ -36,7 +38,8 @@ def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Ex
     for recorded in events:
         state = fold_member(state, recorded)
     if state.seen is None:
-        return Explanation(Standing("Deleted"), "It is gone.", list(events[-1:]))
+        told = Explanation(Standing("Deleted"), "It is gone.", list(events[-1:]))
+        return with_last_known(told, events, MemberGone, lambda before: explain_member(before, _until(before, around)))
     seen = state.seen
     if state.resolved is None:
         return _unresolved(seen, events, around)
@@ -110,7 +113,7 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     for recorded in events:
         state = fold_group(state, recorded)
     if state.seen is None:
-        return _no_group(events)
+        return with_last_known(_no_group(events), events, GroupGone, lambda before: explain_group(before, ()))
     seen, waits = state.seen, state.phase == "Pending"
     decided = _last(events, GroupStatusDecided)
     why = _why_phase(state, seen, decided)
@@ -124,6 +127,11 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     sentence = f"It is {state.phase}{why}.{counts}{owner}{failure}"
     standing = Standing(_STANDING.get(state.phase, "Pending"), "", "members and room" if waits else "")
     return _answer(standing, sentence, [_last(events, GroupObserved), decided, capacity])
+
+
+def _until(before: Sequence[Recorded], around: Sequence[Recorded]) -> list[Recorded]:
+    """Return what was around at the last of some events."""
+    return [recorded for recorded in around if recorded.position <= before[-1].position]
 
 
 def _no_group(events: Sequence[Recorded]) -> Explanation:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
 from controlplane.audit.scheduled import answer, last
@@ -53,6 +54,13 @@ def candidate_state(stream: str, events: Sequence[Recorded]) -> TargetState:
 def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return why a candidate is where it is."""
     state = candidate_state(stream, events)
+    told = _explained(state, events)
+    if state.seen is not None:
+        return told
+    return with_last_known(told, events, CandidateVanished, lambda before: explain_candidate(stream, before))
+
+
+def _explained(state: TargetState, events: Sequence[Recorded]) -> Explanation:
     state_word, waits_for, sentence, rests_on = _said(state, events)
     failure = state.trouble.get(CANDIDATE)
     evidence = [last(events, kind) for kind in rests_on]
@@ -194,7 +202,8 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
         state = gang_fold(state, recorded)
     evidence = [last(events, kind) for kind in (GangObserved, GangJudged, GangGone)]
     if state.seen is None and state.judged is None:
-        return answer(Standing("Deleted"), "It is gone.", evidence)
+        told = answer(Standing("Deleted"), "It is gone.", evidence)
+        return with_last_known(told, events, GangGone, lambda before: explain_gang(stream, before))
     judged = state.judged
     if judged is None:
         return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", evidence)

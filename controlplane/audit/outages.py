@@ -7,7 +7,7 @@ there, or it is placed there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
@@ -15,7 +15,7 @@ from controlplane.audit.standing import grace
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.events import FLEET_STREAM
+from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
@@ -28,9 +28,15 @@ _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 _SECOND = timedelta(seconds=1)
 
 
-def outages(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str) -> list[TimelineEntry]:
+def outages(
+    policy: MultiKueuePolicy,
+    events: Iterable[Recorded],
+    stream: str,
+    policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
+) -> list[TimelineEntry]:
     """Return the moments of the clusters that concern the Workload of a stream; `events` are its own and those around
-    it, in order.
+    it, in order. `policy_of` makes a policy of what the service says of its settings: each holds from then on, and
+    `policy` before.
     """
     index = WorkloadIndex(policy)
     folding = Folding(index.fold)
@@ -39,6 +45,8 @@ def outages(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str) -
     for recorded in events:
         cluster = recorded.stream.removeprefix("cluster/")
         before = index.connections.get(cluster, Connection(name=cluster))
+        if policy_of is not None and isinstance(recorded.event, PolicyInForce):
+            index.policy = policy_of(recorded.event)
         folding(recorded)
         state = index.workloads.get(stream)
         if state is None or not isinstance(recorded.event, connectivity.EVENTS):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.standing import Standing
@@ -23,7 +24,12 @@ from controlplane.controllers.candidates.source.events import (
     PermitGranted,
 )
 from controlplane.controllers.candidates.source.gang_state import group_stream
-from controlplane.controllers.candidates.source.observations import CandidateBound, CandidateSeen
+from controlplane.controllers.candidates.source.observations import (
+    CandidateBound,
+    CandidateSeen,
+    DelegateStatus,
+    SourceDeleted,
+)
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
 from controlplane.controllers.candidates.source.state import (
@@ -84,7 +90,9 @@ def explain_pod(
     state = folded(events)
     pod = state.pod
     if pod is None or pod.deleting:
-        return _gone(state, events, deleting=pod is not None)
+        told = _gone(state, events, deleting=pod is not None)
+        # A link that is away says nothing of what was.
+        return with_last_known(told, events, SourceDeleted, lambda before: explain_pod(before, {}))
     if state.shown is not None and state.shown.uid == pod.uid and state.shown.failed:
         return _answer("Finished", "", f"It is over: {state.shown.message}.", events, DelegateLost)
     if state.chosen is not None:
@@ -132,6 +140,10 @@ def _placed(
     sentence = (
         f"It is on node {node or '?'} of cluster {chosen.cluster} as {state.delegate}, because {why}.{away}{left}"
     )
+    phase = chosen.seen.pod_phase if isinstance(chosen.seen, DelegateStatus) else ""
+    if phase in ("Succeeded", "Failed"):
+        sentence += f" It has ended: {phase}."
+        return _answer("Finished", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
     return _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
 
 

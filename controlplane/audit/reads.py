@@ -11,8 +11,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, LiteralString
 
+import msgspec
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from controlplane.controllers.candidates.source.phrases import POD_EVENTS
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
@@ -64,7 +66,8 @@ _OWNED: LiteralString = """
 SELECT s.stream FROM audit.streams s
 CROSS JOIN LATERAL (
     SELECT e.data -> 'owner' ->> 'name' AS job, e.position FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' ORDER BY e.position DESC LIMIT 1
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved'
+      AND (%(until)s::bigint IS NULL OR e.position <= %(until)s) ORDER BY e.position DESC LIMIT 1
 ) o
 WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AND o.job = %(name)s
 ORDER BY o.position DESC"""
@@ -121,10 +124,14 @@ class Filter(Value):
 
 
 class LogReader:
-    """One log of one database, for reading."""
+    """One log of one database, for reading.
+
+    After `read_at` it is the log as it was at a time: `at`, with its last position `until`."""
 
     def __init__(self, connection: psycopg.Connection[Any], log: str) -> None:
         self.connection, self.log = connection, log
+        self.at: datetime | None = None
+        self.until: int | None = None
         self._codec = Codec(READ)
         self._deaf: bool | None = None
 
@@ -162,6 +169,21 @@ class LogReader:
         """Close the connection."""
         self.connection.close()
 
+    def read_at(self, at: datetime) -> int:
+        """Read the log as it was at a time from now on: its events, streams, and Workloads of a job; return its last
+        position then, 0 if it had none.
+        """
+        row = self.connection.execute("SELECT audit.position_at(%s, %s)", [self.log, at]).fetchone()
+        self.at, self.until = at, int(row[0] or 0) if row else 0
+        return self.until
+
+    def clock(self) -> datetime:
+        """Return the time by the database's clock, which is that of the events."""
+        row = self.connection.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        now: datetime = row[0]
+        return now
+
     def head(self) -> int:
         """Return the last position of the log; 0 if there is nothing in it."""
         # Not max(): over a view with a join the planner would read the whole log for it.
@@ -172,6 +194,9 @@ class LogReader:
 
     def events(self, wanted: Filter, *, limit: int | None = None, newest: bool = False) -> Iterator[Recorded]:
         """Yield events by position, at most `limit`: the first ones, or with `newest` the last ones."""
+        if self.until is not None:
+            until = self.until if wanted.until is None else min(self.until, wanted.until)
+            wanted = msgspec.structs.replace(wanted, until=until)
         where, given = wanted.where()
         query = sql.SQL("SELECT {} FROM audit.events WHERE {} ORDER BY position").format(sql.SQL(_COLUMNS), where)
         if limit is not None:
@@ -202,11 +227,13 @@ class LogReader:
     def streams(self, *kinds: str, namespace: str | None = None, name: str | None = None) -> list[str]:
         """Return the streams of some kinds, by name; of a namespace or of an object if given."""
         rows = self.connection.execute(
-            "SELECT stream FROM audit.streams WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
+            "SELECT stream FROM audit.streams s WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
             " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
             " AND (%(name)s::text IS NULL OR name = %(name)s)"
+            " AND (%(until)s::bigint IS NULL OR EXISTS (SELECT FROM audit.events e WHERE e.log = s.log"
+            " AND e.stream = s.stream AND e.version = 1 AND e.position <= %(until)s))"
             " ORDER BY stream",
-            {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name},
+            {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name, "until": self.until},
         )
         return [stream for (stream,) in rows]
 
@@ -226,8 +253,15 @@ class LogReader:
 
     def workloads_of(self, namespace: str, job: str) -> list[str]:
         """Return the streams of the Workloads that a job of this name owns or owned, the newest first."""
-        rows = self.connection.execute(_OWNED, {"log": self.log, "namespace": namespace, "name": job})
+        rows = self.connection.execute(
+            _OWNED, {"log": self.log, "namespace": namespace, "name": job, "until": self.until}
+        )
         return [stream for (stream,) in rows]
+
+    def rows(self, query: LiteralString, **given: Any) -> list[dict[str, Any]]:
+        """Return the rows of a question to the views, by column; `log` in it is this log."""
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(sql.SQL(query), {"log": self.log, **given}).fetchall()
 
     def first_seen(self, streams: Sequence[str]) -> dict[str, datetime]:
         """Return when each of some streams began."""

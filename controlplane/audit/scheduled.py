@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
 from controlplane.audit.standing import Standing, Word
@@ -76,7 +77,10 @@ def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[
         newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
     standing = Standing(state_word, "", waits_for)
-    return answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+    told = answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+    if state.pod is not None or chosen is not None:
+        return told
+    return with_last_known(told, events, PendingPodGone, lambda before: explain_scheduled(stream, before, ()))
 
 
 def _gone_after(chosen: Recorded, as_victim: Sequence[Recorded]) -> Recorded | None:

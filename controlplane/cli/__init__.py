@@ -36,8 +36,26 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
     ),
     "why": CommandEntry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
+    "as-of": CommandEntry(
+        "controlplane.cli.as_of:as_of", "Show the clusters, Workloads or LocalQueues as they were at a time."
+    ),
+    "usage": CommandEntry(
+        "controlplane.cli.usage:usage", "Show how many hours jobs ran, and the resources they asked for in them."
+    ),
     "events": CommandEntry(
         "controlplane.cli.events:events", "Show events of the log: the newest ones, or those after a position."
+    ),
+    "inspect": CommandEntry(
+        "controlplane.cli.inspect:inspect",
+        "Show an event, the state of its stream before and after it, and what followed.",
+    ),
+    "export": CommandEntry(
+        "controlplane.cli.export:export",
+        "Write all that the log has of a Workload into one file that can be checked without it.",
+    ),
+    "verify-export": CommandEntry(
+        "controlplane.cli.export:verify_export",
+        "Check a file of `controlplane export`, without a database: that every line is as it was written.",
     ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."

@@ -38,12 +38,41 @@ def log_was_named(options: Options) -> bool:
     return "database.log" in options.more
 
 
-def open_reader(options: Options, log: str = "") -> LogReader:
-    """Open a log for reading, that of the settings if none is named; psycopg's errors become exit code 4."""
+def open_reader(options: Options, log: str = "", at: datetime | None = None) -> LogReader:
+    """Open a log for reading, that of the settings if none is named; psycopg's errors become exit code 4.
+
+    With `at`, as it was at that time: `CommandFailure` if that is to come, or the log begins later."""
     from controlplane.audit.reads import LogReader
 
     settings = options.settings()
-    return LogReader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
+    reader = LogReader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
+    if at is not None:
+        try:
+            go_back(reader, at)
+        except BaseException:
+            reader.close()
+            raise
+    return reader
+
+
+def go_back(reader: LogReader, at: datetime, *, may_be_empty: bool = False) -> None:
+    """Have a log read as it was at a time; `CommandFailure` if that is to come, or the log begins later."""
+    now = reader.clock()
+    if at > now:
+        raise CommandFailure(f"{clock(at)} UTC is to come: it is {clock(now)} UTC by the database", Exit.USAGE)
+    if reader.read_at(at) or may_be_empty:
+        return
+    reader.until = None
+    begins = next((one.recorded_at for one in first_event(reader)), None)
+    begun = f": it begins at {clock(begins)} UTC" if begins is not None else f": {is_empty(reader)}"
+    raise CommandFailure(f"the log {reader.log} has nothing of {clock(at)} UTC{begun}", Exit.NOT_FOUND)
+
+
+def first_event(reader: LogReader) -> list[Recorded]:
+    """Return the first event of a log, in a list that is empty if there is none."""
+    from controlplane.audit.reads import Filter
+
+    return list(reader.events(Filter(), limit=1))
 
 
 def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
@@ -72,6 +101,17 @@ def is_empty(reader: LogReader) -> str:
         return ""
     known = f"; the logs of this database are {', '.join(others)}: choose one with --log" if others else ""
     return f"the log {reader.log} is empty{known}"
+
+
+def nearest_namespaces(reader: LogReader, namespace: str | None) -> str:
+    """Return after a space which namespaces may have been meant, as a question; "" if none is near, or this one has
+    Workloads.
+    """
+    import difflib
+
+    known = sorted({stream.split("/")[1] for stream in reader.streams("workload")}) if namespace else []
+    near = difflib.get_close_matches(namespace or "", known, n=3, cutoff=0.5) if namespace not in known else []
+    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def split(text: str) -> tuple[str, str]:
@@ -118,6 +158,9 @@ def find_story(reader: LogReader, text: str) -> Found:
     found = find(reader, namespace, name)
     if found is not None:
         return found
+    when = _not_yet(reader, namespace, name)
+    if when:
+        raise CommandFailure(when, Exit.NOT_FOUND)
     near = nearest(reader, namespace, name)
     empty = is_empty(reader)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
@@ -127,6 +170,21 @@ def find_story(reader: LogReader, text: str) -> Found:
     raise CommandFailure(
         f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND
     )
+
+
+def _not_yet(reader: LogReader, namespace: str, name: str) -> str:
+    """Return that a Workload or job came after the time at which the log is read; "" if it did not."""
+    if reader.at is None:
+        return ""
+    from controlplane.audit.find import find
+
+    until, reader.until = reader.until, None
+    found = find(reader, namespace, name)
+    began = reader.first_seen(found.streams) if found is not None else {}
+    reader.until = until
+    if not began:
+        return ""
+    return f"{namespace}/{name} was not there at {clock(reader.at)} UTC: it was first seen at {clock(min(began.values()))} UTC"
 
 
 def clock(at: datetime | None) -> str:

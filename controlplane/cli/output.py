@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -23,6 +23,34 @@ def emit(form: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[
         table(columns, rows)
     else:
         dump(form, value)
+
+
+def emit_in(form: str, value: list[dict[str, Any]], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print objects in one of the forms of `emit`, as `csv` with a line of their fields, or their rows as `wide`."""
+    if form == "csv":
+        comma_separated(value)
+    else:
+        emit("table" if form == "wide" else form, value, columns, rows)
+
+
+def comma_separated(value: Sequence[dict[str, Any]]) -> None:
+    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object.
+
+    Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field."""
+    import csv
+
+    import msgspec
+
+    if not value:
+        return
+    writer = csv.writer(sys.stdout)
+    writer.writerow(value[0])
+    for one in value:
+        plain = msgspec.to_builtins(one, str_keys=True)
+        cells = (
+            msgspec.json.encode(cell).decode() if isinstance(cell, (dict, list)) else cell for cell in plain.values()
+        )
+        writer.writerow(["" if cell is None else cell for cell in cells])
 
 
 def dump(form: str, value: Any) -> None:
@@ -47,21 +75,39 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under upper-case headings. Without any row only the headings appear, which `wc -l` counts as nothing
     found.
     """
+    cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
+    on_terminal = sys.stdout.isatty()
+    for shown in (folded if on_terminal else aligned)([column.upper() for column in columns], cells):
+        click.echo(shown.rstrip())
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table, each whole: as `folded` on a terminal that is wide enough, and quick also for many."""
+    from rich.cells import cell_len
+
+    table = [columns, *rows]
+    sizes = [[cell_len(cell) for cell in row] for row in table]
+    widths = [max(row[column] for row in sizes) for column in range(len(columns))]
+    for row, lengths in zip(table, sizes, strict=True):
+        padded = (f"{cell}{' ' * (width - size)}" for cell, size, width in zip(row, lengths, widths, strict=True))
+        yield "  ".join(padded)
+
+
+def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterable[str]:
+    """Return the lines of a table as they fit on the terminal, or into a width."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    on_terminal = sys.stdout.isatty()
-    console = Console(width=None if on_terminal else _WIDE, highlight=False, no_color=None if on_terminal else True)
+    console = Console(width=width, highlight=False, no_color=None if width is None else True)
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        grid.add_column(column.upper(), overflow="fold")
+        grid.add_column(column, overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(visible("" if cell is None else str(cell))) for cell in row))
+        grid.add_row(*map(Text, row))
     with console.capture() as captured:
         console.print(grid)
-    for shown in captured.get().splitlines():
-        click.echo(shown.rstrip())
+    return captured.get().splitlines()
 
 
 def visible(text: str) -> str:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.history import is_empty, log_was_named, open_reader, split
+from controlplane.cli.history import go_back, is_empty, log_was_named, open_reader, split
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from controlplane.audit.explain import Explanation
     from controlplane.audit.find import Found
     from controlplane.audit.object_history import ObjectHistory
@@ -32,13 +34,13 @@ _SAID = {
 }
 
 
-def explained(options: Options, text: str) -> tuple[str, Explanation] | None:
+def explained(options: Options, text: str, at: datetime | None = None) -> tuple[str, Explanation] | None:
     """Return stream and explanation of an object of one's own cluster; `CommandFailure` (exit code 5) if the log has
     none.
     """
     from controlplane.audit.local import explain_history
 
-    found = _find(options, text)
+    found = _find(options, text, at)
     return None if found is None else (found.stream, explain_history(found))
 
 
@@ -53,7 +55,7 @@ def narrated(options: Options, text: str) -> tuple[Found, list[TimelineEntry]] |
     return None if found is None else (Found(found.stream, []), history_moments(found))
 
 
-def _find(options: Options, text: str) -> ObjectHistory | None:
+def _find(options: Options, text: str, at: datetime | None = None) -> ObjectHistory | None:
     from controlplane.audit.local import PREFIXES, history_of, places
 
     prefix, _, rest = text.partition("/")
@@ -62,6 +64,8 @@ def _find(options: Options, text: str) -> ObjectHistory | None:
         return None
     namespace, name = split(rest)
     with open_reader(options) as reader:
+        if at is not None:  # what is asked for may be in another log
+            go_back(reader, at, may_be_empty=True)
         found = history_of(reader, kind, namespace, name)
         if found is not None:
             return found
@@ -70,7 +74,7 @@ def _find(options: Options, text: str) -> ObjectHistory | None:
         elsewhere = reader.logs(*places(kind, namespace, name))
         if len(elsewhere) != 1 or log_was_named(options):
             raise CommandFailure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)
-    with open_reader(options, elsewhere[0]) as other:
+    with open_reader(options, elsewhere[0], at) as other:
         found = history_of(other, kind, namespace, name)
     if found is None:
         options.more["database.log"] = (elsewhere[0], "the log that has it")

@@ -1,38 +1,48 @@
-"""`controlplane timeline [pod/]NAMESPACE/NAME`: the history of a Workload and its job, or of a source pod and its
-candidates.
+"""`controlplane timeline [KIND] NAME`: what happened to a Workload and its job, to a pod, or on a cluster, a queue or a
+node, as a table, as JSON, or as a picture.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from controlplane.cli import history
+from controlplane.cli import history, times
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
+from controlplane.cli.stories import Told, told
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controlplane.audit.find import Found
     from controlplane.audit.timeline import TimelineEntry
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
+FORMATS = ("text", "table", "json", "yaml", "svg")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
+@click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
+@click.option("--since", metavar="TIME", help="From this time on: 2026-01-31T13:00:00Z, or 6h ago.")
+@click.option("--until", metavar="TIME", help="Up to this time, and without it.")
+@click.option("-o", "--output", "form", type=click.Choice(FORMATS), metavar="FORM", help="text, json, yaml or svg.")
 @history.log_option
 @click.pass_obj
-def timeline(options: Options, name: str, everything: bool) -> None:
+def timeline(
+    options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None, form: str | None
+) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
-    NAME may be that of the Workload or of its job. With podgroup/ or
-    pipelinerun/ before it the story of that object is told, with pod/ that of
-    a pod that is placed on another cluster, or of a member of a PodGroup.
+    NAME is NAMESPACE/NAME of the Workload or of its job. KIND is another
+    word for what is meant: workload, pod, candidate, podgroup, pipelinerun
+    (which may also be written KIND/NAMESPACE/NAME), cluster, queue (a
+    ClusterQueue, or a LocalQueue as NAMESPACE/NAME) or node.
+
+    With -o svg, a picture: a lane for each cluster (of a cluster, queue or
+    node: for each Workload or pod), whose bars say why when pointed at.
 
     \b
     With -o json or yaml, one object:
@@ -40,24 +50,47 @@ def timeline(options: Options, name: str, everything: bool) -> None:
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    found, moments = _story(options, name)
-    shown = [moment for moment in moments if everything or moment.noteworthy]
-    start = moments[0].at if moments else None
-    value = {
-        "workload": found.workload,
-        "jobs": found.jobs,
-        "others": found.others,
-        "moments": [_plain(moment, start) for moment in shown],
-    }
-    rows = [_row(moment, start) for moment in shown]
-    if everything:
-        every = [(m.position, *row, m.type) for m, row in zip(shown, rows, strict=True)]
-        emit(options.output, value, ("position", *COLUMNS, "type"), every)
-    else:
-        emit(options.output, value, COLUMNS, rows)
-    if found.others and options.output == "table":
-        older = ", ".join(stream.removeprefix("workload/") for stream in found.others)
+    begin, end = times.interval(since, until)
+    form = {"text": "table", None: options.output}.get(form, form)
+    found = told(options, name, lanes=form == "svg")
+    if form == "svg":
+        _draw(found, begin, end)
+        return
+    start = found.entries[0].at if found.entries else None
+    kept = [
+        one
+        for one in found.entries
+        if (everything or one.noteworthy) and (begin is None or one.at >= begin) and (end is None or one.at < end)
+    ]
+    _show(str(form), found, kept, start, everything=everything)
+    if found.entries and not kept:
+        click.echo(f"Nothing happened to {found.title} in that time.", err=True)
+    if found.streams.others and form == "table":
+        older = ", ".join(stream.removeprefix("workload/") for stream in found.streams.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
+
+
+def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool) -> None:
+    value = {
+        "workload": found.streams.workload,
+        "jobs": found.streams.jobs,
+        "others": found.streams.others,
+        "moments": [_plain(moment, start) for moment in kept],
+    }
+    rows = [_row(moment, start) for moment in kept]
+    if everything:
+        every = [(m.position, *row, m.type) for m, row in zip(kept, rows, strict=True)]
+        emit(form, value, ("position", *COLUMNS, "type"), every)
+    else:
+        emit(form, value, COLUMNS, rows)
+
+
+def _draw(found: Told, begin: datetime | None, end: datetime | None) -> None:
+    from controlplane.audit.lanes import clipped
+    from controlplane.audit.svg import picture
+
+    last = found.head if end is None or found.head < end else end
+    click.echo(picture(found.title, clipped(found.lanes, begin, end), last), nl=False)
 
 
 def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
@@ -77,21 +110,3 @@ def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
 def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
     since = f"+{history.span(moment.at - start)}" if start else ""
     return history.clock(moment.at), since, history.place(moment.cluster), moment.what, moment.why or moment.reason
-
-
-def _story(options: Options, name: str) -> tuple[Found, list[TimelineEntry]]:
-    """Return the streams that a name means and their moments."""
-    from controlplane.audit.answer import timeline_of
-    from controlplane.audit.find import Found
-    from controlplane.audit.pods import pod_moments
-    from controlplane.cli.own_cluster_history import narrated
-
-    if (local := narrated(options, name)) is not None:
-        return local
-    pod = history.pod_name(name)
-    with history.open_reader(options) as reader:
-        if pod is not None:
-            events = history.find_pod(reader, *pod)
-            return Found(events[0].stream, []), pod_moments(events)
-        found = history.find_story(reader, name)
-        return found, timeline_of(reader, history.policy_in_force(options, reader), found)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli import history
+from controlplane.cli import history, times
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
     from controlplane.log.event import Recorded
@@ -25,9 +27,10 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
+@click.option("--at", "moment", metavar="TIME", help="As it was at a time: 2026-01-31T13:00:00Z, or 6h ago.")
 @history.log_option
 @click.pass_obj
-def why(options: Options, name: str) -> None:
+def why(options: Options, name: str, moment: str | None) -> None:
     """Say why a Workload is where it is, waits, or was taken back.
 
     NAME may be that of the Workload or of its job. With pod/ before it, it is
@@ -38,6 +41,9 @@ def why(options: Options, name: str) -> None:
     from it and when, how long it waited and ran, and whether it was ever on
     two clusters at once, each with the positions of the events that prove it.
 
+    With --at it is answered as it would have been at that time: by the events
+    recorded until then and the settings in force.
+
     \b
     With -o json or yaml, one object:
       workload (stream), state, cluster, waits_for, sentence,
@@ -47,7 +53,8 @@ def why(options: Options, name: str) -> None:
     """
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
-    workload, explanation = ask(options, name)
+    at = times.moment(moment, "--at") if moment is not None else None
+    workload, explanation = ask(options, name, at)
     events = [
         {
             "position": recorded.position,
@@ -114,26 +121,29 @@ def _row(statement: Statement) -> Sequence[object]:
     return history.clock(statement.events[0].recorded_at), statement.text, proof
 
 
-def ask(options: Options, name: str) -> tuple[str, Explanation]:
-    """Return the stream of the Workload that was named ("" if the job has none) and the explanation."""
+def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, Explanation]:
+    """Return the stream of the Workload that was named ("" if the job has none) and the explanation, as of a time if
+    one is given.
+    """
     from controlplane.audit.answer import answer
     from controlplane.cli.own_cluster_history import explained
     from controlplane.clock import SystemClock
 
-    if (local := explained(options, name)) is not None:
+    if (local := explained(options, name, at)) is not None:
         return local
     pod = history.pod_name(name)
     if pod is not None:
-        return _ask_pod(options, *pod)
-    with history.open_reader(options) as reader:
+        return _ask_pod(options, *pod, at)
+    with history.open_reader(options, at=at) as reader:
         found = history.find_story(reader, name)
-        return found.workload, answer(reader, history.policy_in_force(options, reader), found, SystemClock().now())
+        policy = history.policy_in_force(options, reader)
+        return found.workload, answer(reader, policy, found, at or SystemClock().now())
 
 
-def _ask_pod(options: Options, namespace: str, name: str) -> tuple[str, Explanation]:
+def _ask_pod(options: Options, namespace: str, name: str, at: datetime | None) -> tuple[str, Explanation]:
     from controlplane.audit.pods import connections, explain_pod, folded, gang_events
 
-    with history.open_reader(options) as reader:
+    with history.open_reader(options, at=at) as reader:
         events = history.find_pod(reader, namespace, name)
         state = folded(events)
         clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, open_reader, policy_in_force, span
+from controlplane.cli.history import is_empty, nearest_namespaces, open_reader, policy_in_force, span
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
 
@@ -99,19 +99,15 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
 
 def _nothing(reader: LogReader, namespace: str | None, states: tuple[str, ...], *, finished: bool) -> str:
     """Return that nothing was found, by what was asked for, and what may have been meant."""
-    import difflib
-
     empty = is_empty(reader)
     if empty:
         return f"No workloads found: {empty}."
     where = f" in namespace {namespace}" if namespace else ""
     which = f" in state {' or '.join(states)}" if states else ""
     text = f"No workloads found{where}{which}."
-    streams = reader.streams("workload")
-    known = sorted({stream.split("/")[1] for stream in streams})
-    if namespace and namespace not in known:
-        near = difflib.get_close_matches(namespace, known, n=3, cutoff=0.5)
-        return f"{text} Did you mean {' or '.join(near)}?" if near else text
+    if near := nearest_namespaces(reader, namespace):
+        return f"{text}{near}"
+    streams = reader.streams("workload", namespace=namespace)
     return text if finished or states or not streams else f"{text} Those that have finished are shown with --all."
 
 

@@ -15,6 +15,8 @@ from tests.audit.stories import everything
 from tests.support import postgres
 
 VIEWS = (
+    "actors",
+    "candidates",
     "cluster_absences",
     "cluster_connectivity",
     "config_changes",
@@ -25,6 +27,7 @@ VIEWS = (
     "pending_reasons",
     "placements",
     "policy_in_force",
+    "quota_usage",
     "runs",
     "streams",
     "usage",

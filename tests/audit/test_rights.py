@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from controlplane.audit.reads import READ
+from controlplane.controllers.candidates.source.events import CandidateRequested
 from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.log import schema
 from controlplane.log.event import NewEvent
@@ -42,7 +44,8 @@ async def url(database_url: str) -> str:
     script = Script("a")
     script.workload("w-0a1b2").runs("a")
     script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
-    await write(database_url, script.appended)
+    requested = NewEvent(stream="sourcepod/default/web", event=sample(CandidateRequested), cluster="a")
+    await write(database_url, [*script.appended, requested], types=READ)
     return database_url
 
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from controlplane.__main__ import run
+from tests.docs.cookbook import with_fleet
 from tests.scheduling.stage import Cluster
+from tests.support import postgres
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -44,3 +46,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(made.server.kubeconfig(for_kubectl=True)))
     yield made
     await made.server.stop()
+
+
+@pytest.fixture(scope="session")
+def fleet_url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
+    """A database with two days of three clusters (`tests.docs.fleet_story`), for tests that write nothing."""
+    yield from with_fleet(postgres_server, migrated_template)

@@ -209,3 +209,34 @@ def test_no_such_database(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = fails(capsys, url.replace("controlplane_scheduled", "nosuch"), "why", "pod/default/huge")
     assert code == 4
     assert "the database cannot be used" in error
+
+
+def test_a_node_tells_which_pods_were_held_and_bound_there(url: str) -> None:
+    found = asked(url, "timeline", "node", "large")
+    told = {moment["what"].partition(":")[0] for moment in found["moments"]}
+    assert "default/big" in told
+    assert "default/huge" not in told
+    assert {"NodeReserved", "BindingDecided"} <= {moment["type"] for moment in found["moments"]}
+    evicted = [*found["moments"], *asked(url, "timeline", "node", "small")["moments"]]
+    assert any(moment["type"] == "VictimChosen" and "default/victim" in moment["what"] for moment in evicted)
+
+
+def test_a_candidate_as_a_picture(url: str) -> None:
+    assert "<title>management: running from" in said(url, "timeline", "candidate", "default/permitted", "-o", "svg")
+
+
+def test_a_pod_as_it_was(url: str) -> None:
+    """Before the node came that it fits on, and after; the log that has it is found as without a time."""
+    moments = asked(url, "timeline", "pod/default/big")["moments"]
+    failed = next(moment["at"] for moment in moments if moment["type"] == "SchedulingFailed")
+    assert asked(url, "why", "pod/default/big", "--at", failed)["state"] == "Pending"
+    assert (
+        asked(url, "why", "pod/default/big", "--at", moments[-1]["at"])["state"]
+        == asked(url, "why", "pod/default/big")["state"]
+    )
+
+
+def test_a_pod_that_was_not_there_yet(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = asked(url, "events", "--log", "scheduler", "--after", "0", "--limit", "1")[0]["at"]
+    code, told = fails(capsys, url, "why", "pod/default/huge", "--at", first, "--log", "scheduler")
+    assert (code, "there is no pod default/huge" in told) == (5, True)

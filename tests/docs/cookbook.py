@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from controlplane.audit.reads import READ
 from controlplane.log import schema
 from tests.audit.database import keep
 from tests.docs.fleet_story import story
@@ -69,7 +70,18 @@ def answer(url: str, query: str) -> str:
 
 def tell(url: str) -> None:
     """Write the log of the story into a database."""
-    asyncio.run(keep(url, story().recorded))
+    asyncio.run(keep(url, story().recorded, types=READ))
+
+
+def with_fleet(server: postgres.Server, template: str) -> Iterator[str]:
+    """Yield the URL of a database with the log of the story, for tests that write nothing."""
+    name = postgres.new_name("fleet")
+    url = server.create(name, template)
+    try:
+        tell(url)
+        yield url
+    finally:
+        server.drop(name)
 
 
 def main() -> None:

@@ -9,13 +9,21 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, PolicyInForce
+from controlplane.controllers.candidates.source.observations import CandidateRefused, CandidateUnschedulable
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterLost,
+    LogRebound,
+    PolicyInForce,
+)
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.log.event import NewEvent
 from tests.audit.samples import sample
 from tests.audit.script import Life, Script, at
+from tests.candidates.told import Told
 from tests.multikueue.scene import HOME_KINDS
 
 EAST, NORTH, WEST = CLUSTERS = ("east", "north", "west")
@@ -116,7 +124,22 @@ def story() -> Fleet:
     fleet.now += HOUR
     fleet.job_of("team-a", "late", cpu="4").offered(*CLUSTERS)
     fleet.job_of("team-b", "next", cpu="2").job().seen({"QuotaReserved": True}).decide()
+    pod_of_three(fleet)
+    fleet.put(at(MANAGEMENT, LogRebound(by="jane")))
     return fleet
+
+
+def pod_of_three(fleet: Fleet) -> None:
+    """A pod is offered to the three clusters: east holds a node and gets it, north refuses it, west has no node."""
+    placed = Told(*CLUSTERS).asked()
+    placed.says(CandidateRefused, NORTH, why="NotInvited", message="no target of this namespace")
+    placed.says(CandidateUnschedulable, WEST, why="Unschedulable", message="0/3 nodes are available")
+    placed.reserves(EAST).settle().binds(EAST).settle()
+    moved = {0: 0}
+    for number, row in enumerate(placed.rows, 1):
+        if row.stream.startswith("sourcepod/"):
+            fleet.put(msgspec.structs.replace(row, caused_by=moved.get(row.caused_by, 0)))
+            moved[number] = len(fleet.recorded)
 
 
 def waits_on_north(fleet: Fleet) -> Life:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from tests.docs.cookbook import PAGE, Entry, answer, entries, tell
-from tests.support import postgres
+from tests.docs.cookbook import PAGE, Entry, answer, entries
 
 ENTRIES = entries(PAGE.read_text())
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
-    name = postgres.new_name("cookbook")
-    made = postgres_server.create(name, migrated_template)
-    tell(made)
-    yield made
-    postgres_server.drop(name)
-
-
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.question)
-def test_the_answer_is_the_one_that_is_shown(url: str, entry: Entry) -> None:
-    assert answer(url, entry.query) == entry.answer
+def test_the_answer_is_the_one_that_is_shown(fleet_url: str, entry: Entry) -> None:
+    assert answer(fleet_url, entry.query) == entry.answer
 
 
 def test_every_question_has_a_query_and_an_answer() -> None:
@@ -35,8 +24,8 @@ def test_every_question_has_a_query_and_an_answer() -> None:
     assert empty == [entry.question for entry in ENTRIES if entry.question.endswith("(nothing)")]
 
 
-def test_every_view_and_function_is_used(url: str) -> None:
-    with psycopg.connect(url) as connection:
+def test_every_view_and_function_is_used(fleet_url: str) -> None:
+    with psycopg.connect(fleet_url) as connection:
         rows = connection.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = 'audit'::regnamespace AND relkind = 'v'"
             " UNION SELECT proname FROM pg_proc WHERE pronamespace = 'audit'::regnamespace"

@@ -74,9 +74,9 @@ EVICTED_ON_ITS_WAY = plan(
 """The winner's copy is evicted while the creation of its job takes longer than any news, and is admitted again."""
 UNSEEN_AND_SLOW = plan(
     step(5, "submit", "once-1", 300, 2),
-    step(5.04, "mute", "w2", 3, 30),
-    step(5.07, "slow", "w2", 120, 100),
-    step(5.57, "preempt-copy", "w2"),
+    step(5.038, "mute", "w2", 3, 30),
+    step(5.068, "slow", "w2", 120, 100),
+    step(5.568, "preempt-copy", "w2"),
     step(8.11, "suspend", "once-1", 3),
     seed=94,
 )

@@ -308,7 +308,7 @@ MUTANTS: dict[str, Mutant] = {
         "deletes carry no preconditions", deletes_without_uid, 1, "only what is ours is written"
     ),
     "adopt-anything": Mutant(
-        "409 on create counts as success, whosever it is", whatever_is_there_is_adopted, 46, "everything settles"
+        "409 on create counts as success, whosever it is", whatever_is_there_is_adopted, 78, "everything settles"
     ),
     "no-pause": Mutant("a refused write is repeated at once", a_refused_write_is_repeated_at_once, 2, "no part fails"),
     "parked-for-ever": Mutant(

@@ -1,0 +1,100 @@
+"""`controlplane as-of TIME clusters|workloads|queues`: the fleet as it was at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli import times
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import clock, log_option, nearest_namespaces, open_reader, place, span
+from controlplane.cli.options import Options
+from controlplane.cli.output import emit_in
+
+if TYPE_CHECKING:
+    from controlplane.audit.reads import LogReader
+
+FORMATS = ("table", "wide", "json", "yaml", "csv")
+# Of each kind the columns of the table, and those that `wide` adds.
+COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "workloads": (
+        ("namespace", "name", "phase", "cluster", "attempt", "for", "reason"),
+        ("queue", "owner", "since", "message"),
+    ),
+    "clusters": (("cluster", "phase", "for", "reason"), ("since", "location", "configs", "labels", "message")),
+    "queues": (
+        ("namespace", "queue", "pending", "reserved", "offered", "admitted", "running", "lost"),
+        ("other", "finished", "cluster_queue"),
+    ),
+}
+
+
+@click.command(name="as-of", cls=Verb)
+@click.argument("moment", metavar="TIME")
+@click.argument("kind", type=click.Choice(tuple(COLUMNS)), metavar="clusters|workloads|queues")
+@click.option("-n", "--namespace", metavar="NS", help="Only those of a namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Those of all namespaces, as without -n.")
+@click.option(
+    "-o", "--output", "form", type=click.Choice(FORMATS), metavar="FORM", help="table, wide, json, yaml, csv."
+)
+@log_option
+@click.pass_obj
+def as_of(
+    options: Options, moment: str, kind: str, namespace: str | None, all_namespaces: bool, form: str | None
+) -> None:
+    """Show the clusters, Workloads or LocalQueues as they were at a time.
+
+    TIME is 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago: 6h,
+    7d. What was deleted by then is left out.
+
+    \b
+    With -o json, yaml or csv, a list of objects:
+      workloads: namespace, name, queue, owner, phase, cluster, attempt, since,
+        reason, message
+      clusters: cluster, phase, since, reason, message, incarnation, location,
+        labels, configs
+      queues: namespace, queue, cluster_queue, and how many Workloads were
+        pending, reserved, offered, admitted, running, lost, other, finished
+    """
+    if all_namespaces and namespace:
+        raise click.UsageError("-n and -A exclude each other")
+    if kind == "clusters" and namespace:
+        raise click.UsageError("clusters have no namespace: leave -n out")
+    form = form or options.output
+    at = times.moment(moment, "TIME")
+    with open_reader(options, at=at) as reader:
+        found = _ask(kind)(reader, at, namespace)
+        known = nearest_namespaces(reader, namespace) if namespace and not found else ""
+    short, more = COLUMNS[kind]
+    columns = (*short, *more) if form == "wide" else short
+    emit_in(form, found, columns, [[_cell(one, column, at) for column in columns] for one in found])
+    if not found:
+        where = f" in namespace {namespace}" if namespace else ""
+        click.echo(f"There were no {kind}{where} at {clock(at)} UTC.{known}", err=True)
+
+
+def _ask(kind: str) -> Callable[[LogReader, datetime, str | None], list[dict[str, Any]]]:
+    from controlplane.audit import past
+
+    return {
+        "workloads": past.workloads_at,
+        "queues": past.queues_at,
+        "clusters": lambda reader, at, namespace: past.clusters_at(reader, at),
+    }[kind]
+
+
+def _cell(one: dict[str, Any], column: str, at: datetime) -> object:
+    """Return what a table shows in a column."""
+    if column == "for":
+        return span(at - one["since"])
+    value = one[column]
+    if isinstance(value, datetime):
+        return clock(value)
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in sorted(value.items()))
+    return place(value) if column == "cluster" and value else value
