@@ -66,10 +66,10 @@ ASKED_AND_AWAY = log_put_back(step(5.0585, "refuse", "w1", 150))
 BOUND_UNSEEN = log_put_back(step(5.0585, "kind-off", "w1", 100, 1), step(10, "throttle", "w1", 30, 2))
 """The same, and of w1 Workloads are seen, but no Jobs."""
 EVICTED_ON_ITS_WAY = plan(
-    step(5, "submit", "once-1", 300, 2),
-    *(step(5.03, "slow", name, 120, 100) for name in ("w1", "w2", "w3")),
-    *(step(5.05 + number / 5, "preempt-copy", name) for number in range(4) for name in ("w1", "w2", "w3")),
-    seed=2,
+    step(5, "submit", "once-1", 100, 2),
+    *(step(5.044, "slow", name, 60, 100) for name in ("w1", "w2", "w3")),
+    *(step(at, "preempt-copy", name) for at in (5.06, 5.3) for name in ("w1", "w2", "w3")),
+    seed=67,
 )
 """The winner's copy is evicted while the creation of its job takes longer than any news, and is admitted again."""
 UNSEEN_AND_SLOW = plan(
