@@ -32,15 +32,15 @@ _log = structlog.get_logger(__name__)
 _LISTEN_AGAIN = 30.0
 
 # The last row says which batch it came with: by that the next look tells whether the log is still the one that was
-# read.
+# read. Positions have no holes, so which row is the last is known before the page is.
 _READ = """
-WITH page AS MATERIALIZED (
-    SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
-    FROM controlplane.events WHERE log = %(log)s AND position > %(after)s ORDER BY position LIMIT %(limit)s
-)
-SELECT page.*, CASE WHEN position = (SELECT max(p.position) FROM page p) THEN (
-    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.position ORDER BY b.last LIMIT 1) END
-FROM page ORDER BY position"""
+SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
+       e.observed_at, e.recorded_at, CASE WHEN e.position = page.last THEN (
+    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.last ORDER BY b.last LIMIT 1) END
+FROM (
+    SELECT least(h.position, %(after)s::bigint + %(limit)s) AS last FROM controlplane.log_head h WHERE h.log = %(log)s
+) page, controlplane.events e
+WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORDER BY e.position"""
 
 # What the log is: its identity, its end, its holder's last sign of life, and the batch in which a position lies.
 _LOOK = """
