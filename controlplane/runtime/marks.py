@@ -79,6 +79,8 @@ class Ledger(Generic[T]):
     place.
     """
 
+    GIVEN = ("_name", "_facets")
+
     def __init__(self, name: str, facets: Facets[T]) -> None:
         self._name, self._facets = name, facets
         self._marks: dict[str, dict[str, int]] = {}

@@ -43,6 +43,8 @@ Reads = Callable[[Event], ShownVersion | None]
 class ResourceVersionTracker:
     """See the module."""
 
+    GIVEN = ("_reads",)
+
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._versions: dict[str, dict[str, int]] = {}

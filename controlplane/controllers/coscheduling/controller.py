@@ -108,6 +108,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = CoschedulingFailed, CoschedulingUnneeded
 
+    GIVEN = ("policy", "identity")
+
     def __init__(self, policy: CoschedulingPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.runs: dict[str, RunState] = {}

@@ -56,6 +56,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
+    GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
+
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = WorkloadIndex(policy)

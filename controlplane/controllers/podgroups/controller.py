@@ -60,6 +60,8 @@ class PodGroupController(WritingController[GroupWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = GroupWriteFailed, GroupWriteUnneeded
 
+    GIVEN = ("policy", "identity", "_shown")
+
     def __init__(self, policy: PodGroupPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = PodGroupIndex(policy)

@@ -58,6 +58,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
     types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
+    GIVEN = ("policy", "identity", "_targets_of", "obstacles_of", "obstacles_at", "_observer", "_granted")
+
     def __init__(self, policy: SourcePolicy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
         self.policy, self.identity, self._targets_of = policy, identity, targets_of
         self.sources: dict[str, SourceState] = {}

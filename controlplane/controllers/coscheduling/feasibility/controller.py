@@ -91,6 +91,8 @@ class FeasibilityController(WritesNothing):
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.JUDGING_EVENTS, SightingRefused)
 
+    GIVEN = ("policy", "_shown")
+
     def __init__(self, policy: FeasibilityPolicy) -> None:
         self.policy = policy
         self.runs: dict[str, JudgedRun] = {}
