@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from controlplane.log.event import Event
+
 _PACKAGE = "controlplane."
 # So many entries of a dict are one record.
 _ENTRIES = 32
@@ -83,16 +85,18 @@ def _is_part(value: object) -> bool:
     return type(value).__module__.startswith(_PACKAGE) and hasattr(value, "__dict__") and not isinstance(value, Enum)
 
 
+_NEVER_CHANGED: set[type] = {*_PLAIN, tuple, frozenset, datetime, timedelta}
+"""The types of values that nobody changes in place, as far as they are known yet."""
+
+
 def _still(value: Any) -> Any:
     """Return a value that does not change any more: what is changed in place is copied, the rest is as it is."""
     of = type(value)
-    if of in _PLAIN or of is tuple or of is datetime:
+    if of in _NEVER_CHANGED:
         return value
     if of in _MAPPINGS:
         copy = value.copy()
-        for key, one in value.items():
-            if type(one) not in _PLAIN and (still := _still(one)) is not one:
-                copy[key] = still
+        dict.update(copy, [(key, _still(one)) for key, one in value.items() if type(one) not in _NEVER_CHANGED])
         return copy
     if of is set:
         return set(value)
@@ -102,21 +106,23 @@ def _still(value: Any) -> Any:
         return deque(map(_still, value), value.maxlen)
     if isinstance(value, msgspec.Struct) and not of.__struct_config__.frozen:
         names = value.__struct_fields__
-        return _Object(of, names, tuple(_still(getattr(value, name)) for name in names))
-    if _is_part(value):
-        kept = [path for path in vars(value) if path not in _given(of)]
-        return _Object(of, tuple(kept), tuple(_still(getattr(value, name)) for name in kept))
-    return value
+    elif _is_part(value) and not isinstance(value, (msgspec.Struct, tuple, type)):
+        names = tuple(name for name in vars(value) if name not in _given(of))
+    else:
+        _NEVER_CHANGED.add(of)
+        return value
+    return _Object(of, names, tuple(_still(getattr(value, name)) for name in names))
 
 
 # --- into bytes -------------------------------------------------------------------------------------------------------
 
 
 class _Class(NamedTuple):
-    """A class as records name it: its number, its fields, and whether a value of it is kept once."""
+    """A class as records name it: its number, its fields with their defaults, and whether a value of it is kept once."""
 
     number: int
     names: tuple[str, ...]
+    defaults: tuple[Any, ...]
     shared: bool
 
 
@@ -200,9 +206,24 @@ class Encoder:
             again = self._seen.get(id(value))
             if again is not None:
                 return [_AGAIN, again[0]]
-        node = [known.number, *(self._node(getattr(value, name)) for name in known.names)]
+        if issubclass(of, Event):  # what one is made of is known, so msgspec does all of it, as it does for the log
+            node = [known.number, self._pack(value)]
+        else:
+            node = self._fields(value, known)
         if known.shared:
             self._seen[id(value)] = len(self._seen), value
+        return node
+
+    def _fields(self, value: msgspec.Struct, known: _Class) -> list[Any]:
+        """Return a struct as the fields that have not their default, after a number that says which those are."""
+        which, bit, node = 0, 1, [known.number, 0]
+        for name, default in zip(known.names, known.defaults, strict=True):
+            one = getattr(value, name)
+            if one is not default and (type(one) is not type(default) or one != default):
+                which |= bit
+                node.append(self._node(one))
+            bit <<= 1
+        node[1] = which
         return node
 
     def _class(self, of: type, names: tuple[str, ...]) -> _Class:
@@ -210,7 +231,7 @@ class Encoder:
         if known is None:
             if _found(of.__module__, of.__qualname__) is not of:
                 raise TypeError(f"{of.__module__}.{of.__qualname__} is not found by its name")
-            known = _Class(len(self._classes) + _OF_CLASS, names, _is_shared(of, names))
+            known = _Class(len(self._classes) + _OF_CLASS, names, _defaults(of), _is_shared(of, names))
             self._classes[of] = known
             self._new.append([of.__module__, of.__qualname__, list(names)])
         return known
@@ -223,6 +244,14 @@ def _is_flat(value: Mapping[Any, Any]) -> bool:
         if type(key) is not str or of not in _PLAIN or (of is int and not -_LARGEST <= one < _LARGEST):
             return False
     return True
+
+
+def _defaults(of: type) -> tuple[Any, ...]:
+    """Return the default of each field of a struct; `NODEFAULT`, which nothing equals, of one that has none."""
+    fields = msgspec.structs.fields(of) if issubclass(of, msgspec.Struct) else ()
+    return tuple(
+        one.default_factory() if one.default_factory is not msgspec.NODEFAULT else one.default for one in fields
+    )
 
 
 def _is_shared(of: type, names: tuple[str, ...]) -> bool:
@@ -332,17 +361,33 @@ class Decoder:
         if issubclass(of, msgspec.Struct):
             if of.__struct_fields__ != names:
                 raise Unkept(f"{name} has other fields")
-            return self._struct_builder(of, names)
+            return self._event_builder(of) if issubclass(of, Event) else self._struct_builder(of, names)
         if issubclass(of, tuple):
             return lambda node: of(*[self._value(one) for one in node[1:]])
         return lambda node: _made(of, names, [self._value(one) for one in node[1:]])
 
-    def _struct_builder(self, of: type, names: tuple[str, ...]) -> _Build:
-        builders, shared = self._builders, self._shared if _is_shared(of, names) else None
+    def _event_builder(self, of: type[Event]) -> _Build:
+        decode, shared = msgspec.msgpack.Decoder(of).decode, self._shared if _is_shared(of, of.__struct_fields__) else None
 
         def build(node: list[Any]) -> Any:
-            values = [builders[one[0]](one) if type(one) is list else one for one in node]
-            made = of(**dict(zip(names, values[1:], strict=True)))
+            made = decode(node[1])
+            if shared is not None:
+                shared.append(made)
+            return made
+
+        return build
+
+    def _struct_builder(self, of: type, names: tuple[str, ...]) -> _Build:
+        builders, shared = self._builders, self._shared if _is_shared(of, names) else None
+        chosen: dict[int, list[str]] = {}
+
+        def build(node: list[Any]) -> Any:
+            which = node[1]
+            given = chosen.get(which)
+            if given is None:
+                given = chosen[which] = [name for at, name in enumerate(names) if which >> at & 1]
+            values = [builders[one[0]](one) if type(one) is list else one for one in node[2:]]
+            made = of(**dict(zip(given, values, strict=True)))
             if shared is not None:
                 shared.append(made)
             return made
