@@ -22,6 +22,8 @@ _POSITIONS, _EXPECTED = 1 << 17, 1 << 12
 class Traces:
     """The traces that one process knows of one log."""
 
+    GIVEN = ("_expected",)
+
     def __init__(self) -> None:
         self._at: dict[int, str] = {}
         self._expected: dict[tuple[str, int], str] = {}

@@ -265,6 +265,10 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream.startswith("pipelinerun/") and stream not in self.runs
+
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
         state = self.runs.get(stream)

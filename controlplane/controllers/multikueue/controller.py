@@ -94,6 +94,10 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream.startswith("workload/") and stream not in self.index.workloads
+
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
         kind, _, name = stream.partition("/")

@@ -78,7 +78,9 @@ class Conditioned(Observation):
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of a type is there and True."""
-        for condition in self.conditions:  # the first of the type counts, as in `condition`; every event asks several times
+        for (
+            condition
+        ) in self.conditions:  # the first of the type counts, as in `condition`; every event asks several times
             if condition.type == kind:
                 return condition.status == "True"
         return False

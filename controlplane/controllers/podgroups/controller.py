@@ -116,6 +116,13 @@ class PodGroupController(WritingController[GroupWrite]):
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        index = self.index
+        if stream.startswith("member/"):
+            return stream not in index.members
+        return stream.startswith("podgroup/") and stream not in index.groups and not index.members_of(stream)
+
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""
         plan, slot = self._plan(stream, now), self._slot(stream)

@@ -216,6 +216,10 @@ class FeasibilityController(WritesNothing):
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream not in self.runs
+
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return the judgement on a run, if it is another one than was said."""
         state = self.runs.get(stream)
