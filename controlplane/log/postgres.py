@@ -275,8 +275,10 @@ class PostgresLog:
         ]
         return Page(found, rows[-1][-1] if rows else None, heard if len(found) < limit else None)
 
-    def place(self) -> Place | None:
+    async def place(self) -> Place | None:
         """Return how far the log was read, None if that cannot be told."""
+        if self._id is None:
+            await self._look()
         if self._id is None or self._read_batch is None:
             return None
         return Place(self._id, self._read_to, self._read_batch)

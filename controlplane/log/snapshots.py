@@ -68,7 +68,7 @@ class SnapshotError(Exception):
 class SnapshotStore(Protocol):
     """Where the snapshots of one log are. Raises `LogUnavailable` when the keeper does not answer."""
 
-    def place(self) -> Place | None:
+    async def place(self) -> Place | None:
         """Return how far the log was read, None if that cannot be told."""
 
     def resume(self, place: Place) -> None:
@@ -99,9 +99,9 @@ class PostgresSnapshots:
     def __init__(self, database: Database, log: PostgresLog) -> None:
         self._log, self._name, self._line = log, log.name, Line(database, "snapshots")
 
-    def place(self) -> Place | None:
+    async def place(self) -> Place | None:
         """Return how far the log was read, None if that cannot be told."""
-        return self._log.place()
+        return await self._log.place()
 
     def resume(self, place: Place) -> None:
         """Let the log go on as if it had been read up to a place."""

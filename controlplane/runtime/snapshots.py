@@ -171,7 +171,7 @@ class Snapshots:
 
     async def _keep(self) -> int:
         """Return the size of the snapshot in bytes; 0 if it was not kept."""
-        place, at = self._store.place(), self._recorded_at
+        place, at = await self._store.place(), self._recorded_at
         if place is None or at is None or place.position != self._position:
             return 0
         self._router.tidy()
