@@ -3,7 +3,6 @@
 The version before this one knows nothing of them, and goes on with the new schema.
 
 Revision ID: 0011
-Revises: 0009
 """
 
 from __future__ import annotations
