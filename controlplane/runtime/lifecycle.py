@@ -213,9 +213,11 @@ class Process(ABC):
             try:
                 await term.close()
                 await term.leader.release()
-                await term.end(orderly=orderly)  # whoever leads next does not wait for it
             finally:
-                await term.log.close()
+                try:
+                    await term.end(orderly=orderly)  # whoever leads next does not wait for it
+                finally:
+                    await term.log.close()
 
     @abstractmethod
     def _term(self) -> Term:

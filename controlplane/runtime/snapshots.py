@@ -27,7 +27,7 @@ from controlplane.runtime.folded import FoldedError, check, give, keeps, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
 from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.runtime.router import ControllerRouter
-from controlplane.tasks import to_the_end
+from controlplane.tasks import end, to_the_end
 
 _log = structlog.get_logger(__name__)
 
@@ -66,18 +66,26 @@ class Snapshots:
         self._position = self._last = 0
         self._recorded_at: datetime | None = None
         self._at_end = False
+        self._running: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Keep a snapshot now and then from now on, until the end."""
+        self._running = self._running or asyncio.create_task(self.run(), name="snapshots")
 
     async def end(self, *, orderly: bool) -> None:
         """Keep a last snapshot, if the process ends in good order and there is enough in it that is new; let go of the
         database.
         """
+        running = [self._running] if self._running is not None else []
         try:
             if orderly and self._at_end and self._position - self._last > self._every // _AT_THE_END:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LAST_ONE):
+                        await end(*running)
                         await self.keep()
         finally:
-            await self._store.close()
+            await self._store.close()  # whoever waits for an answer waits no longer
+            await end(*running)
 
     # --- the start -------------------------------------------------------------------------------------------------
 

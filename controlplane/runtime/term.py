@@ -175,7 +175,6 @@ class LeadershipTerm(ABC):
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[Head] | None = None
         stopping = asyncio.create_task(stop.wait())
-        keeping = [asyncio.create_task(self._snapshots.run())] if self._snapshots is not None else []
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
@@ -188,7 +187,7 @@ class LeadershipTerm(ABC):
                     return acquiring.result()
             return None
         finally:
-            await end(stopping, *keeping, *([acquiring] if acquiring is not None else []))
+            await end(stopping, *([acquiring] if acquiring is not None else []))
 
     async def _start(self) -> None:
         """Begin with the newest snapshot, if there is one."""
@@ -196,6 +195,8 @@ class LeadershipTerm(ABC):
         if start is not None:
             self.runner.position = start.position
             self._time.anchor(start.recorded_at)
+            self._context.metrics.log_position.set(start.position)
+            self._context.metrics.streams_left_alone.set(len(self._controllers.router.left_alone))
         self._started = True
 
     async def end(self, *, orderly: bool) -> None:
@@ -218,6 +219,7 @@ class LeadershipTerm(ABC):
         for check in self.CHECKS:
             self._health.set(check, True, "follows")
         if self._snapshots is not None:
+            self._snapshots.begin()
             self._snapshots.reached_end()
         return True
 
@@ -295,7 +297,6 @@ class LeadershipTerm(ABC):
             home.run(),
             *own,
             self.leader.keep(),
-            *([self._snapshots.run()] if self._snapshots is not None else []),
             self._report() if self._context.ports.gauges else asyncio.Event().wait(),
             _wait(failure),
             stop.wait(),
