@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
+import tomllib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -33,6 +36,7 @@ from tests.log.words import ROLE, until
 from tests.support import folded
 
 SETTINGS = Settings()
+ROOT = Path(__file__).parents[2]
 
 
 def events_of(name: str) -> list[Recorded]:
@@ -259,3 +263,12 @@ def test_other_source_is_another_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     one = fold_version(SETTINGS, ["multikueue"])
     monkeypatch.setattr(versions, "source_digest", lambda: "other")
     assert fold_version(SETTINGS, ["multikueue"]) != one
+
+
+def test_what_a_fold_cannot_ask_is_no_part_of_it() -> None:
+    """All that may be imported by a controller is: the contracts have these folders above them."""
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    controllers = next(at for at, layer in enumerate(layers) if "controlplane.controllers." in layer)
+    above = {name.split(".")[1] for layer in layers[:controllers] for name in re.split(r" [|:] ", layer)}
+    below = {name.split(".")[1] for layer in layers[controllers:] for name in re.split(r" [|:] ", layer)}
+    assert above - below >= versions._ABOVE
