@@ -75,8 +75,7 @@ def holds(new: Any, events: Sequence[Recorded]) -> None:
         done = count
         # A snapshot forgets who is over; the process that takes it goes on.
         after = folded.folded(folded.started_from(before, new()), events[count:])
-        # `_stale` is what is still to be looked at: the one that takes a snapshot has done so.
-        assert not folded.unlike(whole, after, "_dirty", "_stale", "_told"), count
+        assert not folded.unlike(whole, after), count
         assert dict(whole.left_alone) == dict(after.left_alone)
         assert consequences(after, events) == follows, count
 

@@ -4,11 +4,11 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from controlplane.log.event import Recorded
-from controlplane.runtime.folded import check, give, keeps, taken
+from controlplane.runtime.folded import _is_part, check, give, keeps, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
 from controlplane.runtime.router import ControllerRouter
 
@@ -50,14 +50,48 @@ def folded(router: ControllerRouter, events: Sequence[Recorded]) -> ControllerRo
     return router
 
 
-def unlike(router: ControllerRouter, other: ControllerRouter, *but: str) -> dict[str, dict[str, tuple[Any, Any]]]:
-    """Return what the controllers of two processes hold differently, other than the paths that end so."""
+# Given by whoever made it; made for a look at what is kept; or what the process is still to do, which is asked for besides.
+_BESIDE = frozenset(
+    [
+        "policy",
+        "identity",
+        "_observer",
+        "_placing",
+        "obstacles_of",
+        "obstacles_at",
+        "_targets_of",
+        "_copy",
+        "_reads",
+        "_views",
+        "_moved",
+        "changed_clusters",
+        "watch_changed",
+        "_dirty",
+        "_stale",
+        "_told",
+    ]
+)
+
+
+def everything(of: object, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all that a controller holds, whether it says that it is kept or not."""
+    for name, value in vars(of).items():
+        if name in _BESIDE:
+            continue
+        if _is_part(value):
+            yield from everything(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
+
+
+def unlike(router: ControllerRouter, other: ControllerRouter) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Return what the controllers of two processes hold differently that have only folded."""
     found = {}
     for one, two in zip(router.registrations, other.registrations, strict=True):
-        differs = difference(one.controller, two.controller)
-        left = {path: pair for path, pair in differs.items() if not path.endswith(but or ("\0",))}
-        if left:
-            found[one.name] = left
+        left, right = dict(everything(one.controller)), dict(everything(two.controller))
+        differs = {path: (left.get(path), right.get(path)) for path in left | right}
+        if differs := {path: pair for path, pair in differs.items() if pair[0] != pair[1]}:
+            found[one.name] = differs
     return found
 
 
