@@ -20,7 +20,7 @@ import msgspec
 from controlplane.log.event import Event
 from controlplane.runtime.folded import PACKAGE, PLAIN, FoldedError, MadeObject
 
-# So many entries of a dict are one record.
+# So many entries of a dict are one record, those of dicts in it included.
 _ENTRIES = 32
 # A value with so many fields is kept once, however many others hold it: observations are shared, and are most of a state.
 _SHARED = 8
@@ -65,11 +65,13 @@ class Encoder:
             return
         yield self._record(path, {})
         entries: list[Any] = []
+        weight = 0
         for key, one in value.items():
             entries += (self._node(key), self._node(one))
-            if len(entries) >= 2 * _ENTRIES:
+            weight += len(one) + 1 if type(one) in _MAPPINGS else 1
+            if weight >= _ENTRIES:
                 yield self._record(path, entries)
-                entries = []
+                entries, weight = [], 0
         if entries:
             yield self._record(path, entries)
 
