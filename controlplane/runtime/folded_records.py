@@ -60,10 +60,11 @@ class Encoder:
                 raise FoldedError(f"{path} cannot be kept: {error}") from None
 
     def _part(self, path: str, value: Any) -> Iterator[bytes]:
-        if type(value) is not dict:
+        of = type(value)
+        if of not in _MAPPINGS:
             yield self._record(path, self._node(value))
             return
-        yield self._record(path, {})
+        yield self._record(path, self._node(of()))
         entries: list[Any] = []
         weight = 0
         for key, one in value.items():
