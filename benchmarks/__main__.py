@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     dispatch_.add_argument("--qps", type=int, default=100_000, help="the budget for each API server; 0: the defaults")
     takeover_ = found.add_argument_group("takeover")
     takeover_.add_argument("--live", type=int, default=10_000, help="live workloads in the log")
+    takeover_.add_argument("--history", type=int, default=0, help="events before them, of workloads that are over")
     failover_ = found.add_argument_group("failover")
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
     audit_ = found.add_argument_group("audit")

@@ -1,28 +1,31 @@
-"""How long a process takes from nothing, or from following, to leading a log with many live workloads in it.
+"""How long a process takes from nothing, from a snapshot, or from following, to leading a log with many live workloads in
+it.
 
-In: what the service recorded of some Jobs, up to the moment at which each ran, copied over and over inside the database
-until there are as many as wanted. Out: the events that were folded, and seconds: cold (read, decode, fold, take the
-lead, look at every workload once) and warm (the same for a follower that had everything folded already). What comes on
-top is not measured here: the lease of a leader that died, and the lists of the clusters, before which the look at the
-workloads decides nothing."""
+In: what the service recorded of some Jobs, copied over and over inside the database: first whole lives, until there are
+as many events of workloads that are over as wanted, then lives up to the moment at which each job ran, until there are
+as many live workloads as wanted. Before the last of them a snapshot is kept. Out: the events that were folded, seconds
+and memory, each start in a process of its own: from nothing (read, decode, fold, keep the snapshot, take the lead, look
+at every workload once), from the snapshot and what came after it, and warm (a follower that had everything folded
+already). What comes on top is not measured here: the lease of a leader that died, and the lists of the clusters, before
+which the look at the workloads decides nothing."""
 
 from __future__ import annotations
 
 import argparse
-import random
+import asyncio
 import statistics
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import msgspec
 import psycopg
 
 from benchmarks.fleet import ROLE
 from benchmarks.machine import database, show
-from benchmarks.recording import codec, new_fleet, record
-from controlplane.clock import SystemClock
-from controlplane.controllers.connectivity.local_connection import service_started
-from controlplane.controllers.multikueue.controller import MultiKueueController
+from benchmarks.recording import codec, record
+from benchmarks.starting import Started
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.observations import (
     CloneObserved,
     JobObserved,
@@ -30,13 +33,8 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Recorded
+from controlplane.log.event import Append, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
-from controlplane.runtime.bodies import Bodies
-from controlplane.runtime.effects import Effects
-from controlplane.runtime.gate import Gate
-from controlplane.runtime.leader import Leader
-from controlplane.runtime.runner import Runner
 
 # A copy of a stream: names and uids differ in a suffix, everything else is as it was recorded.
 _COPY = """
@@ -58,54 +56,106 @@ WITH live AS (
     INSERT INTO controlplane.streams (log, stream, version) SELECT 'main', stream, max(version) FROM copied GROUP BY stream
     ON CONFLICT (log, stream) DO UPDATE SET version = excluded.version
 )
+, batch AS (
+    INSERT INTO controlplane.batches (log, first, last, batch, epoch, recorded_at)
+    SELECT 'main', h.position + 1, h.position + (SELECT count(*) FROM copied), gen_random_uuid(), 0, now()
+    FROM controlplane.log_head h WHERE h.log = 'main'
+)
 UPDATE controlplane.log_head SET position = position + (SELECT count(*) FROM copied) WHERE log = 'main'"""
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """What one takeover took."""
-
-    fold: float
-    lead: float
-    look: float
-
-    @property
-    def total(self) -> float:
-        """From the first read to the end of the first look at every workload."""
-        return self.fold + self.lead + self.look
+# So many events come after the snapshot: half of what lies between two.
+_TAIL = 25_000
+_GONE = {
+    "WorkloadObserved": observations.WorkloadGone,
+    "CloneObserved": observations.CloneGone,
+    "JobObserved": observations.JobGone,
+    "RemoteJobObserved": observations.RemoteJobGone,
+}
 
 
 async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
     async with database(args.folder) as url:
         recorded = await record(url, args)
-        shared, own = _live(recorded)
-        copies = -(-args.live // args.recorded)
-        _fill(url, shared, own, copies)
-        cold, warm, count, live = [], [], 0, 0
-        for _ in range(args.repeat):
-            seconds, count, live = await _takeover(url)
-            cold.append(seconds)
-            warm.append(await _from_following(url))
+        shared, own, whole = await _lives(url, recorded)
+        tail = -(-_TAIL // len(own))
+        copies, ended = -(-args.live // args.recorded), -(-args.history // len(whole))
+        _put_aside(url)
+        _copy(url, shared, ["0000"])
+        _copy(url, whole, (f"{copy:04x}" for copy in range(copies, copies + ended)))
+        _copy(url, own, (f"{copy:04x}" for copy in range(tail, copies)))
+        _analyze(url)
+        kept = await _started(url, "nothing")
+        _copy(url, own, (f"{copy:04x}" for copy in range(min(tail, copies))))
+        found = {"from nothing": [kept]}
+        for how in ("snapshot", "following"):
+            found[how] = [await _started(url, how) for _ in range(args.repeat)]
     rows = [
-        [name, *(statistics.median(getattr(seconds, key) for seconds in found) for found in (cold, warm))]
+        [name, *(statistics.median(getattr(one, key) for one in starts) for starts in found.values())]
         for name, key in (
+            ("restore the snapshot", "restore"),
             ("read, decode and fold", "fold"),
             ("take the lead and say so", "lead"),
             ("look at every workload once", "look"),
             ("all", "total"),
+            ("processor seconds", "processor"),
+            ("events folded", "events"),
+            ("MiB", "memory"),
         )
     ]
-    title = f"takeover: {live:,} live workloads, {count:,} events folded cold, median of {args.repeat}"
-    show(title, ["seconds", "cold", "warm"], rows)
+    speed = kept.events / kept.fold
+    title = f"takeover: {args.live:,} live workloads, {kept.events:,} events, {speed:,.0f} events/s from nothing"
+    show(title, ["seconds", "from nothing", f"from a snapshot (of {args.repeat})", "warm"], rows)
+    print(
+        f"the snapshot was kept in {kept.kept_in:.2f} s; the event loop waited {1000 * kept.longest_wait:.0f} ms at most"
+    )
+
+
+async def _started(url: str, how: str) -> Started:
+    """Start a process of its own on the log."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.starting", url, how, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    return msgspec.json.decode(said.splitlines()[-1], type=Started)
+
+
+async def _lives(url: str, recorded: Sequence[Recorded]) -> tuple[list[int], list[int], list[int]]:
+    """Return the positions of what all workloads share, of what each has until its job's copy is seen to end, and of all
+    that each has until nothing is left of it, which is recorded here."""
+    shared, own = _live(recorded)
+    async with PostgresLog(Database(url, ROLE), codec()) as log:
+        await log.take_epoch("benchmark")
+        await log.append(Append(list(_ends_of(recorded))))
+        position, whole = 0, []
+        while events := await log.read(position, 5000):
+            whole += [one.position for one in events if _is_own(one)]
+            position = events[-1].position
+    return shared, own, whole
+
+
+def _ends_of(recorded: Sequence[Recorded]) -> Iterable[NewEvent]:
+    """Yield the end of every object that is there in the end."""
+    there: dict[tuple[str, str, str], Recorded] = {}
+    for one in recorded:
+        name = type(one.event).__name__
+        if _is_own(one) and name in _GONE:
+            there[one.stream, one.cluster, name] = one
+    for one in there.values():
+        event: Any = one.event
+        gone = _GONE[type(event).__name__]
+        fields = {name: getattr(event, name) for name in gone.__struct_fields__ if hasattr(event, name)}
+        yield NewEvent(stream=one.stream, event=gone(**fields), cluster=one.cluster)
+
+
+def _is_own(recorded: Recorded) -> bool:
+    return recorded.stream.partition("/")[0] in ("workload", "job")
 
 
 def _live(recorded: Sequence[Recorded]) -> tuple[list[int], list[int]]:
     """Return the positions of what all workloads share, and of what each has until its job's copy is seen to end."""
     shared, own, ended = [], [], set()
     for event in recorded:
-        room = event.stream.partition("/")[0]
-        if room not in ("workload", "job"):
+        if not _is_own(event):
             shared.append(event.position)
             continue
         if _ends(event):
@@ -125,63 +175,21 @@ def _ends(recorded: Recorded) -> bool:
             return False
 
 
-def _fill(url: str, shared: Sequence[int], own: Sequence[int], copies: int) -> None:
-    """Put what was recorded aside, and into the log: what is shared once, every workload as often as wanted."""
+def _put_aside(url: str) -> None:
+    """Begin another log, beside what was recorded."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for table in ("events", "streams", "log_head", "batches", "sources"):
+        for table in ("events", "streams", "log_head", "batches", "sources", "new_marks"):
             connection.execute(f"UPDATE controlplane.{table} SET log = 'recorded'")
         connection.execute("INSERT INTO controlplane.log_head (log) VALUES ('main')")
-        connection.execute(_COPY, {"positions": list(shared), "mark": "0000"})
-        for copy in range(copies):
-            connection.execute(_COPY, {"positions": list(own), "mark": f"{copy:04x}"})
+
+
+def _copy(url: str, positions: Sequence[int], marks: Iterable[str]) -> None:
+    """Append what was recorded at some positions, once for each mark."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for mark in marks:
+            connection.execute(_COPY, {"positions": list(positions), "mark": mark})
+
+
+def _analyze(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ANALYZE controlplane.events")
-
-
-def _runner(log: PostgresLog, states: MultiKueueController) -> tuple[Runner, Effects]:
-    clock, gate = SystemClock(), Gate()
-    chance = random.Random()
-    effects = Effects(log, states, Bodies(log), clock, gate, lambda cluster: None, rng=chance)
-    return Runner(log, states, effects, gate, clock), effects
-
-
-async def _takeover(url: str) -> tuple[Seconds, int, int]:
-    """Take over as a process that has just started."""
-    states = new_fleet()
-    async with PostgresLog(Database(url, ROLE), codec()) as log:
-        runner, effects = _runner(log, states)
-        started = time.perf_counter()
-        await runner.follow()
-        folded = time.perf_counter() - started
-        count = runner.position
-        lead, look = await _lead(log, states, runner)
-        await effects.close()
-    return Seconds(folded, lead, look), count, len(states.index.workloads)
-
-
-async def _from_following(url: str) -> Seconds:
-    """Take over as a process that followed until now."""
-    states = new_fleet()
-    async with PostgresLog(Database(url, ROLE), codec()) as log:
-        runner, effects = _runner(log, states)
-        await runner.follow()
-        states.take_dirty()
-        started = time.perf_counter()
-        await runner.follow()
-        folded = time.perf_counter() - started
-        lead, look = await _lead(log, states, runner)
-        await effects.close()
-    return Seconds(folded, lead, look)
-
-
-async def _lead(log: PostgresLog, states: MultiKueueController, runner: Runner) -> tuple[float, float]:
-    """Return the seconds of taking the lead, and of the first look at everything that it makes worth a look."""
-    clock = SystemClock()
-    started = time.perf_counter()
-    head = await Leader(log, "benchmark", clock, Gate(), lease=0.0).acquire()
-    await runner.catch_up(head.position)
-    await log.append(Append([service_started(head.epoch, "benchmark", "benchmark")]))
-    led = time.perf_counter()
-    await runner.follow()
-    for stream in states.take_dirty():
-        states.decide(stream, clock.now())
-    return led - started, time.perf_counter() - led

@@ -12,6 +12,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
+from controlplane.log.snapshots import PostgresSnapshots
 from controlplane.runtime.lifecycle import OnBatch, OnState, Ports
 
 
@@ -21,7 +22,10 @@ def ports_of(database: Database) -> Ports:
     def open_log(name: str, codec: Codec, on_state: OnState, on_batch: OnBatch) -> Log:
         return PostgresLog(database, codec, log=name, on_state=on_state, on_batch=on_batch)
 
-    return Ports(open_log=open_log, version=version())
+    def snapshots(log: Log) -> PostgresSnapshots | None:
+        return PostgresSnapshots(database, log) if isinstance(log, PostgresLog) else None
+
+    return Ports(open_log=open_log, version=version(), snapshots=snapshots)
 
 
 def version() -> str:

@@ -18,6 +18,8 @@ class Folding:
     `on_left(event, error)` hears of it once a stream.
     """
 
+    GIVEN = ("_fold", "_on_left")
+
     def __init__(
         self,
         fold: Callable[[Recorded], None],

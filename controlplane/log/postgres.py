@@ -16,13 +16,13 @@ from typing import LiteralString, NamedTuple
 
 import psycopg
 import structlog
-from psycopg.rows import TupleRow as Row
 
-from controlplane.log.appender import Appender, fenced
+from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent, CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Fenced, Head, LogReplaced, LogUnavailable, Recorded, Sign
+from controlplane.log.event import Append, Fenced, Head, LogReplaced, Recorded, Sign
+from controlplane.log.line import Line
 from controlplane.log.port import FollowUps, nothing_follows
 from controlplane.log.traces import Traces
 from controlplane.tasks import end
@@ -33,15 +33,15 @@ _log = structlog.get_logger(__name__)
 _LISTEN_AGAIN = 30.0
 
 # The last row says which batch it came with: by that the next look tells whether the log is still the one that was
-# read.
+# read. Positions have no holes, so which row is the last is known before the page is.
 _READ = """
-WITH page AS MATERIALIZED (
-    SELECT position, stream, version, type, schema, data::text, cluster, coalesce(caused_by, 0), trace, observed_at, recorded_at
-    FROM controlplane.events WHERE log = %(log)s AND position > %(after)s ORDER BY position LIMIT %(limit)s
-)
-SELECT page.*, CASE WHEN position = (SELECT max(p.position) FROM page p) THEN (
-    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.position ORDER BY b.last LIMIT 1) END
-FROM page ORDER BY position"""
+SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
+       e.observed_at, e.recorded_at, CASE WHEN e.position = page.last THEN (
+    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.last ORDER BY b.last LIMIT 1) END
+FROM (
+    SELECT least(h.position, %(after)s::bigint + %(limit)s) AS last FROM controlplane.log_head h WHERE h.log = %(log)s
+) page, controlplane.events e
+WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORDER BY e.position"""
 
 # What the log is: its identity, its end, its holder's last sign of life, and the batch in which a position lies.
 _LOOK = """
@@ -49,6 +49,14 @@ SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extra
        h.renewed_at = '-infinity',
        (SELECT b.batch FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(read_to)s ORDER BY b.last LIMIT 1)
 FROM controlplane.log_head h WHERE h.log = %(log)s"""
+
+
+class Place(NamedTuple):
+    """A position of a log, by the log's identity and by the batch that the event there came with."""
+
+    log_id: uuid.UUID
+    position: int
+    batch: uuid.UUID
 
 
 class _LeadRow(NamedTuple):
@@ -104,7 +112,7 @@ class PostgresLog:
             follow_ups=self._followed,
         )
         self._database, self._codec = database, codec
-        self._reader, self._heart = _Line(database, "reader"), _Line(database, "leader")
+        self._reader, self._heart = Line(database, "reader"), Line(database, "leader")
         self.traces = Traces()
         self._follow_ups: FollowUps = nothing_follows
         self._id: uuid.UUID | None = None
@@ -281,6 +289,18 @@ class PostgresLog:
         ]
         return Page(found, rows[-1][-1] if rows else None, heard if len(found) < limit else None)
 
+    async def place(self) -> Place | None:
+        """Return how far the log was read, None if that cannot be told."""
+        if self._id is None:
+            await self._look()
+        if self._id is None or self._read_batch is None:
+            return None
+        return Place(self._id, self._read_to, self._read_batch)
+
+    def resume(self, place: Place) -> None:
+        """Go on as if the log had been read up to a place."""
+        self._id, self._read_to, self._read_batch = place
+
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
         rows = await self._reader.fetch(
@@ -339,50 +359,3 @@ class PostgresLog:
                 _log.debug("listener lost its connection", error=first_line(error), retry_in=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, 5.0)
-
-
-class _Line:
-    """A connection that is made when it is needed, and again when it broke; one statement at a time, each bounded in
-    time.
-    """
-
-    def __init__(self, database: Database, application: str) -> None:
-        self._database, self._application = database, application
-        self._connection: psycopg.AsyncConnection[Row] | None = None
-        self._busy = asyncio.Lock()
-
-    async def fetch(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
-        """Return the rows of a statement; raises `Fenced` if the log's fence refused it, `LogUnavailable` for whatever
-        else went wrong.
-        """
-        async with self._busy:
-            for attempt in (1, 2):
-                fresh = self._connection is None or self._connection.closed
-                try:
-                    return await self._once(query, parameters)
-                except psycopg.Error as error:
-                    if (fence := fenced(error)) is not None:
-                        raise fence from None
-                    await self.close()
-                    # A connection that died while idle says nothing about the server: try once on a new one.
-                    if fresh or attempt == 2:
-                        raise LogUnavailable(f"{_how(error)}: {first_line(error)}") from None
-        raise AssertionError("unreachable")
-
-    async def _once(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
-        if self._connection is None or self._connection.closed:
-            self._connection = await self._database.connect(self._application)
-        with bounded(self._connection, self._database.statement_timeout):
-            cursor = await self._connection.execute(query, parameters, binary=True)
-            return await cursor.fetchall()
-
-    async def close(self) -> None:
-        """Close the connection; the next statement opens another."""
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            await connection.close()
-
-
-def _how(error: psycopg.Error) -> str:
-    away = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
-    return "the database does not answer" if away else "the database refuses"

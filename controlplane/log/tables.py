@@ -6,7 +6,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ARRAY, JSON, BigInteger, Boolean, Column, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+)
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 metadata = MetaData(schema="controlplane")
@@ -91,4 +104,18 @@ batches = Table(
     _needed("epoch", BigInteger),
     _needed("recorded_at", _stamp),
     Column("hash", LargeBinary),
+)
+snapshots = Table(
+    "snapshots",
+    metadata,
+    _key("log", Text),
+    _key("fold_version", Text),
+    _key("position", BigInteger),
+    _key("part", Text),
+    _key("chunk", Integer),
+    _needed("log_id", Uuid),
+    _needed("batch", Uuid),
+    _needed("data", LargeBinary),
+    _needed("checksum", LargeBinary),
+    _needed("written_at", _stamp),
 )

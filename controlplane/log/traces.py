@@ -10,6 +10,7 @@ back."""
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -22,9 +23,12 @@ _POSITIONS, _EXPECTED = 1 << 17, 1 << 12
 class Traces:
     """The traces that one process knows of one log."""
 
+    GIVEN = ("_expected",)
+
     def __init__(self) -> None:
-        self._at: dict[int, str] = {}
-        self._expected: dict[tuple[str, int], str] = {}
+        # The oldest goes when there are too many. Of a plain dict, the search for it passes all that went before.
+        self._at: OrderedDict[int, str] = OrderedDict()
+        self._expected: OrderedDict[tuple[str, int], str] = OrderedDict()
 
     def of(self, position: int) -> str:
         """Return the trace of an event, "" if it has none or is long past."""
@@ -35,7 +39,7 @@ class Traces:
         if trace and uid and mark:
             self._expected[uid, mark] = trace
             if len(self._expected) > _EXPECTED:
-                del self._expected[next(iter(self._expected))]
+                self._expected.popitem(last=False)
 
     def read(self, events: Iterable[Recorded]) -> None:
         """Remember the traces of events that were read."""
@@ -43,7 +47,7 @@ class Traces:
             if recorded.trace:
                 self._at[recorded.position] = recorded.trace
                 if len(self._at) > _POSITIONS:
-                    del self._at[next(iter(self._at))]
+                    self._at.popitem(last=False)
 
     def given(self, request: Append) -> Append:
         """Return a request whose events have their traces."""

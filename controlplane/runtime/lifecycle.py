@@ -23,6 +23,7 @@ from controlplane.controllers.connectivity.local_connection import log_went_back
 from controlplane.log.codec import Codec
 from controlplane.log.event import Fenced, Head, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
+from controlplane.log.snapshots import SnapshotStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.measure import ProcessMeasure
@@ -52,6 +53,10 @@ class OpenLog(Protocol):
         """Return the log of a name."""
 
 
+OpenSnapshots = Callable[[Log], SnapshotStore | None]
+"""`snapshots(log)`: where the snapshots of a log are, None if it has none."""
+
+
 class Observer:
     """Who watches a process from outside: a simulation. Nobody does here."""
 
@@ -75,7 +80,7 @@ class Ports:
     `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and
     the longest pause between two reads of the log. `stopwatch` measures what scheduling cycles take of the processor.
     `gauges`: whether anybody reads them. `tunes_collector`: whether the process may set the garbage collector, which is
-    the interpreter's."""
+    the interpreter's. Without `snapshots` a process reads its whole log when it starts."""
 
     open_log: OpenLog
     open_worker: OpenWorker | None = None
@@ -87,6 +92,7 @@ class Ports:
     gauges: bool = True
     tunes_collector: bool = True
     observer: Observer = field(default_factory=Observer)
+    snapshots: OpenSnapshots | None = None
 
 
 class LostLog:
@@ -94,6 +100,11 @@ class LostLog:
 
     def __init__(self) -> None:
         self._known: LogReplaced | None = None
+
+    @property
+    def ends_at(self) -> int | None:
+        """Where the log ended when it was noticed that it went back, None if it did not, or if that is in it."""
+        return self._known.ends_at if self._known is not None else None
 
     def noticed(self, replaced: LogReplaced) -> None:
         """Remember that the log is not the one that was read; what was lost first counts."""
@@ -157,6 +168,9 @@ class Term(Protocol):
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
 
+    async def end(self, *, orderly: bool) -> None:
+        """Keep what was folded for the next process if this one ended in good order, and let go of where it is kept."""
+
 
 class Process(ABC):
     """One replica. `run` returns when `stop` is set, after a drain; it raises only for what a restart does not cure."""
@@ -178,11 +192,12 @@ class Process(ABC):
     async def run_term(self, stop: asyncio.Event) -> None:
         """Follow the log until the lead is ours, then lead until stopped or fenced."""
         health, observer = self._context.health, self._context.ports.observer
-        term = self._term()
+        term, orderly = self._term(), False
         try:
             health.set("leader", True, "follows")
             head = await term.follow_until(stop)
             if head is None:
+                orderly = True
                 return
             await term.take_over(head)
             self._leads(head)
@@ -191,6 +206,7 @@ class Process(ABC):
             observer.leads(head)
             await term.lead(stop)
             await term.leave(head)
+            orderly = True
         finally:
             term.measure.follows()
             observer.ended()
@@ -198,7 +214,10 @@ class Process(ABC):
                 await term.close()
                 await term.leader.release()
             finally:
-                await term.log.close()
+                try:
+                    await term.end(orderly=orderly)  # whoever leads next does not wait for it
+                finally:
+                    await term.log.close()
 
     @abstractmethod
     def _term(self) -> Term:

@@ -33,11 +33,12 @@ def changes(name: str, facets: Facets[T], before: T | None, after: T | None, pos
     """Return the marks that an event at a position sets."""
     if before is after:
         return {}
-    return {
-        _named(name, facet): position
-        for facet, of in facets.items()
-        if (of(before) if before is not None else None) != (of(after) if after is not None else None)
-    }
+    if before is None or after is None:
+        one = before if before is not None else after
+        return {
+            _named(name, facet): position for facet, of in facets.items() if one is not None and of(one) is not None
+        }
+    return {_named(name, facet): position for facet, of in facets.items() if of(before) != of(after)}
 
 
 @lru_cache(maxsize=8192)
@@ -79,6 +80,8 @@ class Ledger(Generic[T]):
     """The marks of many objects of a kind, beside the states that they are of: one short dict for each, changed in
     place.
     """
+
+    GIVEN = ("_name", "_facets")
 
     def __init__(self, name: str, facets: Facets[T]) -> None:
         self._name, self._facets = name, facets

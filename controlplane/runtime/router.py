@@ -35,7 +35,12 @@ _NOTHING = Decided()
 
 class ControllerRouter:
     """Controllers behind the loop's contract. Raises `ValueError` for those that claim the same streams, identities or
-    event names."""
+    event names.
+
+    `remembers`: streams that were decided about are remembered, so that a process that starts with what this one has
+    folded decides about the same streams as one that reads the whole log."""
+
+    GIVEN = ("registrations", "types", "remembers", "_owners", "_hearers", "_begun")
 
     def __init__(self, registrations: Sequence[Registration]) -> None:
         self.registrations = tuple(registrations)
@@ -57,6 +62,9 @@ class ControllerRouter:
             )
         self.types: Sequence[type[Event]] = merged(one.controller.types for one in registrations)
         self._folding = Folding(self._give, _left)
+        self.remembers = False
+        self._asked: dict[str, dict[str, None]] = {}
+        self._begun = False
 
     @property
     def left_alone(self) -> Mapping[str, str]:
@@ -89,13 +97,30 @@ class ControllerRouter:
             controller.fold(recorded)
 
     def take_dirty(self) -> list[str]:
-        """Return the streams to decide about, controller after controller, each once."""
-        return [
-            stream
-            for one in self.registrations
-            for stream in one.controller.take_dirty()
-            if self._owners.get(_word(stream)) is one and stream not in self.left_alone
-        ]
+        """Return the streams to decide about, controller after controller, each once; the first time also those that
+        were asked about before the process started.
+        """
+        found: list[str] = []
+        for one in self.registrations:
+            taken = self._taken(one)
+            found += self._asked[one.name] if not self._begun and one.name in self._asked else taken
+        self._begun = True
+        return [stream for stream in found if stream not in self.left_alone]
+
+    def _taken(self, one: Registration) -> list[str]:
+        taken = [stream for stream in one.controller.take_dirty() if self._owners.get(_word(stream)) is one]
+        if self.remembers or one.name in self._asked:
+            self._asked.setdefault(one.name, {}).update(dict.fromkeys(taken))
+        return taken
+
+    def tidy(self) -> None:
+        """Forget the streams that are over: there is nothing to decide about them, and in a long log most are."""
+        for one in self.registrations:
+            if not self._begun:
+                self._taken(one)
+            over = getattr(one.controller, "is_over", None)
+            if over is not None and one.name in self._asked:
+                self._asked[one.name] = {stream: None for stream in self._asked[one.name] if not over(stream)}
 
     # --- what follows ------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from controlplane.runtime.log_clock import LogClock
 from controlplane.runtime.recorder import Recorder
 from controlplane.runtime.router import ControllerRouter
 from controlplane.runtime.runner import Runner
+from controlplane.runtime.snapshots import snapshots_of
 from controlplane.settings.model import Budget
 from controlplane.tasks import end
 
@@ -133,6 +134,8 @@ class LeadershipTerm(ABC):
                 cluster=cluster, action=action, outcome=outcome
             ).inc(),
         )
+        self._snapshots = snapshots_of(context, hosted.router, log)
+        self._started = False
 
     def _given(
         self, specs: Sequence[WatchSpec], sink: Sink, read_secret: ReadSecret, budget: Budget
@@ -186,9 +189,26 @@ class LeadershipTerm(ABC):
         finally:
             await end(stopping, *([acquiring] if acquiring is not None else []))
 
+    async def _start(self) -> None:
+        """Begin with the newest snapshot, if there is one."""
+        start = await self._snapshots.restore(self._context.lost_log.ends_at) if self._snapshots is not None else None
+        if start is not None:
+            self.runner.position = start.position
+            self._time.anchor(start.recorded_at)
+            self._context.metrics.log_position.set(start.position)
+            self._context.metrics.streams_left_alone.set(len(self._controllers.router.left_alone))
+        self._started = True
+
+    async def end(self, *, orderly: bool) -> None:
+        """Keep what was folded for the next process if this one ended in good order, and let go of where it is kept."""
+        if self._snapshots is not None:
+            await self._snapshots.end(orderly=orderly)
+
     async def _follow(self) -> bool:
         """Fold what there is; return whether the log answered."""
         try:
+            if not self._started:
+                await self._start()
             await self.runner.follow()
         except LogUnavailable as error:
             self._health.set("database", False, str(error))
@@ -198,6 +218,9 @@ class LeadershipTerm(ABC):
         self._context.metrics.log_reachable.set(True)
         for check in self.CHECKS:
             self._health.set(check, True, "follows")
+        if self._snapshots is not None:
+            self._snapshots.begin()
+            self._snapshots.reached_end()
         return True
 
     def _heard(self, events: Sequence[Recorded]) -> None:
@@ -209,6 +232,8 @@ class LeadershipTerm(ABC):
         """Note what every process notes of events that it has folded."""
         self._time.anchor(events[-1].recorded_at)
         self._context.lost_log.folded(events)
+        if self._snapshots is not None:
+            self._snapshots.folded(events)
         self._context.metrics.streams_left_alone.set(len(self._controllers.router.left_alone))
 
     async def take_over(self, head: Head) -> None:

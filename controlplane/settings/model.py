@@ -186,6 +186,14 @@ class LogSettings(Value, rename="camel"):
             "case, and so are annotations that decide nothing. Copies on workers have all of it.",
         ),
     ] = REDACTED
+    snapshot_every: Annotated[
+        int,
+        Setting(
+            Integer(least=0, most=_FINITE),
+            "After so many events what was folded of the log is kept in the database, so that a process that starts reads what "
+            "came after it. 0: never; a process that starts reads the whole log.",
+        ),
+    ] = 50_000
 
 
 class LeaderSettings(Value, rename="camel"):

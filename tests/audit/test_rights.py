@@ -20,7 +20,7 @@ from tests.audit.samples import sample
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
-TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches")
+TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches", "snapshots")
 INSERT = (
     "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"

@@ -27,7 +27,7 @@ FILLING = (
     "SELECT lo_import('/etc/hostname')",
     "SELECT lo_export(1, '/tmp/x')",
 )
-TABLES = ("log_head", "streams", "sources", "new_marks", "events", "bodies", "batches")
+TABLES = ("log_head", "streams", "sources", "new_marks", "events", "bodies", "batches", "snapshots")
 
 
 def at(url: str, *, role: str = "", database: str = "") -> str:

@@ -119,7 +119,7 @@ class TestMemoryLog(Contract):
         return take
 
 
-_TABLES = ("log_head", "streams", "sources", "new_marks", "events", "bodies", "batches")
+_TABLES = ("log_head", "streams", "sources", "new_marks", "events", "bodies", "batches", "snapshots")
 
 
 class TestPostgresLog(Contract):

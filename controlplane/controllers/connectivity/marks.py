@@ -20,6 +20,8 @@ LOST: Facets[Connection] = {
 class ConnectionMarks:
     """The marks of all connections, and of each kind on them (`cluster/NAME/KIND.view`)."""
 
+    GIVEN = ("_facets",)
+
     def __init__(self, facets: Facets[Connection] = LOST) -> None:
         self._facets = facets
         self._before: dict[str, Connection] = {}

@@ -22,6 +22,8 @@ class Places:
     `name`, `uid`.
     """
 
+    GIVEN = ("_seen", "_gone")
+
     def __init__(self, seen: Mapping[type[Event], str], gone: Mapping[type[Event], str]) -> None:
         self._seen, self._gone = seen, gone
         self._places: dict[tuple[str, str], dict[str, Place]] = {}
@@ -52,6 +54,8 @@ class Deduplicator:
     """What was recorded last of each object by this process. It is not from the log: a process that starts records
     everything once.
     """
+
+    GIVEN = ("_last",)
 
     def __init__(self) -> None:
         self._last: dict[str, Event] = {}

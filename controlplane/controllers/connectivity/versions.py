@@ -9,6 +9,7 @@ before. And what was seen to go does not come back: for a while it is remembered
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 import msgspec
@@ -43,11 +44,13 @@ Reads = Callable[[Event], ShownVersion | None]
 class ResourceVersionTracker:
     """See the module."""
 
+    GIVEN = ("_reads",)
+
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._versions: dict[str, dict[str, int]] = {}
         self._listed: dict[str, set[str]] = {}
-        self._gone: dict[str, dict[str, None]] = {}
+        self._gone: dict[str, OrderedDict[str, None]] = {}
         self._incarnations: dict[str, str] = {}
 
     def of(self, cluster: str, kind: str) -> int:
@@ -87,10 +90,10 @@ class ResourceVersionTracker:
             self._incarnations[cluster] = event.incarnation
 
     def _buried(self, cluster: str, uid: str) -> None:
-        gone = self._gone.setdefault(cluster, {})
+        gone = self._gone.setdefault(cluster, OrderedDict())
         gone[uid] = None
         if len(gone) > _REMEMBERED:
-            del gone[next(iter(gone))]
+            gone.popitem(last=False)  # of a plain dict, the search for the first passes all that went before
 
     def _begin(self, cluster: str) -> None:
         self._versions.pop(cluster, None)

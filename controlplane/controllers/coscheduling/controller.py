@@ -108,6 +108,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = CoschedulingFailed, CoschedulingUnneeded
 
+    GIVEN = ("policy", "identity")
+
     def __init__(self, policy: CoschedulingPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.runs: dict[str, RunState] = {}
@@ -262,6 +264,10 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self._mark(stream)
 
     # --- what follows ------------------------------------------------------------------------------------------------
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream.startswith("pipelinerun/") and stream not in self.runs
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""

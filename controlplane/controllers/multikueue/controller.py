@@ -57,6 +57,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
+    GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
+
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = WorkloadIndex(policy)
@@ -92,6 +94,10 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return [stream for stream in dirty if stream == FLEET_STREAM or stream.startswith("cluster/")]
 
     # --- what follows ------------------------------------------------------------------------------------------------
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream.startswith("workload/") and stream not in self.index.workloads
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""

@@ -35,6 +35,8 @@ class Answer(NamedTuple):
 class RecentAnswers:
     """How long the clusters took to admit what they were asked, and what they refused."""
 
+    GIVEN = ("_window",)
+
     def __init__(self, window: timedelta) -> None:
         self._window = window
         self._asked: dict[str, dict[str, datetime]] = {}
@@ -100,6 +102,8 @@ class Placements:
 
 class DispatchHistory:
     """What clusters are scored by, of all Workloads; nothing is kept where they are not scored."""
+
+    GIVEN = ("_rules",)
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         self._rules = policy.scoring

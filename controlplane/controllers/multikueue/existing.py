@@ -42,6 +42,8 @@ def is_slice(state: WorkloadState) -> bool:
 class ExistingObjects:
     """What exists, by stream or by name; `_remote_jobs` has the stream that a job's copy was recorded on."""
 
+    GIVEN = ("policy",)
+
     def __init__(self, policy: MultiKueuePolicy) -> None:
         self.policy = policy
         self.workloads: dict[str, WorkloadState] = {}

@@ -68,6 +68,8 @@ _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
 class WorkloadIndex(SharedJobs):
     """The states of all streams, and which of them a change concerns."""
 
+    GIVEN = ("changed_clusters",)
+
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
         self.position = 0

@@ -71,12 +71,19 @@ class Conditioned(Observation):
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of a type."""
-        return next((condition for condition in self.conditions if condition.type == kind), None)
+        for condition in self.conditions:
+            if condition.type == kind:
+                return condition
+        return None
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of a type is there and True."""
-        condition = self.condition(kind)
-        return condition is not None and condition.status == "True"
+        for (
+            condition
+        ) in self.conditions:  # the first of the type counts, as in `condition`; every event asks several times
+            if condition.type == kind:
+                return condition.status == "True"
+        return False
 
 
 # --- observations: the management cluster ---------------------------------------------------------------------------

@@ -144,6 +144,8 @@ class Capacity(WritesNothing):
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, RoomObserved)
 
+    GIVEN = ("cluster", "sums", "_moved")
+
     def __init__(self, cluster: str = MANAGEMENT) -> None:
         self.cluster = cluster
         self.sums = Sums()

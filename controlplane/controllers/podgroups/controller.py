@@ -60,6 +60,8 @@ class PodGroupController(WritingController[GroupWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = GroupWriteFailed, GroupWriteUnneeded
 
+    GIVEN = ("policy", "identity", "_shown")
+
     def __init__(self, policy: PodGroupPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = PodGroupIndex(policy)
@@ -113,6 +115,13 @@ class PodGroupController(WritingController[GroupWrite]):
         return self.index.take_dirty()
 
     # --- what follows ------------------------------------------------------------------------------------------------
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        index = self.index
+        if stream.startswith("member/"):
+            return stream not in index.members
+        return stream.startswith("podgroup/") and stream not in index.groups and not index.members_of(stream)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""

@@ -77,6 +77,8 @@ class PodGroupPolicy(Part):
 class PodGroupIndex:
     """The states, and the ways between them."""
 
+    GIVEN = ("policy", "admitting")
+
     def __init__(self, policy: PodGroupPolicy) -> None:
         self.policy = policy
         self.members: dict[str, MemberState] = {}

@@ -84,6 +84,8 @@ class QuotaController(WritingController[events.QuotaWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
     FAILED, UNNEEDED = events.QuotaWriteFailed, events.QuotaWriteUnneeded
 
+    GIVEN = ("policy",)
+
     def __init__(self, policy: QuotaPolicy) -> None:
         self.policy = policy
         self.queues: dict[str, QueueState] = {}

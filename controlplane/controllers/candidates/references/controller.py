@@ -64,6 +64,8 @@ class ReferenceController(WritingController[CandidateWrite]):
     types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
+    GIVEN = ("_placing", "_cluster", "watch_changed")
+
     def __init__(self, placing: SourceController) -> None:
         self._placing, self._cluster = placing, placing.policy.cluster
         self.named: dict[tuple[str, str, str], NamedObserved | None] = {}

@@ -27,6 +27,8 @@ NAMED: Facets[Event] = {
 class CopyMarks:
     """The marks of all named objects and copies. `cluster` is the source's name, which our copies carry."""
 
+    GIVEN = ("_copy",)
+
     def __init__(self, cluster: str) -> None:
         self._marks: dict[str, int] = {}
         self._named: dict[str, Named] = {}

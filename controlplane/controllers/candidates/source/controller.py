@@ -65,6 +65,8 @@ class SourceController(SourceCandidates):
 
     types: Sequence[type[Event]] = (*SourceCandidates.types, *SURROUNDINGS)
 
+    GIVEN = ("_common", "_labelled", "watch_changed")
+
     def __init__(
         self, policy: SourcePolicy, identity: str, targets: Sequence[Target] = (), *, labelled: bool = False
     ) -> None:

@@ -302,6 +302,8 @@ class SourceGangs:
     seen.
     """
 
+    GIVEN = ("_views",)
+
     def __init__(self) -> None:
         self.groups: dict[str, SourceGangState] = {}
         self.unseen = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.source import render
@@ -57,6 +58,16 @@ class SourceCandidates(WritingController[CandidateWrite]):
 
     types: Sequence[type[Event]] = (*EVENTS, *GANG_EVENTS)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
+
+    GIVEN: ClassVar[Sequence[str]] = (
+        "policy",
+        "identity",
+        "_targets_of",
+        "obstacles_of",
+        "obstacles_at",
+        "_observer",
+        "_granted",
+    )
 
     def __init__(self, policy: SourcePolicy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
         self.policy, self.identity, self._targets_of = policy, identity, targets_of
@@ -217,6 +228,10 @@ class SourceCandidates(WritingController[CandidateWrite]):
             if place:
                 counts[place] = counts.get(place, 0) + 1
         return counts
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream not in self.sources and stream not in self.gangs.groups
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""

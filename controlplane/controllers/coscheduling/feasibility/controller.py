@@ -91,6 +91,8 @@ class FeasibilityController(WritesNothing):
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.JUDGING_EVENTS, SightingRefused)
 
+    GIVEN = ("policy", "_shown")
+
     def __init__(self, policy: FeasibilityPolicy) -> None:
         self.policy = policy
         self.runs: dict[str, JudgedRun] = {}
@@ -213,6 +215,10 @@ class FeasibilityController(WritesNothing):
         return dirty
 
     # --- what follows ------------------------------------------------------------------------------------------------
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream not in self.runs
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return the judgement on a run, if it is another one than was said."""

@@ -98,6 +98,8 @@ class Worker:
     `flags`, `view`).
     """
 
+    GIVEN = {"_sorted": type(None), "_memo": dict}
+
     def __init__(self, name: str) -> None:
         self.connection = Connection(name=name)
         self.version = 0

@@ -1,0 +1,238 @@
+"""Lets a process start from what another one had folded of the log, and keeps what this one has folded for the next.
+
+In: the controllers of a process with what the router and the log remember beside them, and where snapshots are kept. Out:
+the same state as if the whole log had been read, or none, with a message that says why; and a snapshot whenever enough
+has been folded since the last, at a moment at which nothing is. What is folded is taken at one position of the log, at
+once, and written down in slices between which the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+
+import msgspec
+import structlog
+
+from controlplane.clock import Clock
+from controlplane.log.event import LogUnavailable, Recorded
+from controlplane.log.port import Log
+from controlplane.log.snapshots import Contents, Found, SnapshotError, SnapshotStore, compressed
+from controlplane.log.traces import Traces
+from controlplane.runtime.fold_version import fold_version
+from controlplane.runtime.folded import FoldedError, check, give, keeps, taken
+from controlplane.runtime.folded_records import Decoder, Encoder
+from controlplane.runtime.lifecycle import ProcessContext
+from controlplane.runtime.router import ControllerRouter
+from controlplane.tasks import end, to_the_end
+
+_log = structlog.get_logger(__name__)
+
+_CHUNK = 1 << 20
+"""So many bytes are compressed and stored as one."""
+# Seconds for which states are written down without a pause, and how long the pause is.
+_SLICE, _PAUSE = 0.005, 0.002
+# A moment is quiet if nothing is folded for so many seconds. A process that has none is not waited for longer.
+_QUIET, _PATIENCE = 0.25, 5.0
+# At an orderly end a snapshot is worth it if it is newer than the last one by this part of what lies between two.
+_AT_THE_END = 50
+# Seconds that this may take.
+_LAST_ONE = 5.0
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where a process begins to read: after which position, whose event was recorded then."""
+
+    position: int
+    recorded_at: datetime
+
+
+class Snapshots:
+    """The snapshots of one process that follows or leads a log. `every`: after so many events another one is kept;
+    `fold` is the version of the process's fold."""
+
+    def __init__(
+        self, store: SnapshotStore, router: ControllerRouter, traces: Traces, fold: str, clock: Clock, every: int
+    ) -> None:
+        self._store, self._fold, self._clock, self._every = store, fold, clock, every
+        self._router = router
+        self._kept: dict[str, object] = {one.name: one.controller for one in router.registrations}
+        self._kept |= {"@router": router, "@traces": traces}
+        router.remembers = True
+        self._due = asyncio.Event()
+        self._position = self._last = 0
+        self._recorded_at: datetime | None = None
+        self._at_end = False
+        self._running: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Keep a snapshot now and then from now on, until the end."""
+        self._running = self._running or asyncio.create_task(self.run(), name="snapshots")
+
+    async def end(self, *, orderly: bool) -> None:
+        """Keep a last snapshot, if the process ends in good order and there is enough in it that is new; let go of the
+        database.
+        """
+        running = [self._running] if self._running is not None else []
+        try:
+            if orderly and self._at_end and self._position - self._last > self._every // _AT_THE_END:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_ONE):
+                        await end(*running)
+                        await self.keep()
+        finally:
+            await self._store.close()  # whoever waits for an answer waits no longer
+            await end(*running)
+
+    # --- the start -------------------------------------------------------------------------------------------------
+
+    async def restore(self, upto: int | None = None) -> Start | None:
+        """Put the newest snapshot that is sound in the place of the state; return where it ends, None if there is none.
+
+        `upto`: what the log had after that position was lost. Raises `LogUnavailable`."""
+        tried: list[int] = []
+        while (found := await self._store.found(self._fold, upto, tried)) is not None:
+            try:
+                with _collector_paused():
+                    decoders = await self._read(found)
+                    for name, one in self._kept.items():
+                        check(one, decoders[name].parts)
+            except (SnapshotError, FoldedError, msgspec.MsgspecError, KeyError) as error:
+                _log.warning("a snapshot is not used", position=found.position, why=str(error))
+                tried.append(found.position)
+                continue
+            for name, one in self._kept.items():
+                give(one, decoders[name].parts)
+            self._store.resume(found.place)
+            self._position = self._last = found.position
+            self._recorded_at = found.contents.recorded_at
+            _log.info("starting from a snapshot", position=found.position)
+            return Start(found.position, found.contents.recorded_at)
+        return None
+
+    async def _read(self, found: Found) -> dict[str, Decoder]:
+        decoders = {name: Decoder() for name in self._kept}
+        async for part, data in self._store.chunks(self._fold, found):
+            decoder = decoders[part]
+            for record in msgspec.msgpack.decode(data, type=list[msgspec.Raw]):
+                decoder.read(record)
+            await asyncio.sleep(0)
+        return decoders
+
+    # --- and the next one ------------------------------------------------------------------------------------------
+
+    def folded(self, events: Sequence[Recorded]) -> None:
+        """Hear of a batch that was folded."""
+        self._position, self._recorded_at = events[-1].position, events[-1].recorded_at
+        self._look()
+
+    def reached_end(self) -> None:
+        """Hear that the end of the log was reached: before, what is folded is no start for anybody."""
+        self._at_end = True
+        self._look()
+
+    def _look(self) -> None:
+        if self._at_end and self._position - self._last >= self._every:
+            self._due.set()
+
+    async def run(self) -> None:
+        """Keep a snapshot now and then, until cancelled. That it does not work harms nothing: it is said, and tried
+        again after as many events.
+        """
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            await self._quiet()
+            await self.keep()
+
+    async def _quiet(self) -> None:
+        waited = 0.0
+        while waited < _PATIENCE:
+            before = self._position
+            await self._clock.sleep(_QUIET)
+            waited += _QUIET
+            if self._position == before:
+                return
+
+    async def keep(self) -> None:
+        """Keep what is folded now, unless another process has kept as much."""
+        position = self._position
+        try:
+            newest = await self._store.newest(self._fold)
+            if newest > self._last and position - newest < self._every:
+                self._last = newest
+                return
+            began = self._clock.monotonic()
+            size = await self._keep()
+        except LogUnavailable as error:
+            _log.warning("no snapshot was kept", error=str(error))
+        except Exception:
+            # What is derived from the log must not stop what lives by it.
+            _log.exception("no snapshot was kept")
+        else:
+            took = round(self._clock.monotonic() - began, 2)
+            _log.info("a snapshot", position=position, kept=size > 0, bytes=size, seconds=took)
+        self._last = max(self._last, position)
+
+    async def _keep(self) -> int:
+        """Return the size of the snapshot in bytes; 0 if it was not kept."""
+        place, at = await self._store.place(), self._recorded_at
+        if place is None or at is None or place.position != self._position:
+            return 0
+        self._router.tidy()
+        states = {name: taken(one) for name, one in self._kept.items()}
+        chunks: list[tuple[str, bytes]] = []
+        counts: dict[str, int] = {}
+        for name in list(states):
+            written = await self._written(states.pop(name))
+            counts[name] = len(written)
+            chunks += [(name, chunk) for chunk in written]
+        kept = await self._store.keep(self._fold, place, Contents(counts, at), chunks)
+        return sum(len(chunk) for _, chunk in chunks) if kept else 0
+
+    async def _written(self, state: Mapping[str, object]) -> list[bytes]:
+        """Return the chunks of one part, of which there is one at least."""
+        chunks: list[bytes] = []
+        records: list[msgspec.Raw] = []
+        size, since = 0, self._clock.monotonic()
+        for record in Encoder().records(state):
+            records.append(msgspec.Raw(record))
+            size += len(record)
+            if size >= _CHUNK:
+                chunks.append(await to_the_end(partial(_chunk, records)))
+                records, size = [], 0
+            if self._clock.monotonic() - since > _SLICE:
+                await self._clock.sleep(_PAUSE)
+                since = self._clock.monotonic()
+        return [*chunks, await to_the_end(partial(_chunk, records))]
+
+
+def _chunk(records: Sequence[msgspec.Raw]) -> bytes:
+    return compressed(msgspec.msgpack.encode(records))
+
+
+def snapshots_of(context: ProcessContext, router: ControllerRouter, log: Log) -> Snapshots | None:
+    """Return the snapshots of a process; None if it has none: they are off, or one of its controllers cannot be kept."""
+    opened, every = context.ports.snapshots, context.settings.log.snapshot_every
+    if opened is None or not every or not all(keeps(one.controller) for one in router.registrations):
+        return None
+    store = opened(log)
+    if store is None:
+        return None
+    fold = fold_version(context.settings, [one.name for one in router.registrations])
+    return Snapshots(store, router, log.traces, fold, context.clock, every)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Make many objects that stay without having them looked through again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
