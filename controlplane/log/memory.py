@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from controlplane.log.codec import Codec
 from controlplane.log.event import (
@@ -212,6 +213,15 @@ class MemoryLog:
                 await grown.wait()
         except TimeoutError:
             return
+
+    @property
+    def last_read(self) -> tuple[int, Any]:
+        """How far the log was read, and the row there; to be set by who knows what comes before."""
+        return self._read_to, self._read_last
+
+    @last_read.setter
+    def last_read(self, place: tuple[int, Any]) -> None:
+        self._read_to, self._read_last = place
 
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""

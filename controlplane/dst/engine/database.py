@@ -25,7 +25,8 @@ _T = TypeVar("_T")
 class SimulatedDatabase:
     """What all replicas share.
 
-    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `absences`: from a leader's last sign of
+    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
+    others have folded (`snapshots`, by position). `absences`: from a leader's last sign of
     life to the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
@@ -33,7 +34,8 @@ class SimulatedDatabase:
         self.random = random.Random(f"database {seed}")  # noqa: S311 - reproducible on purpose
         self.clock = VirtualClock(loop)
         self.store = MemoryStore()
-        self.away = self.refuses = False
+        self.away = self.refuses = self.keeps_snapshots = False
+        self.snapshots: dict[int, Any] = {}
         self.absences: list[tuple[datetime, datetime]] = []
         self._sign: datetime | None = None
         self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
@@ -71,27 +73,27 @@ class DatabaseLog:
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.head()
 
     async def take_epoch(self, holder: str) -> Head:
         """Bump the epoch: from now on only the caller may append."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.take_epoch(holder)
 
     async def assist(self) -> Head:
         """Append with the current epoch, without taking it."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.assist()
 
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.sign()
 
     async def lead(self, holder: str, sign: Sign) -> Head | None:
         """Take the epoch unless its holder has given another sign of life; None then."""
-        await self._round_trip()
+        await self.round_trip()
         head = await self._log.lead(holder, sign)
         if head is not None:
             self._database.signed(began=True)
@@ -99,7 +101,7 @@ class DatabaseLog:
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
-        await self._round_trip()
+        await self.round_trip()
         await self._log.renew(resign=resign)
         self._database.signed()
 
@@ -120,7 +122,7 @@ class DatabaseLog:
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.read(after, limit)
 
     async def wait(self, after: int, timeout: float) -> None:
@@ -129,8 +131,26 @@ class DatabaseLog:
 
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
-        await self._round_trip()
+        await self.round_trip()
         return await self._log.bodies(refs)
+
+    # --- for snapshots: how far the log was read, and what it has where ---
+
+    def last_read(self) -> tuple[int, object]:
+        """Return how far the log was read, and the row there."""
+        return self._log.last_read
+
+    def resume(self, position: int) -> None:
+        """Go on as if the log had been read up to a position."""
+        self._log.last_read = position, self.row(position)
+
+    def row(self, position: int) -> object:
+        """Return the row at a position."""
+        return self._database.store.rows[position - 1]
+
+    def has(self, position: int, row: object) -> bool:
+        """Whether the log has this very row there."""
+        return len(self._database.store.rows) >= position and self.row(position) is row
 
     async def close(self) -> None:
         """Commit nothing more."""
@@ -138,7 +158,7 @@ class DatabaseLog:
         while self._queue:
             self._queue.popleft()[1].cancel()
 
-    async def _round_trip(self) -> None:
+    async def round_trip(self) -> None:
         """Go there and back: what was asked for is done in between, so a process can die knowing of it or not."""
         await asyncio.sleep(self._database.latency())
         if self._database.away:

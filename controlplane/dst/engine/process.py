@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from controlplane.dst.engine.database import DatabaseLog, SimulatedDatabase
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
+from controlplane.dst.engine.snapshots import SimulatedSnapshots
 from controlplane.dst.engine.trace import Trace
 from controlplane.log.codec import Codec
 from controlplane.log.event import Fenced, Head
@@ -137,10 +138,15 @@ class SimulatedReplica(Observer):
             gauges=False,
             tunes_collector=False,
             observer=self,
+            snapshots=self._snapshots if self._database.keeps_snapshots else None,
         )
         await self._make(process.name, ports, source).run(stop)
         self._trace.note("process", process.name, "has stopped")
         process.dead = True
+
+    def _snapshots(self, log: Log) -> SimulatedSnapshots:
+        assert isinstance(log, DatabaseLog), "the log of a simulated process"
+        return SimulatedSnapshots(log, self._database.snapshots)
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ ALL_AT_ONCE, INCREMENTAL, SCORED, EXTERNAL = DISPATCHERS = ("all-at-once", "incr
 QUOTA, NOT_IN_B = "quota", "not-in-b"
 WEBHOOK, KUEUES = "webhook", "kueues-gate"
 GATES: Final = "gates"
+SNAPSHOTS: Final = "snapshots"
+"""Processes keep what they have folded after every few events, and start from it. No edition draws it."""
 KIND: Final = "kind:"
 COST, ZONE = "cost", "zone"
 USUAL_KINDS: Final = ("Job", "JobSet")
@@ -82,6 +84,8 @@ def _rules(traits: Collection[str]) -> ScoringRules:
 def settings_of(traits: Collection[str]) -> Settings:
     """Return the settings of the processes of a run; the policy takes the place of what they say of Workloads."""
     settings = Settings()
+    if SNAPSHOTS in traits:
+        settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, snapshot_every=20))
     if QUOTA not in traits:
         return settings
     return msgspec.structs.replace(

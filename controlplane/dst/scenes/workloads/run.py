@@ -41,7 +41,7 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, Webhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import GATES, KUEUES, QUOTA, WEBHOOK, policy_of, settings_of
+from controlplane.dst.scenes.workloads.processes import GATES, KUEUES, QUOTA, SNAPSHOTS, WEBHOOK, policy_of, settings_of
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
@@ -69,6 +69,7 @@ class WorkloadRun(SceneRun):
         types = [MultiKueueController.types, *([QuotaController.types] if automated else [])]
         self.database = SimulatedDatabase(self.loop, seed, Codec(merged(types)))
         self.database.on_append = self._on_append
+        self.database.keeps_snapshots = SNAPSHOTS in plan.traits
         self.submitted: dict[str, Kind] = {}
         self.pods: dict[str, Json] = {}
         self.gates_pods = WEBHOOK not in plan.traits and KUEUES not in plan.traits

@@ -1,0 +1,58 @@
+"""Processes that start from what others had folded decide as those that read the whole log: every rule holds, and what they
+hold is what the log alone gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.snapshots import SimulatedSnapshots
+from controlplane.dst.play import plan_of, play
+from controlplane.dst.scenes.workloads.processes import SNAPSHOTS
+from controlplane.log.postgres import Place
+from controlplane.runtime import snapshots
+from tests.dst.plans import held
+from tests.support.deep import deep_after
+
+
+@pytest.mark.parametrize("seed", deep_after(4, list(range(1, 41))))
+def test_whoever_starts_from_a_snapshot_holds_what_the_log_gives(seed: int) -> None:
+    assert held(play(with_snapshots(plan_of(seed))))
+
+
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The positions from which processes began, as they come."""
+    found: list[int] = []
+    resume = SimulatedSnapshots.resume
+
+    def noted(self: SimulatedSnapshots, place: Place) -> None:
+        found.append(place.position)
+        resume(self, place)
+
+    monkeypatch.setattr(SimulatedSnapshots, "resume", noted)
+    return found
+
+
+def with_snapshots(plan: Plan) -> Plan:
+    return replace(plan, traits=(*plan.traits, SNAPSHOTS))
+
+
+def test_processes_do_start_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = begun(monkeypatch)
+    for seed in (1, 2, 3):
+        assert held(play(with_snapshots(plan_of(seed))))
+    assert len(positions) >= 2
+
+
+def test_one_that_lacks_something_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = snapshots.taken
+
+    def some(controller: object) -> dict[str, Any]:
+        return {path: {} if path == "index.workloads" else value for path, value in taken(controller).items()}
+
+    monkeypatch.setattr(snapshots, "taken", some)
+    outcomes = [play(with_snapshots(plan_of(seed))) for seed in (1, 2, 3)]
+    assert any(one.violation is not None and one.violation.rule == "the log gives the state" for one in outcomes)
