@@ -6,6 +6,7 @@ says what to do."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ def open_reader(options: Options, log: str = "", at: datetime | None = None) -> 
     With `at`, as it was at that time: `CommandFailure` if that is to come, or the log begins later."""
     from controlplane.audit.reads import LogReader
 
+    # What psycopg has to say of a connection that broke would stand among what a command says.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
     settings = options.settings()
     reader = LogReader.connect(options.database_url(), log=log or settings.database.log, role=settings.database.role)
     if at is not None:

@@ -185,10 +185,8 @@ class WorkloadIndex(SharedJobs):
         local, route = state.local, self.route(state.local) if state.local is not None else None
         check = self.checks.get(route.check) if route is not None else None
         config = check.parameters.get("name", "") if check is not None else ""
-        queue = local.cluster_queue if local is not None else ""
-        return self.around.of(
-            self.stream_of_job(state), queue, check.name if check else "", config, route.clusters if route else ()
-        )
+        queue, job = local.cluster_queue if local is not None else "", self.stream_of_job(state)
+        return self.around.of(job, queue, check.name if check else "", config, route.clusters if route else ())
 
     def away(self) -> tuple[list[str], int]:
         """Return the workers that are lost, and how many were ever connected: what a mass outage is judged by."""
