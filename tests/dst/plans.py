@@ -81,6 +81,13 @@ UNSEEN_AND_SLOW = plan(
     seed=94,
 )
 """A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it then."""
+OUTGROWN_UNSEEN = plan(
+    step(5, "submit-elastic", "once-1", 20, 1),
+    *(step(21, "partition", name, 60) for name in ("w1", "w2", "w3")),
+    step(37, "resize", "once-1", value=2),
+    step(57.3, "resize", "once-1", value=3),
+)
+"""A job ends where nobody sees it, and is made larger twice before its end is seen."""
 PREEMPTED_EVERYWHERE = plan(
     step(5, "submit", "job-1", 5, 2),
     step(5.014, "slow", "w1", 40, 10),

@@ -14,7 +14,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.scoring import Scoring
 from controlplane.runtime.writes import without
 from tests.dst.mutants.hunt import Mutant
-from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN, EVICTED_ON_ITS_WAY, UNSEEN_AND_SLOW
+from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN, EVICTED_ON_ITS_WAY, OUTGROWN_UNSEEN, UNSEEN_AND_SLOW
 
 
 def spread_is_a_wish(patch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,11 @@ LATER: Final[Mapping[str, Mutant]] = {
         "each replica of a set goes where there is room", components_go_anywhere, 3, "one cluster runs a workload", 5
     ),
     "outgrown": Mutant(
-        "a slice that is too small for its ended job is left", outgrown_slices_wait, 209, "everything settles", 4
+        "a slice that is too small for its ended job is left",
+        outgrown_slices_wait,
+        0,
+        "everything settles",
+        scene=OUTGROWN_UNSEEN,
     ),
     "waits-as-large": Mutant(
         "copies that wait keep the size that they were made in",
