@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.controllers.multikueue.observations import JobObserved
 from tests.multikueue.scene import JOB, JOB_STREAM, NS, WL, Scene
-from tests.multikueue.sliced import NEXT, REPLACED, cloned, job_gone, small
+from tests.multikueue.sliced import NEXT, REPLACED, cloned, job_gone, small, waiting
 
 
 def replaced() -> Scene:
@@ -83,3 +83,12 @@ def test_its_job_goes_with_the_users_job(first: str) -> None:
         JobObserved(namespace=NS, name=JOB, uid="job-uid-2", kind="jobs.batch", resource_version="900", **fields),
     )
     assert scene.fleet.index.workloads == {}
+
+
+def test_what_a_slice_left_on_a_cluster_goes_when_the_job_has_ended_on_another() -> None:
+    scene = waiting().on(WL).workload(REPLACED)
+    scene.clone("a", {"Evicted": "Deactivated", "QuotaReserved": False, "Admitted": False}, active=False)
+    scene.remote_job("a", suspended=True, inactive=True)
+    scene.on(NEXT).workload({"QuotaReserved": True, "Finished": ("Succeeded", "done")}, cluster_name="b", check="Ready")
+    scene.job(suspended=True, finished=True, inactive=True).on(WL)
+    assert scene.names() == ["Removal Job a"]

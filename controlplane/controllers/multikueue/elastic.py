@@ -157,7 +157,7 @@ def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
         if remote.job is None:
             if _is_over(pass_) or (remote.finished is None and _was_lost(pass_)):
                 pass_.remove(cluster, reason)
-        elif remote.job.finished:
+        elif remote.job.finished or _has_ended(pass_):
             pass_.remove(cluster, reason)
         elif _left_behind(pass_, cluster):
             pass_.remove(cluster, WorkloadReason.QUOTA_NOT_RESERVED)
@@ -169,6 +169,11 @@ def _is_over(pass_: WorkloadPass) -> bool:
     """Whether the user's job has ended, or is gone: nothing is kept of slices that were replaced."""
     job = pass_.context.job
     return job is None or job.finished
+
+
+def _has_ended(pass_: WorkloadPass) -> bool:
+    """Whether the user's job has ended: on another cluster, if not where a copy of it has not."""
+    return pass_.context.job is not None and pass_.context.job.finished
 
 
 def _was_lost(pass_: WorkloadPass) -> bool:
