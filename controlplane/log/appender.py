@@ -167,22 +167,23 @@ class Appender:
         streams = ", ".join(waiting.request.expected)
         waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
 
-    async def _commit(self, group: list[_Waiting]) -> None:
+    async def _commit(self, group: list[_Waiting], *, alone: bool = False) -> None:
         if not group:
             return
         if self._fenced:
             _fail(group, self._fenced)
             return
         try:
-            batch, at, heard = await self._written(group)
+            batch, at, heard = await self._written(group, follow=not alone)
         except Fenced as error:
             self._fenced = error
             _fail(group, error)
         except (psycopg.Error, TypeError, ValueError) as error:
-            if len(group) > 1:
-                # One request among them is bad: append each on its own, so that only that one fails.
+            if not alone:
+                # One request among them is bad, or what follows from one: append each on its own, so that only that one
+                # fails. What follows is decided again once they are read.
                 for waiting in group:
-                    await self._commit([waiting])
+                    await self._commit([waiting], alone=True)
                 return
             _fail(group, _refused([event.stream for event in group[0].request.events], error))
         else:
@@ -194,7 +195,7 @@ class Appender:
                 self.stats.events += batch.followed
             self._settle(group, batch.new)
 
-    async def _written(self, group: Sequence[_Waiting]) -> tuple[Batch, datetime | None, int]:
+    async def _written(self, group: Sequence[_Waiting], *, follow: bool) -> tuple[Batch, datetime | None, int]:
         """Return the batch of a group, when it was committed, and what had been heard before it was sent. It is judged
         anew for as long as somebody else appends. None: nothing of it is new."""
         requests = [waiting.request for waiting in group]
@@ -210,7 +211,8 @@ class Appender:
             batch, heard = Batch(requests, self._cache, unknown), self._heard()
             if batch.empty:
                 return batch, None, heard
-            self._follow(batch)
+            if follow:
+                self._follow(batch)
             started = asyncio.get_running_loop().time()
             said, at = await self._insist(partial(self._append, batch))
             if self._on_batch:

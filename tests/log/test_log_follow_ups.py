@@ -138,3 +138,10 @@ class TestPostgresLog(InPostgres, Contract):
         appender = log.appender  # type: ignore[attr-defined]
         assert (appender.stats.batches, appender.stats.events) == (1, 4)
         assert len({one.recorded_at for one in await everything(log)}) == 1
+
+    async def test_what_the_database_refuses_of_it_is_left_out_and_the_rest_goes_in(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        refused = NewEvent(stream="a", event=Chose(cluster="east"), cluster="no text in PostgreSQL: \x00")
+        log.follow_with(lambda events: [Append([refused], {"a": 1})])
+        assert await asyncio.gather(log.append(request(saw("a", 1))), log.append(request(saw("b", 1)))) == [1, 1]
+        assert [(one.stream, one.event) for one in await everything(log)] == [("a", Saw(n=1)), ("b", Saw(n=1))]
