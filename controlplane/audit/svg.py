@@ -14,9 +14,15 @@ from controlplane.audit.lanes import WORDS, Bar, Lane
 from controlplane.kube.durations import show
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LEFT, _WIDTH, _RIGHT, _TOP, _STEP, _HEIGHT = 190, 900, 20, 64, 30, 20
+_MARGIN, _WIDTH, _RIGHT, _TOP, _STEP, _HEIGHT = 12, 900, 60, 64, 30, 20
+_LETTER, _HEAD_LETTER = 7.2, 10.0  # pixels: what a letter of a label and of the title takes in a wide font
+_NAME = (22, 44)  # letters: the narrowest column of names, and the longest name that is shown whole
 _LEAST = 2.0  # pixels: shorter bars could not be pointed at
-_TICKS = 5
+_TICKS = 6  # at most, so that what they say does not touch
+_TICK_SECONDS = (
+    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30), *(60 * n for n in (1, 2, 5, 10, 15, 30)),
+    *(3600 * n for n in (1, 2, 3, 6, 12)), *(86400 * n for n in (1, 2, 7, 14, 30, 90, 180, 365)),
+)  # fmt: skip
 _AFTERWARDS = 0.05  # of the time before, for what has ended
 MOST = 200
 """How many lanes are drawn."""
@@ -32,12 +38,12 @@ _COLOURS = {
     "running": ("#1a7f37", "#56d364"),
     "lost": ("#cf222e", "#f85149"),
     "back": ("#fb8f44", "#db6d28"),
-    "finished": ("#6e7781", "#b1bac4"),
+    "finished": ("#6e7781", "#6e7681"),
     "connected": ("#b4e0be", "#2a5a36"),
     "other": ("#c297ff", "#8957e5"),
 }
 _STYLE = (
-    "svg{{background:{paper};font:12px system-ui,sans-serif}}text{{fill:{ink}}}.head{{font-size:15px;font-weight:600}}"
+    "svg{{font:12px system-ui,sans-serif}}.paper{{fill:{paper}}}text{{fill:{ink}}}.head{{font-size:15px;font-weight:600}}"
     ".soft{{fill:{soft}}}.line{{stroke:{line};stroke-width:1}}"
 )
 
@@ -48,17 +54,21 @@ def picture(title: str, lanes: Sequence[Lane], end: datetime) -> str:
     first, last = _span([bar for lane in drawn for bar in lane.bars], end)
     left_out = f"and {len(lanes) - MOST} more, which began later" if len(lanes) > MOST else ""
     height = _TOP + _STEP * (len(drawn) + (1 if left_out else 0)) + 34
-    width = _LEFT + _WIDTH + _RIGHT
+    left = _names_end(drawn)
+    width = left + _WIDTH + _RIGHT
+    shown = _shortened(title, int((width - 2 * _MARGIN) / _HEAD_LETTER))
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={_attribute(title)}>',
         f"<title>{_text(title)}</title>",
         f"<style>{_styles()}</style>",
-        _label(12, 22, title, "head"),
+        # Not as a style of the whole, which not every reader honours: then dark would be light letters on white.
+        f'<rect width="{width}" height="{height}" class="paper"/>',
+        _label(_MARGIN, 22, shown, "head"),
         *_legend({bar.word for lane in drawn for bar in lane.bars}),
-        *_axis(first, last, height),
-        *(part for row, lane in enumerate(drawn) for part in _lane(lane, _TOP + row * _STEP, first, last)),
-        *([_label(12, _TOP + len(drawn) * _STEP + 15, left_out, "soft")] if left_out else []),
+        *_axis(first, last, left, height),
+        *(part for row, lane in enumerate(drawn) for part in _lane(lane, _TOP + row * _STEP, left, (first, last))),
+        *([_label(_MARGIN, _TOP + len(drawn) * _STEP + 15, left_out, "soft")] if left_out else []),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -98,34 +108,77 @@ def _label(x: float, y: float, text: str, kind: str = "") -> str:
 def _legend(words: set[str]) -> Iterator[str]:
     """Yield a sample of each word that is drawn, in the order of a Workload's way."""
     for number, word in enumerate(word for word in WORDS if word in words):
-        x = 12 + number * 92
+        x = _MARGIN + number * 92
         yield f'<rect x="{x}" y="32" width="12" height="12" rx="2" class="{word}"/>'
         yield _label(x + 17, 42, word)
 
 
-def _axis(first: datetime, last: datetime, height: int) -> Iterator[str]:
-    for number in range(_TICKS + 1):
-        at = first + (last - first) * number / _TICKS
-        x = _x(at, first, last)
+def _axis(first: datetime, last: datetime, left: float, height: int) -> Iterator[str]:
+    """Yield lines at round times, what each says, and below the names what all have in common: the day or year, and
+    that it is UTC.
+    """
+    step = _tick(last - first)
+    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    at = midnight + -((midnight - first) // step) * step
+    form, common = _stamps(first, last, step)
+    yield _label(_MARGIN, height - 10, f"{first:{common}}", "soft")
+    while at <= last:
+        x = _x(at, left, (first, last))
         yield f'<line x1="{x:.1f}" y1="{_TOP - 8}" x2="{x:.1f}" y2="{height - 26}" class="line"/>'
-        anchor = "end" if number == _TICKS else "middle" if number else "start"
-        stamp = f"{at:%m-%d %H:%M:%S}"
-        yield f'<text x="{x:.1f}" y="{height - 10}" text-anchor="{anchor}" class="soft">{stamp}</text>'
+        stamp = f"{at:{form}}"[:-5] if form.endswith("%f") else f"{at:{form}}"
+        yield f'<text x="{x:.1f}" y="{height - 10}" text-anchor="middle" class="soft">{stamp}</text>'
+        at += step
 
 
-def _x(at: datetime, first: datetime, last: datetime) -> float:
-    return _LEFT + _WIDTH * ((at - first) / (last - first))
+def _tick(span: timedelta) -> timedelta:
+    """Return the smallest round time of which a span holds no more than can be told apart."""
+    wanted = span.total_seconds() / _TICKS
+    years = -(-wanted // _TICK_SECONDS[-1]) * _TICK_SECONDS[-1]
+    return timedelta(seconds=next((each for each in _TICK_SECONDS if each >= wanted), years))
 
 
-def _lane(lane: Lane, y: float, first: datetime, last: datetime) -> Iterator[str]:
-    name = lane.name.removeprefix("@")
-    short = name if len(name) <= 28 else f"{name[:27]}…"
-    yield f"<g><title>{_text(name)}</title>{_label(12, y + 15, short)}</g>"
+def _stamps(first: datetime, last: datetime, step: timedelta) -> tuple[str, str]:
+    """Return how the time of a line is written, and what is said once of all."""
+    clock = "%H:%M" if step >= 60 * _SECOND else "%H:%M:%S" if step >= _SECOND else "%H:%M:%S.%f"
+    if first.date() == last.date():
+        return clock, "%Y-%m-%d, UTC"
+    if first.year != last.year:
+        return ("%Y-%m-%d" if step >= timedelta(days=1) else f"%Y-%m-%d {clock}"), "UTC"
+    return ("%m-%d" if step >= timedelta(days=1) else f"%m-%d {clock}"), "%Y, UTC"
+
+
+def _x(at: datetime, left: float, span: tuple[datetime, datetime]) -> float:
+    first, last = span
+    return left + _WIDTH * ((at - first) / (last - first))
+
+
+def _name(lane: Lane) -> str:
+    return lane.name.removeprefix("@")
+
+
+def _names_end(lanes: Sequence[Lane]) -> float:
+    """Return where the column of names ends, by the longest of those that are shown."""
+    least, most = _NAME
+    longest = max((min(len(_name(lane)), most) for lane in lanes), default=least)
+    return round(2 * _MARGIN + max(longest, least) * _LETTER)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text of so many letters at most: beginnings are often alike, so the end is kept too."""
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end - 1]}…{text[-end:]}"
+
+
+def _lane(lane: Lane, y: float, left: float, span: tuple[datetime, datetime]) -> Iterator[str]:
+    name, last = _name(lane), span[1]
+    yield f"<g><title>{_text(name)}</title>{_label(_MARGIN, y + 15, _shortened(name, _NAME[1]))}</g>"
     for bar in lane.bars:
-        left = _x(bar.since, first, last)
-        wide = max(_x(bar.until or last, first, last) - left, _LEAST)
+        begin = _x(bar.since, left, span)
+        wide = max(_x(bar.until or last, left, span) - begin, _LEAST)
         yield (
-            f'<rect x="{left:.1f}" y="{y}" width="{wide:.1f}" height="{_HEIGHT}" rx="2" class="{bar.word}">'
+            f'<rect x="{begin:.1f}" y="{y}" width="{wide:.1f}" height="{_HEIGHT}" rx="2" class="{bar.word}">'
             f"<title>{_text(_said(name, bar, last))}</title></rect>"
         )
 

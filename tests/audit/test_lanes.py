@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ET
 from datetime import timedelta
@@ -154,6 +155,61 @@ def test_what_has_finished_does_not_stretch_the_picture() -> None:
     root = ET.fromstring(picture("w", drawn, START + timedelta(days=300)))
     running = next(one for one in root.iter(f"{SVG}rect") if one.find(f"{SVG}title") is not None)
     assert float(running.attrib["width"]) > 800
+
+
+def labels(root: ET.Element, kind: str | None = None) -> list[ET.Element]:
+    return [one for one in root.iter(f"{SVG}text") if one.get("class") == kind]
+
+
+@pytest.mark.parametrize("name", ["a", "default/job-no-managedby-e942b", "default/job-" + "a1-" * 40 + "e942b"])
+def test_a_name_ends_before_the_bars_and_keeps_its_end(name: str) -> None:
+    root = ET.fromstring(picture("w", [Lane(name=name, bars=[bar("running", 0, None)])], START + 90 * SECOND))
+    said = next(one for one in labels(root) if one.get("y") == "79.0")
+    text = said.text or ""
+    begin = min(float(one.attrib["x"]) for one in root.iter(f"{SVG}rect") if one.get("height") == "20")
+    assert float(said.attrib["x"]) + 7.2 * len(text) <= begin
+    assert text == name if len(name) <= 44 else (text.startswith("default/job-a1") and text.endswith("-a1-e942b"))
+    assert name in "".join(root.itertext())  # whole, where it is pointed at
+
+
+def test_a_long_title_ends_within_the_picture() -> None:
+    title = f"workload/{'n' * 63}/job-{'x' * 59}-abcde"
+    root = ET.fromstring(picture(title, [Lane(name="a", bars=[bar("running", 0, None)])], START))
+    (head,) = labels(root, "head")
+    assert 12 + 10 * len(head.text or "") <= float(root.attrib["width"])
+    assert (head.text or "").endswith("-abcde")
+
+
+@pytest.mark.parametrize(
+    ("began", "lasts", "said"),
+    [
+        (timedelta(0), 1, ["2026-01-01, UTC", *(f"00:00:00.{n}" for n in (0, 2, 4, 6, 8)), "00:00:01.0"]),
+        (timedelta(seconds=7), 50, ["2026-01-01, UTC", *(f"00:00:{n}" for n in (10, 20, 30, 40, 50))]),
+        (timedelta(minutes=7), 3600, ["2026-01-01, UTC", *(f"00:{n}" for n in (10, 20, 30, 40, 50)), "01:00"]),
+        (timedelta(hours=23), 7200, ["2026, UTC", "01-01 23:00", "01-01 23:30", *(f"01-02 {n}" for n in ("00:00", "00:30", "01:00"))]),
+        (timedelta(hours=5), 4 * 86400, ["2026, UTC", *(f"01-0{n}" for n in (2, 3, 4, 5))]),
+        (timedelta(days=364), 86400, ["UTC", "2026-12-31 00:00", *(f"2026-12-31 {n}:00" for n in ("06", 12, 18)),
+                                      "2027-01-01 00:00"]),
+        (timedelta(0), 700 * 86400, ["UTC", "2026-01-01", "2026-06-30", "2026-12-27", "2027-06-25"]),
+    ],
+)  # fmt: skip
+def test_the_axis_has_round_times_and_says_that_they_are_utc(began: timedelta, lasts: int, said: list[str]) -> None:
+    first = int(began.total_seconds())
+    drawn = [Lane(name="a", bars=[bar("running", first, None)])]
+    root = ET.fromstring(picture("w", drawn, START + began + lasts * SECOND))
+    assert [one.text for one in labels(root, "soft")] == said
+    places = [float(one.attrib["x"]) for one in labels(root, "soft")][1:]
+    width = 7.2 * max(len(text) for text in said[1:])
+    assert all(after - one >= width for one, after in itertools.pairwise(places))
+    assert places[-1] + width / 2 <= float(root.attrib["width"])
+
+
+def test_dark_letters_are_not_left_on_a_light_ground() -> None:
+    """A reader that honours the colours of dark, and no background of the whole, draws the ground all the same."""
+    text = picture("w", [Lane(name="a", bars=[bar("running", 0, None)])], START)
+    first = next(iter(ET.fromstring(text).iter(f"{SVG}rect")))
+    assert first.get("class") == "paper"
+    assert all(".paper{fill:" in half for half in text.split("@media (prefers-color-scheme:dark)"))
 
 
 def test_many_lanes_are_cut_and_it_says_so() -> None:
