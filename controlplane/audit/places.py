@@ -71,9 +71,9 @@ def cluster_story(reader: LogReader, name: str) -> Story | None:
     stream = cluster_stream(name)
     if not reader.streams("cluster", name=name):
         return None
-    lanes = Lanes()
-    entries = _told(reader.events(Filter(streams=[stream])))
-    for recorded in reader.events(Filter(streams=[stream])):
+    lanes, own = Lanes(), list(reader.events(Filter(streams=[stream])))
+    entries = _told(own)
+    for recorded in own:
         if (word := _CONNECTION_WORDS.get(type(recorded.event))) is not None:
             lanes.show("connection", word, recorded.recorded_at, what(recorded.event), recorded.position)
     for run in reader.rows(_RUNS, cluster=name):
@@ -81,7 +81,9 @@ def cluster_story(reader: LogReader, name: str) -> Story | None:
         entries.append(_entry(run["position"], run["since"], name, f"{who} runs", "", "Runs"))
         lanes.show(who, "running", run["since"], f"{who} runs", run["position"])
         if run["until"] is not None:
-            ended = run["last_position"] or run["position"]
+            # A run that is out of view was ended by no event of its own, but by the cluster's.
+            lost = (recorded.position for recorded in own if recorded.recorded_at >= run["until"])
+            ended = run["last_position"] or next(lost, run["position"])
             said = f"{who} ends ({run['outcome']})"
             entries.append(_entry(ended, run["until"], name, said, run["reason"] or "", "Ends"))
             lanes.show(who, "", run["until"], said, ended)
@@ -97,7 +99,8 @@ def queue_story(reader: LogReader, name: str) -> Story | None:
     entries, lanes = _told(reader.events(Filter(streams=streams))), Lanes()
     led = {"namespace": name.partition("/")[0], "queue": name.partition("/")[2]}
     leads = [led] if local else reader.rows(_LED_TO, queue=name)
-    for row in (row for lead in leads for row in reader.rows(_PHASES, **lead)):
+    rows = [row for lead in leads for row in reader.rows(_PHASES, **lead)]
+    for row in rows:
         who, where = f"{row['namespace']}/{row['name']}", row["cluster"] or MANAGEMENT
         on = f" on {where}" if where != MANAGEMENT else ""
         why = ": ".join(filter(None, [row["reason"], row["message"]]))
@@ -105,6 +108,10 @@ def queue_story(reader: LogReader, name: str) -> Story | None:
         entries.append(_entry(row["position"], row["since"], where, said, why, row["phase"]))
         word = _PHASE_WORDS.get(row["phase"], "other")
         lanes.show(who, word, row["since"], ": ".join(filter(None, [said, why])), row["position"])
+    # The phase of what is gone has an end, and none comes after it.
+    for who, row in {f"{row['namespace']}/{row['name']}": row for row in rows}.items():
+        if row["until"] is not None:
+            lanes.show(who, "", row["until"], "", row["position"])
     if not entries:
         return None
     return Story(stream=streams[0], entries=_in_order(entries), lanes=lanes.made())

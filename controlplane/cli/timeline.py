@@ -64,7 +64,7 @@ def timeline(
     ]
     _show(str(form), found, kept, start, everything=everything)
     if found.entries and not kept:
-        click.echo(f"Nothing happened to {found.title} in that time.", err=True)
+        _say_nothing_happened(found)
     if found.streams.others and form == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.streams.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
@@ -85,12 +85,19 @@ def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime
         emit(form, value, COLUMNS, rows)
 
 
+def _say_nothing_happened(found: Told) -> None:
+    click.echo(f"Nothing happened to {found.title} in that time.", err=True)
+
+
 def _draw(found: Told, begin: datetime | None, end: datetime | None) -> None:
     from controlplane.audit.lanes import clipped
     from controlplane.audit.svg import picture
 
     last = found.head if end is None or found.head < end else end
-    click.echo(picture(found.title, clipped(found.lanes, begin, end), last), nl=False)
+    drawn = clipped(found.lanes, begin, end)
+    click.echo(picture(found.title, drawn, last), nl=False)
+    if found.lanes and not drawn:
+        _say_nothing_happened(found)
 
 
 def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:

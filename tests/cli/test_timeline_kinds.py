@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.audit.local import PREFIXES
 from controlplane.cli.stories import KINDS
+from tests.audit import stories
 from tests.audit.database import keep
 from tests.audit.script import Script
 from tests.audit.test_actors import told
@@ -77,6 +78,27 @@ async def test_a_node_of_a_target(database_url: str) -> None:
     assert all(text.startswith("team/web: ") for text in whats(found))
 
 
+async def test_a_run_that_is_out_of_view_ends_where_its_cluster_was_lost(database_url: str) -> None:
+    await keep(database_url, stories.lost(Script("a", "b", "c")).script.recorded)
+    moments = asked(database_url, "timeline", "cluster", "c")["moments"]
+    times = [moment["at"] for moment in moments]
+    assert times == sorted(times)
+    ends = next(moment for moment in moments if moment["what"].endswith(" ends (Lost)"))
+    (lost,) = (moment for moment in moments if moment["type"] == "ClusterLost")
+    assert (ends["at"], ends["position"]) == (lost["at"], lost["position"])
+
+
+async def test_what_is_deleted_leaves_its_queue(database_url: str) -> None:
+    script = Script("a")
+    script.workload("kept").job().seen()
+    script.workload("gone").job().seen(deleting=True).gone()
+    script.workload("late").job().seen()
+    await keep(database_url, script.recorded)
+    drawn = invoke(database_url, "timeline", "queue", "default/lq", "-o", "svg").stdout
+    still = {text.split(":")[0] for text in drawn.split("<title>") if " still (" in text}
+    assert still == {"default/kept", "default/late"}
+
+
 def test_between_two_times(fleet_url: str) -> None:
     whole = asked(fleet_url, "timeline", "team-b/sim")["moments"]
     part = asked(
@@ -124,6 +146,9 @@ def test_the_picture_of_a_part(fleet_url: str) -> None:
     ).stdout
     assert "lost from 2026-01-01 12:49:24" in part
     assert "west" not in part
+    empty = invoke(fleet_url, "timeline", "team-b/sim", "-o", "svg", "--until", "2025-12-31")
+    assert "Nothing happened to workload/team-b/job-sim-0a1b2 in that time." in empty.stderr
+    assert ET.fromstring(empty.stdout).tag.endswith("svg")
 
 
 def test_text_is_the_table(fleet_url: str) -> None:
