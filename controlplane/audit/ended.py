@@ -231,7 +231,9 @@ def _ending(run: JobRun, source: str) -> str:
 def _times(found: list[JobRun], begin: Recorded, end: Recorded) -> Statement:
     queued, ran, perhaps = times(found, begin.recorded_at, end.recorded_at)
     unseen = f", and may have run unseen for {_duration(perhaps)} more" if perhaps else ""
-    text = f"in all it was queued for {_duration(queued)} and ran for {_duration(ran)}{unseen}"
+    text = f"in all it was queued for {_duration(queued)}"
+    if found:
+        text += f" and ran for {_duration(ran)}{unseen}"
     proof = {e.position: e for run in found for e in (run.began, run.ended) if e is not None}
     proof |= {begin.position: begin} | ({} if found else {end.position: end})
     return Statement(

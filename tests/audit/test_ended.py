@@ -39,6 +39,11 @@ def test_one_that_ran_once() -> None:
     ]
 
 
+def test_one_that_never_ran_is_not_said_to_have_run() -> None:
+    life = Script(*WORKERS).workload("w-0a1b2").job().offered(*WORKERS).gone()
+    assert texts(life)[1:] == ["in all it was queued for 10s", "it never ran"]
+
+
 def test_each_retry_has_its_reason_and_the_decision_that_proves_it() -> None:
     life = retried(Script(*WORKERS)).finishes("b")
     said = {one.about: one for one in told(life)}
