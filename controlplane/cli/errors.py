@@ -91,6 +91,14 @@ def _database(error: BaseException) -> Sentence:
             f"the database's schema is not the one this version needs ({said}): run `controlplane db upgrade`",
             Exit.DATABASE,
         )
+    if state == "25006":  # read_only_sql_transaction
+        return (
+            (
+                f"the database takes no writes: {said}; database.url has to name the primary, and"
+                " default_transaction_read_only must be off"
+            ),
+            Exit.DATABASE,
+        )
     if state == "42501":
         return f"the database refuses: {said}; the role needs that right, or database.role names another", Exit.DATABASE
     if type(found).__name__ in {"OperationalError", "PoolTimeout", "InterfaceError"} or state[:2] in {
@@ -101,6 +109,12 @@ def _database(error: BaseException) -> Sentence:
     }:
         return f"the database cannot be used: {said}; check database.url and that the server runs", Exit.DATABASE
     return f"the database refused a statement: {said}", Exit.DATABASE
+
+
+def _unavailable(error: BaseException) -> Sentence:
+    """Say what the connection of a log had to say, where it is known."""
+    cause = error.__context__
+    return _database(cause) if type(cause).__module__.startswith("psycopg") and cause else (str(error), Exit.DATABASE)
 
 
 def _cluster(error: BaseException) -> Sentence:
@@ -114,7 +128,7 @@ def _moved_on(error: BaseException) -> Sentence:
 _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.settings.load", "SettingsError", _settings),
     ("controlplane.log.schema", "SchemaError", _as(Exit.DATABASE)),
-    ("controlplane.log.event", "LogUnavailable", _as(Exit.DATABASE)),
+    ("controlplane.log.event", "LogUnavailable", _unavailable),
     ("controlplane.log.event", "LogError", _moved_on),
     ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
     ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),

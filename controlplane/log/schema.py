@@ -93,6 +93,7 @@ def upgrade(url: str) -> tuple[str, str]:
         try:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             before = _migrated(connection)
+            _check_known(before)
             config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
@@ -110,6 +111,15 @@ def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
     return config
+
+
+def _check_known(current: str) -> None:
+    """Raise `SchemaError` for a revision that only a later version can have made."""
+    known = revisions()
+    if current and current not in known:
+        raise SchemaError(
+            f"the schema {current} is newer than this version knows ({known[-1]}): run a newer Controlplane"
+        )
 
 
 def _migrated(connection: Connection) -> str:
@@ -130,12 +140,10 @@ def check(url: str) -> str:
     with opened as connection:
         _check_server(connection.info.server_version)
         current = _current(connection)
-    known = revisions()
-    newest = known[-1]
+    newest = revisions()[-1]
     if current == newest:
         return current
-    if current and current not in known:
-        raise SchemaError(f"the schema {current} is newer than this version knows ({newest}): run a newer Controlplane")
+    _check_known(current)
     state = f"is at {current}, this version needs {newest}" if current else "is not there yet"
     raise SchemaError(f"the schema {state}: run `controlplane db upgrade`")
 

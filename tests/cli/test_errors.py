@@ -12,6 +12,7 @@ from controlplane.cli import errors, version
 from controlplane.cli.errors import CommandFailure, Exit, explain, report
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.local.postgres import EmbeddedError
+from controlplane.log.event import LogUnavailable
 from controlplane.log.schema import SchemaError
 from controlplane.settings import SettingsError
 from controlplane.web import ListenError
@@ -19,6 +20,17 @@ from controlplane.web import ListenError
 
 def lost(text: str) -> psycopg.OperationalError:
     return psycopg.OperationalError(text)
+
+
+def unavailable(cause: psycopg.Error) -> Exception:
+    """What a log raises of an error of its connection."""
+    try:
+        try:
+            raise cause
+        except psycopg.Error:
+            raise LogUnavailable("the database refuses") from None
+    except LogUnavailable as error:
+        return error
 
 
 @pytest.mark.parametrize(
@@ -38,6 +50,18 @@ def lost(text: str) -> psycopg.OperationalError:
         (OperationalError("SELECT 1", {}, lost("server closed")), 4, "server closed"),
         (pg.UndefinedTable('relation "events" does not exist'), 4, "run `controlplane db upgrade`"),
         (pg.InsufficientPrivilege("permission denied for table events"), 4, "the role needs that right"),
+        (unavailable(pg.InsufficientPrivilege("permission denied for schema a")), 4, "a; the role needs that right"),
+        (unavailable(pg.UndefinedTable('relation "a" does not exist')), 4, "run `controlplane db upgrade`"),
+        (unavailable(lost("connection refused")), 4, "connection refused; check database.url and that the server runs"),
+        (LogUnavailable("the database does not answer: it is late"), 4, "the database does not answer: it is late"),
+        (
+            pg.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"),
+            4,
+            (
+                "the database takes no writes: cannot execute UPDATE in a read-only transaction; database.url has to name the"
+                " primary, and default_transaction_read_only must be off"
+            ),
+        ),
         (pg.UniqueViolation("duplicate key"), 4, "the database refused a statement: duplicate key"),
         (FileNotFoundError(2, "No such file or directory", "/x/y"), 1, "/x/y: No such file or directory"),
         (KeyError("x"), 1, "unexpected KeyError: 'x' (CONTROLPLANE_DEBUG=1 shows where)"),
