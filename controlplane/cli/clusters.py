@@ -13,7 +13,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.fleet import describe, grace_cell, in_words, mass_outage, outage_line, short_life
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.history import clock, open_reader, place, policy_in_force
+from controlplane.cli.history import clock, is_empty, open_reader, place, policy_in_force
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -132,6 +132,8 @@ def show(options: Options) -> None:
 
     policy = _target(options)[2]
     index, now = _read(options, policy)
+    if not index.connections:
+        _say_if_empty(options)
     away = absences(index, now)
     found, outage = describe(index, away, now), mass_outage(index)
     if options.output != "table":
@@ -155,6 +157,12 @@ def show(options: Options) -> None:
         for one in found
     ]
     table(COLUMNS, rows)
+
+
+def _say_if_empty(options: Options) -> None:
+    with open_reader(options) as reader:
+        if empty := is_empty(reader):
+            click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
 
 
 def _target(options: Options) -> tuple[Any, str, MultiKueuePolicy]:

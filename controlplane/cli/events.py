@@ -61,11 +61,43 @@ def events(
         return _show_on(options, wanted, limit, newest=after is None)
     with open_reader(options) as reader:
         found = list(reader.events(wanted, limit=limit, newest=after is None))
-        empty = "" if found else is_empty(reader)
+        empty = "" if found else is_empty(reader) or _unknown(reader, wanted)
     emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
     if empty:
-        click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
+        click.echo(f"{empty[0].upper()}{empty[1:]}{'' if empty.endswith('?') else '.'}", err=True)
     return Exit.OK
+
+
+def _unknown(reader: LogReader, wanted: Filter) -> str:
+    """Return what of a filter the log does not have, and what may have been meant; "" if it only fits nothing."""
+    from controlplane.audit.reads import READ, Filter
+    from controlplane.controllers.connectivity.events import MANAGEMENT
+
+    known = [one.__name__ for one in READ]
+    for kind in wanted.types or ():
+        if kind not in known and not list(reader.events(Filter(types=[kind]), limit=1)):
+            return f'there is no type of event "{kind}"{_nearest(kind, known, "docs/reference/events.md has them")}'
+    clusters = [MANAGEMENT, *(stream.partition("/")[2] for stream in reader.streams("cluster"))]
+    if wanted.cluster and wanted.cluster not in clusters:
+        there = f"there are {', '.join(dict.fromkeys(clusters))}"
+        return f"the log {reader.log} has no cluster {wanted.cluster}{_nearest(wanted.cluster, clusters, there)}"
+    for stream in wanted.streams or ():
+        if not reader.first_seen([stream]):
+            near = reader.streams(stream.partition("/")[0])
+            return f"the log {reader.log} has no stream {stream}{_nearest(stream, near, '')}"
+    head = reader.head()
+    return f"the log {reader.log} ends at {head}" if wanted.after > head else ""
+
+
+def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return which names may have been meant, as the end of a sentence without its full stop."""
+    import difflib
+
+    lower = {one.lower(): one for one in known}
+    near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)]
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f": {otherwise}" if otherwise else ""
 
 
 def _show_on(options: Options, wanted: Filter, limit: int, *, newest: bool) -> int:

@@ -268,6 +268,11 @@ def test_an_empty_log_is_no_failure(database_url: str, verb: list[str]) -> None:
     assert asked(database_url, *verb) == []
 
 
+def test_an_empty_log_has_no_clusters_and_says_so(database_url: str) -> None:
+    shown = invoke(database_url, "clusters")
+    assert "The log main is empty." in shown.stderr.splitlines()
+
+
 async def test_the_readers_rights_are_enough(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(database_url, everything().appended)
     monkeypatch.setenv("CONTROLPLANE_DATABASE_ROLE", "controlplane_reader")

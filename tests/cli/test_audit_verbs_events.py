@@ -42,6 +42,30 @@ def positions(url: str, *arguments: str) -> list[int]:
     return [event["position"] for event in events(url, *arguments)]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--type", "workloadobserved"],
+            'There is no type of event "workloadobserved"; did you mean WorkloadObserved?',
+        ),
+        (["--type", "Zzz"], 'There is no type of event "Zzz": docs/reference/events.md has them.'),
+        (["--cluster", "management"], "The log main has no cluster management; did you mean @management?"),
+        (["--cluster", "zzz"], "The log main has no cluster zzz: there are @management, east, north, west."),
+        (["--stream", "cluster/nort"], "The log main has no stream cluster/nort; did you mean cluster/north?"),
+        (["--stream", "zzz"], "The log main has no stream zzz."),
+        (["--type", "ClusterLost", "--cluster", "west"], ""),
+        (["--after", "9999999"], "The log main ends at "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_filter_that_nothing_can_fit_is_named(fleet_url: str, arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli, ["--database-url", fleet_url, "events", "-o", "json", *arguments])
+    assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+    assert result.stderr.startswith(said) if said else result.stderr == ""
+    assert len(result.stderr.splitlines()) <= 1
+
+
 def test_the_newest_events_are_shown_in_order(url: str) -> None:
     last = len(everything().recorded)
     assert positions(url, "--limit", "3") == [last - 2, last - 1, last]
