@@ -62,12 +62,17 @@ def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
         ) from None
     found = []
     for document in documents:
-        named = isinstance(document, dict) and isinstance(document.get("metadata"), dict)
-        kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if named else None
+        an_object = isinstance(document, dict)
+        kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if an_object else None
         if kind is None:
             known = ", ".join(sorted(one.kind.kind for one in JOB_KINDS.values()))
             raise CommandFailure(f"{file.name} holds something else than jobs of these kinds: {known}", Exit.USAGE)
+        metadata = document.get("metadata")
+        if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+            raise CommandFailure(f"{file.name} has a {kind.kind} without metadata.name: give it a name", Exit.USAGE)
         found.append((kind, document))
+    if not found:
+        raise CommandFailure(f"{file.name} holds no jobs: nothing was created", Exit.USAGE)
     return found
 
 

@@ -73,6 +73,14 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
             "holds something else than jobs of these kinds: AppWrapper, JAXJob, Job, JobSet, ",
         ),
         ("a: [", 2, "cannot be read as YAML"),
+        ("{apiVersion: batch/v1, kind: Job, spec: {}}", 2, "has a Job without metadata.name: give it a name"),
+        (
+            "{apiVersion: batch/v1, kind: Job, metadata: {labels: {}}}",
+            2,
+            "has a Job without metadata.name: give it a name",
+        ),
+        ("a", 2, "holds something else than jobs of these kinds"),
+        ("---\n", 2, "holds no jobs"),
         ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}", 3, "there is no management cluster"),
     ],
 )
