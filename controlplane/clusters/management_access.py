@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.credentials import Credentials, LoaderToken, StaticToken, TokenFile, load
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError
@@ -17,6 +19,7 @@ from controlplane.clusters.plain_kubeconfig import read_plain
 from controlplane.clusters.transport import Timeouts, Transport
 
 KUBECONFIG = "~/.kube/config"
+_KEYS = "Invalid kube-config file. "  # with which the loader begins what it says of the keys
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -63,12 +66,14 @@ async def from_kubeconfig(
     from kubernetes_asyncio.config import kube_config
 
     configuration = client.Configuration()
+    if path and _is_missing(path):  # which the loader would log as well
+        raise KubeconfigError(BAD, "the kubeconfig cannot be loaded (there is no such file)")
     try:
         location = path or os.environ.get("KUBECONFIG") or kube_config.KUBE_CONFIG_DEFAULT_LOCATION
         loader = kube_config._get_kube_config_loader_for_yaml_file(location, active_context=context)
         keys = await load(loader, configuration)
-    except Exception as error:  # the loader raises whatever its parts raise; their texts may quote the file
-        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({type(error).__name__})") from None
+    except Exception as error:  # the loader raises whatever its parts raise
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({_why(error)})") from None
     config = ClientConfig(
         server=str(configuration.host).rstrip("/"),
         ca_data=keys.ca_data,
@@ -86,6 +91,22 @@ async def from_kubeconfig(
         StaticToken(bearer) if static else LoaderToken(loader, configuration, clock or SystemClock())
     )
     return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+
+
+def _is_missing(path: str) -> bool:
+    return os.pathsep not in path and not Path(path).expanduser().exists()
+
+
+def _why(error: Exception) -> str:
+    """Return what is wrong with a kubeconfig, as far as that names keys and objects only: other texts may quote it."""
+    from kubernetes_asyncio.config import ConfigException
+
+    said = str(error)
+    if isinstance(error, ConfigException) and said.startswith(_KEYS):
+        return said.removeprefix(_KEYS)
+    if isinstance(error, TypeError):
+        return "it has not the form of a kubeconfig"
+    return "it is not a YAML document" if isinstance(error, yaml.YAMLError) else type(error).__name__
 
 
 def _renewable(loader: object) -> bool:

@@ -91,7 +91,8 @@ def test_no_management_cluster(refused: Refused, at: list[str], tmp_path: Path) 
     local = {"http_address": "127.0.0.1", "http_port": "0"}
     assert "there is no management cluster" in refused(3, *at, **local)
     missing = str(tmp_path / "none")
-    assert f"there is no file {missing}" in refused(3, *at, management_kubeconfig=missing, **local)
+    said = refused(3, *at, management_kubeconfig=missing, **local)
+    assert said.splitlines() == [f"Error: management.kubeconfig: there is no file {missing}"]
     broken = tmp_path / "broken"
     broken.write_text("clusters: [")
     assert f"{broken} cannot be used" in refused(3, *at, management_kubeconfig=str(broken), **local)

@@ -140,14 +140,29 @@ async def test_inline_certificates_leave_no_files(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"{", b"users: 7", kubeconfig("http://127.0.0.1:1").replace(b'"c"', b'"d"', 1)]
+    ("content", "why"),
+    [
+        (None, "there is no such file"),
+        (b"", "it has not the form of a kubeconfig"),
+        (b"{", "it is not a YAML document"),
+        (b"a: 1\n---\nb: 2", "it is not a YAML document"),
+        (b"a: 1", "Expected key current-context in "),
+        (b"current-context: a\ncontexts: [{name: b, context: {user: hunter2}}]", "Expected object with name a in "),
+        (b"users: 7", "it has not the form of a kubeconfig"),
+        (kubeconfig("http://127.0.0.1:1").replace(b'"c"', b'"d"', 1), "Expected object with name d in "),
+    ],
 )
-async def test_a_kubeconfig_that_cannot_be_loaded(tmp_path: Path, content: bytes | None) -> None:
+async def test_a_kubeconfig_that_cannot_be_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None, why: str
+) -> None:
     path = tmp_path / "config"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(KubeconfigError, match="cannot be loaded"):
+    with pytest.raises(KubeconfigError, match="cannot be loaded") as raised:
         await from_kubeconfig("m", str(path))
+    assert why in raised.value.message
+    assert "hunter2" not in raised.value.message
+    assert caplog.text == ""
 
 
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
