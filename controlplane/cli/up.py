@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from controlplane.web import WebServer
 
 _PORT = click.IntRange(0, 65_535)
+_PROGRAM = "controlplane"
 
 
 def _an_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -96,7 +99,7 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: s
         if not stop.is_set():
             await serve(settings, place.database, revision, place.open_management, stop, announce)
     if form == "table":
-        again = "docker compose up --detach" if inside else _command("up", "--data", str(folder.root))
+        again = "docker compose up --detach" if inside else _here("up", "--data", str(folder.root))
         line(f"Stopped. `{again}` goes on from here.")
 
 
@@ -158,8 +161,8 @@ def _proposed(place: LocalEnvironment, kubeconfig: str, inside: str) -> list[str
     return [
         _kubectl(kubeconfig, "apply", "-f", str(jobs_file())),
         _kubectl(kubeconfig, "get", shown, "-A"),
-        _command("submit", "--kubeconfig", kubeconfig, str(jobs_file())) + "  (without kubectl)",
-        _command(*url, "workloads") + given,
+        _here("submit", "--kubeconfig", kubeconfig, str(jobs_file())) + "  (without kubectl)",
+        _here(*url, "workloads") + given,
     ]
 
 
@@ -167,5 +170,12 @@ def _kubectl(kubeconfig: str, *arguments: str) -> str:
     return shlex.join(["kubectl", "--kubeconfig", kubeconfig, *arguments])
 
 
-def _command(*arguments: str) -> str:
-    return shlex.join(["controlplane", *arguments])
+def _command(*arguments: str, program: str = _PROGRAM) -> str:
+    return shlex.join([program, *arguments])
+
+
+def _here(*arguments: str) -> str:
+    """Return a command of this program as it works in any terminal: by its path where its name finds nothing."""
+    typed = Path(sys.argv[0])
+    unfound = typed.name == _PROGRAM and shutil.which(_PROGRAM) is None
+    return _command(*arguments, program=str(typed.absolute()) if unfound else _PROGRAM)

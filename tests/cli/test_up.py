@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import yaml
 
+from controlplane.cli.up import _here
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.clusters.streams import ListQuery
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
@@ -142,6 +143,29 @@ def test_a_taken_port_is_named(here: Here, empty_database_url: str, tmp_path: Pa
         done = here("up", "--database-url", empty_database_url, *arguments)
     assert done.returncode == 7
     assert f"port {port} cannot be listened on" in done.stderr
+
+
+def test_a_taken_port_of_the_database_is_named(here: Here, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = here("up", "--data", str(folder / "data"), "--database-port", port)
+    assert done.returncode == 4
+    assert done.stderr.strip().endswith(": choose another --database-port")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_to_type_next_works_where_the_program_is_not_on_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, known: bool
+) -> None:
+    program = tmp_path / "bin" / "controlplane"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent) if known else "/nowhere")
+    monkeypatch.setattr("sys.argv", ["bin/controlplane", "up"])
+    monkeypatch.chdir(tmp_path)
+    assert _here("workloads") == f"{'controlplane' if known else program} workloads"
+    monkeypatch.setattr("sys.argv", ["/x/controlplane/__main__.py", "up"])
+    assert _here("workloads") == "controlplane workloads"
 
 
 def test_what_people_set_about_the_endpoints_holds(here: Here, empty_database_url: str, tmp_path: Path) -> None:

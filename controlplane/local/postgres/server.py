@@ -29,6 +29,7 @@ _SOCKET_PORT = 5432  # names the socket's file; nothing listens on it unless a p
 _READY_WITHIN = 120.0  # seconds; recovery after a crash takes its time
 _NOT_DURABLE = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
 _STILL_IN_USE = "pre-existing shared memory block"
+_TAKEN = "Address already in use"
 
 
 class EmbeddedPostgres:
@@ -136,8 +137,9 @@ class EmbeddedPostgres:
             said = _fatal(folder.log, before)
             # Backends of a server that was killed take a moment to notice.
             if _STILL_IN_USE not in said or time.monotonic() > deadline:
+                hint = ": choose another --database-port" if _TAKEN in said else ""
                 raise EmbeddedError(
-                    f"the embedded PostgreSQL in {folder.root} did not start: {said} (see {folder.log})"
+                    f"the embedded PostgreSQL in {folder.root} did not start: {said} (see {folder.log}){hint}"
                 )
             time.sleep(0.2)
         self._create_database()
