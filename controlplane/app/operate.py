@@ -6,7 +6,9 @@ still as it was judged; the leader's loop does the rest. Refused with the reason
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 
 from controlplane.app.hosted import TYPES
 from controlplane.controllers.connectivity.events import (
@@ -22,12 +24,13 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Event, Fenced, NewEvent, VersionConflict
+from controlplane.log.event import Append, Event, Fenced, LogUnavailable, NewEvent, VersionConflict
 from controlplane.log.folding import Folding
 from controlplane.log.port import Assisted
 from controlplane.log.postgres import PostgresLog
 
 _TRIES = 20  # a cluster that cannot be reached has an event for each attempt; a try reads only what came since
+_PATIENCE = 15.0  # seconds
 _Judge = Callable[[WorkloadIndex], tuple[str, int, Event, int]]
 
 
@@ -43,8 +46,7 @@ async def forget(database: Database, log: str, policy: MultiKueuePolicy, name: s
     """End the grace of a lost cluster: its workloads may be queued again, under `never-twice` too. Return how many it
     has.
     """
-    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
-        return await forget_in(opened, policy, name, by)
+    return await _told(database, log, lambda opened: forget_in(opened, policy, name, by))
 
 
 async def forget_in(log: Assisted, policy: MultiKueuePolicy, name: str, by: str) -> int:
@@ -75,8 +77,7 @@ def forgettable(index: WorkloadIndex, name: str) -> Connection:
 
 async def accept_outage(database: Database, log: str, policy: MultiKueuePolicy, by: str) -> int:
     """Say that the clusters of a mass outage are really gone. Return how many are away."""
-    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
-        return await accept_outage_in(opened, policy, by)
+    return await _told(database, log, lambda opened: accept_outage_in(opened, policy, by))
 
 
 async def accept_outage_in(log: Assisted, policy: MultiKueuePolicy, by: str) -> int:
@@ -99,8 +100,7 @@ def acceptable(index: WorkloadIndex) -> None:
 
 async def rebind(database: Database, log: str, policy: MultiKueuePolicy, by: str) -> int:
     """Let a log follow another management cluster. Return how many Workloads it knows of the one before."""
-    async with PostgresLog(database, Codec(TYPES), log=log) as opened:
-        return await rebind_in(opened, policy, by)
+    return await _told(database, log, lambda opened: rebind_in(opened, policy, by))
 
 
 async def rebind_in(log: Assisted, policy: MultiKueuePolicy, by: str) -> int:
@@ -123,6 +123,32 @@ def rebindable(index: WorkloadIndex) -> Connection:
     if connection.rebound:
         raise NotAllowed("the log follows the next cluster that a service connects to already")
     return connection
+
+
+async def _told(database: Database, log: str, tell: Callable[[Assisted], Awaitable[int]]) -> int:
+    """Tell a log something, and return how many that is about. A service waits for its database as long as it takes; a
+    person is told: raises `LogUnavailable` once the database has taken nothing for `_PATIENCE`.
+    """
+    limit, said = asyncio.timeout(None), ""
+
+    def heard(ok: bool, detail: str) -> None:
+        nonlocal said
+        said = detail
+        with contextlib.suppress(RuntimeError):  # it is over already
+            if ok:
+                limit.reschedule(None)
+            elif limit.when() is None:
+                limit.reschedule(asyncio.get_running_loop().time() + _PATIENCE)
+
+    async with PostgresLog(database, Codec(TYPES), log=log, on_state=heard) as opened:
+        try:
+            async with limit:
+                return await tell(opened)
+        except TimeoutError:
+            raise LogUnavailable(
+                f"the database took nothing for {_PATIENCE:g} s ({said}): see that database.url names the primary, and"
+                " say it again, which is refused if it was recorded after all"
+            ) from None
 
 
 async def _append(log: Assisted, policy: MultiKueuePolicy, judge: _Judge) -> int:

@@ -6,6 +6,7 @@ may run a job twice."""
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,8 +63,6 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
 
     Holds until the cluster connects again. Without --i-know it says what it would do (exit code 2).
     """
-    import asyncio
-
     from controlplane.app import operate
 
     database, log, policy = _target(options)
@@ -79,7 +78,7 @@ def forget(options: Options, name: str, i_know: bool, by: str | None) -> None:
             Exit.USAGE,
         )
     pods = _pods(options, name)  # before anybody acts on it
-    copies = asyncio.run(operate.forget(database, log, policy, name, by or whoami()))
+    copies = tell(operate.forget(database, log, policy, name, by or whoami()))
     also = f", and {_counted(pods, 'pod')} {_are(pods)} there or may be" if pods else ""
     message = f'Cluster "{name}" is given up until it connects again; it has copies of {_workloads(copies)}{also}.'
     _done(options, {"cluster": name, "copies": copies, "pods": pods}, message)
@@ -94,8 +93,6 @@ def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
 
     Each Workload's own grace still holds. Without --i-know it says what it would do (exit code 2).
     """
-    import asyncio
-
     from controlplane.app import operate
 
     database, log, policy = _target(options)
@@ -110,7 +107,7 @@ def accept_outage(options: Options, i_know: bool, by: str | None) -> None:
             " of it would run twice, so say --i-know if you looked.",
             Exit.USAGE,
         )
-    count = asyncio.run(operate.accept_outage(database, log, policy, by or whoami()))
+    count = tell(operate.accept_outage(database, log, policy, by or whoami()))
     message = f"The mass outage is accepted: Workloads of {count} clusters are queued again as their graces end."
     _done(options, {"away": count}, message)
 
@@ -124,6 +121,21 @@ def whoami() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+
+
+def tell(word: Coroutine[Any, Any, int]) -> int:
+    """Run what is said to a log. That it waits meanwhile is not logged: if it comes to nothing, one sentence says so."""
+    import asyncio
+    import logging
+
+    import structlog
+
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    try:
+        return asyncio.run(word)
+    finally:
+        structlog.configure(**before)
 
 
 def show(options: Options) -> None:

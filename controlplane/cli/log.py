@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from controlplane.cli.clusters import whoami
+from controlplane.cli.clusters import tell, whoami
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.history import log_option, open_reader
@@ -58,8 +58,6 @@ def rebind(options: Options, i_know: bool, by: str | None) -> None:
     not start. After this word the next one that answers takes its place.
     Without --i-know it says what it would do (exit code 2).
     """
-    import asyncio
-
     from controlplane.app import operate
     from controlplane.audit.fleet import load
     from controlplane.controllers.multikueue.hosting import reading_policy
@@ -79,7 +77,7 @@ def rebind(options: Options, i_know: bool, by: str | None) -> None:
             Exit.USAGE,
         )
     database = Database(options.database_url(), settings.database.role)
-    count = asyncio.run(operate.rebind(database, name, policy, by or whoami()))
+    count = tell(operate.rebind(database, name, policy, by or whoami()))
     if options.output == "table":
         line(f'Log "{name}" follows the next management cluster that a service connects to.')
     else:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.__main__ import run
+from controlplane.app import operate
 from controlplane.app.hosted import TYPES
 from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
@@ -33,6 +34,21 @@ def test_a_log_of_no_cluster_cannot_be_moved(capsys: pytest.CaptureFixture[str],
     code, told = fails(capsys, database_url)
     assert code == 1
     assert "belongs to no cluster yet" in told
+
+
+def test_a_database_that_takes_no_writes_is_not_waited_for_for_ever(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    bind(database_url, "0f0e")
+    monkeypatch.setattr(operate, "_PATIENCE", 0.5)
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    code, told = fails(capsys, database_url, "--i-know")
+    assert code == 4
+    assert "took nothing for 0.5 s (cannot execute" in told
+    assert "read-only transaction): see that database.url names the primary" in told
+    assert len(told.splitlines()) == 1
+    monkeypatch.delenv("PGOPTIONS")
+    assert CliRunner().invoke(cli, ["--database-url", database_url, "log", "rebind", "--i-know"]).exit_code == 0
 
 
 def test_it_says_what_it_would_do_and_does_it_once_it_is_told_to(
