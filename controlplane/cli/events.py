@@ -11,7 +11,7 @@ import click
 from controlplane.cli.errors import Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import clock, is_empty, log_option, open_reader, place
-from controlplane.cli.options import LARGEST, Options
+from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, emit, line
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ _LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of a type; may be repeated.")
 @click.option("--stream", "streams", multiple=True, metavar="STREAM", help="Only those of a stream; may be repeated.")
 @click.option("--cluster", default="", metavar="NAME", help="Only those on a cluster (@management for that one).")
-@click.option("--after", type=click.IntRange(0, LARGEST), metavar="POSITION", help="Begin after a position.")
-@click.option(
-    "--limit", type=click.IntRange(1, LARGEST), default=100, show_default=True, metavar="N", help="At most so many."
-)
+@click.option("--after", type=Whole(0, LARGEST), metavar="POSITION", help="Begin after a position.")
+@click.option("--limit", type=Whole(1, LARGEST), default=100, show_default=True, metavar="N", help="At most so many.")
 @log_option
 @click.pass_obj
 def events(

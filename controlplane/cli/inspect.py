@@ -12,7 +12,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import clock, is_empty, log_option, open_reader, place, policy_in_force
-from controlplane.cli.options import LARGEST, Options
+from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ REQUESTS = ("decided at", "action", "to", "outcome", "settled by", "error")
 
 
 @click.command(cls=Verb)
-@click.argument("position", type=click.IntRange(1, LARGEST), metavar="POSITION")
+@click.argument("position", type=Whole(1, LARGEST), metavar="POSITION")
 @click.option("--diff", "only_changes", is_flag=True, help="Of the state, show only the fields that changed.")
 @log_option
 @click.pass_obj

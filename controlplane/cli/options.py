@@ -23,6 +23,12 @@ LARGEST = 2**63 - 1
 FORMATS = ("table", "json", "yaml")
 
 
+class Whole(click.IntRange):
+    """A whole number between two; click calls it an "integer range" where something else is given."""
+
+    name = "whole number"
+
+
 @dataclass(slots=True)
 class Options:
     """The global options. `controllers` is what `run` was told to host; `output` is one of `FORMATS`.

@@ -15,7 +15,7 @@ import click
 
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import LARGEST, Options
+from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 
 
 @click.command(cls=Verb)
-@click.option("--seed", type=click.IntRange(0, LARGEST), metavar="N", help="The seed to play.")
+@click.option("--seed", type=Whole(0, LARGEST), metavar="N", help="The seed to play.")
 @click.option("--seeds", metavar="A..B", help="Play all seeds from A to B.")
 @click.option(
     "--steps", metavar="LIST", help="Only these steps of the seed's plan, such as 1,4-6 (`none`: no step at all)."
@@ -36,7 +36,7 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 @click.option(
     "--plan",
     "edition",
-    type=click.IntRange(1, 6),
+    type=Whole(1, 6),
     help="The edition of the plans of Workloads and of candidates, 6 by default: what a seed meant when it was noted.",
 )
 @click.option(
@@ -52,7 +52,7 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 @click.option("--no-shrink", is_flag=True, help="Tell a failure as it is, without looking for its smallest form.")
 @click.option(
     "--processes",
-    type=click.IntRange(1, _MOST_PROCESSES),
+    type=Whole(1, _MOST_PROCESSES),
     default=1,
     show_default=True,
     help="How many seeds to play at a time.",

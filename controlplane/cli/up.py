@@ -18,7 +18,7 @@ import click
 
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, Whole
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controlplane.settings import Resolved, Settings
     from controlplane.web import WebServer
 
-_PORT = click.IntRange(0, 65_535)
+_PORT = Whole(0, 65_535)
 _PROGRAM = "controlplane"
 
 
@@ -45,9 +45,7 @@ def _an_address(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where everything is kept."
 )
-@click.option(
-    "--workers", type=click.IntRange(1, 100), metavar="N", help="Worker clusters, if the folder is new.  [default: 3]"
-)
+@click.option("--workers", type=Whole(1, 100), metavar="N", help="Worker clusters, if the folder is new.  [default: 3]")
 @click.option("--cpu", metavar="AMOUNT", help="CPUs of each worker's queue, if the folder is new.  [default: 4]")
 @click.option("--management-port", type=_PORT, metavar="PORT", help="The port of the management cluster's API server.")
 @click.option("--cluster-ports", type=_PORT, metavar="PORT", help="The first port of the clusters' API servers.")

@@ -48,6 +48,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(("path", "flag"), flags(numeric=True), ids=str)
 def test_a_number_is_bounded(path: tuple[str, ...], flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not in the range" in refused([*path, flag, HUGE], capsys)
+    assert "'many' is not a valid whole number." in refused([*path, flag, "many"], capsys)
 
 
 @pytest.mark.parametrize(("path", "flag"), flags(numeric=False), ids=str)
