@@ -112,6 +112,11 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
+    def forget_unfolded(self) -> None:
+        """Forget what was decided and is not folded yet: whoever asks and appends nothing has decided nothing."""
+        self._granted.clear()
+        self._chosen.clear()
+
     def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
         """Return what follows from observations of a Workload that are about to be committed."""
         found = anticipated(self.index, events) if self.policy.dispatches else None
