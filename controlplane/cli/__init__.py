@@ -49,6 +49,10 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.inspect:inspect",
         "Show an event, the state of its stream before and after it, and what followed.",
     ),
+    "diff-decisions": CommandEntry(
+        "controlplane.cli.diff_decisions:diff_decisions",
+        "Decide again what was decided, and show where the answers differ.",
+    ),
     "export": CommandEntry(
         "controlplane.cli.export:export",
         "Write all that the log has of a Workload into one file that can be checked without it.",

@@ -12,7 +12,6 @@ still. Pure."""
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
@@ -29,21 +28,25 @@ from controlplane.log.event import Event, Recorded
 from controlplane.log.port import FOLLOWED
 from controlplane.runtime.controller import Decided
 from controlplane.values import Value
-from controlplane.whatif.deciders import Deciders, is_decision
+from controlplane.whatif.deciders import Deciders, is_decision, is_of_another
 
 PATIENCE = timedelta(seconds=10)
 """How long an answer may stand in no record before it is looked at again, and then counts. A leader that could not append
 tries again after five seconds."""
+AFTER = 3 * PATIENCE
+"""For how long after the last position that is compared the log should be taken, so that what was decided before it and
+recorded after it is known."""
 _OPERATORS = (ClusterForgotten, MassOutageAccepted, LogRebound)  # recorded whether anybody leads or not
 
 _FOLLOWED = 2 * FOLLOWED  # the events, and what follows from them
 
-Verdict = Literal["changed", "not decided now", "decided now only"]
+Verdict = Literal["changed", "not decided now", "decided now only", "decided earlier now"]
 
 
 class Difference(Value):
     """A recorded decision and what is decided in its place, one of them None where there is none. `position`: that of the
-    decision; of one that is decided now only, that of the event after which it is."""
+    decision; of one that is decided now only, that of the event after which it is. `at` is when it was recorded, or when it
+    would be decided if that is another time."""
 
     verdict: Verdict
     position: int
@@ -55,12 +58,25 @@ class Difference(Value):
 
 class Comparison(Value):
     """What a comparison found: how many recorded decisions were asked for again, how many agree, and the differences by
-    position. `left_alone`: streams that cannot be folded, which nothing was asked of, with why."""
+    position. `not_asked`: decisions of controllers that do not dispatch Workloads. `left_alone`: streams that cannot be
+    folded, which nothing was asked of, with why."""
 
     decisions: int
     agree: int
     differences: list[Difference]
+    not_asked: int = 0
     left_alone: dict[str, str] = {}
+
+
+def together(parts: Sequence[Comparison]) -> Comparison:
+    """Return what was found in several parts of one log."""
+    return Comparison(
+        decisions=sum(one.decisions for one in parts),
+        agree=sum(one.agree for one in parts),
+        differences=[difference for one in parts for difference in one.differences],
+        not_asked=sum(one.not_asked for one in parts),
+        left_alone={stream: why for one in parts for stream, why in one.left_alone.items()},
+    )
 
 
 _Key = tuple[str, str]
@@ -90,7 +106,8 @@ class DecisionComparison:
         self._timers: list[tuple[datetime, str]] = []
         self._wakes: dict[str, datetime] = {}
         self._position = 0
-        self._count = self._agree = 0
+        self._count = self._agree = self._others = 0
+        self._ends: datetime | None = None
         self._differences: list[Difference] = []
 
     def take(self, recorded: Recorded) -> None:
@@ -118,7 +135,14 @@ class DecisionComparison:
                 found[recorded.stream] = self._deciders.anticipate(seen[recorded.stream], recorded.recorded_at)
         return found
 
+    def ended_before(self, at: datetime) -> bool:
+        """Whether the last event that is compared was recorded before a time."""
+        return self._ends is None or self._ends < at
+
     def _take(self, recorded: Recorded) -> None:
+        if self._compares(recorded.position):
+            self._ends = recorded.recorded_at
+            self._others += is_of_another(recorded)
         if self._run and not _continues(self._run[-1], recorded):
             self._judge()
         if is_decision(recorded) and self._compares(recorded.position):
@@ -134,7 +158,11 @@ class DecisionComparison:
             self._judge()
         found = sorted(self._differences, key=lambda one: one.position)
         return Comparison(
-            decisions=self._count, agree=self._agree, differences=found, left_alone=dict(self._deciders.left_alone)
+            decisions=self._count,
+            agree=self._agree,
+            differences=found,
+            not_asked=self._others,
+            left_alone=dict(self._deciders.left_alone),
         )
 
     def _compares(self, position: int) -> bool:
@@ -223,14 +251,16 @@ class DecisionComparison:
             run = run[taken:]
 
     def _late(self, recorded: Recorded) -> None:
-        """Take back what was told of an answer that is recorded after all: the leader could not do so before."""
-        owed = [one.event for one in self._owed.pop(recorded.stream, {}).values() if one.told]
-        if recorded.event in owed:
-            self._differences = [
-                one
-                for one in self._differences
-                if one.recorded is not None or (one.stream, one.now) != (recorded.stream, recorded.event)
-            ]
+        """See to an answer that is recorded long after it was given: it is no agreement."""
+        owed = self._owed.pop(recorded.stream, {}).get(_key(recorded.event))  # type: ignore[arg-type]
+        if owed is None or owed.event != recorded.event or owed.since + AFTER > recorded.recorded_at:
+            return
+        told = (recorded.stream, owed.event)
+        self._differences = [
+            one for one in self._differences if one.recorded is not None or (one.stream, one.now) != told
+        ]
+        self._agree -= 1
+        self._tell("decided earlier now", recorded.position, owed.since, recorded.stream, owed.event, owed.event)
 
     def _best(self, run: Sequence[Recorded]) -> int | None:
         """Return with how many of some decisions an answer agrees wholly; None if none does, once the differences to the
@@ -261,7 +291,7 @@ class DecisionComparison:
         others: list[Recorded] = []
         for recorded in run:
             if recorded.event in left:
-                left.remove(recorded.event)  # type: ignore[arg-type]
+                left.remove(recorded.event)
                 self._agree += 1
             else:
                 others.append(recorded)
@@ -292,8 +322,3 @@ def _continues(last: Recorded, recorded: Recorded) -> bool:
 def _key(event: Event) -> _Key:
     """What a decision is about: its type and its target, or the cluster that it names."""
     return type(event).__name__, str(getattr(event, "target", "") or getattr(event, "cluster", ""))
-
-
-def summary(comparison: Comparison) -> Counter[str]:
-    """Return how many differences there are of each sort."""
-    return Counter(one.verdict for one in comparison.differences)

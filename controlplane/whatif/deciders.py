@@ -6,12 +6,13 @@ very ones with which it dispatches. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from controlplane.controllers.connectivity.events import MassOutageBegan, MassOutageEnded, PolicyInForce
+from controlplane.controllers.manifests import SERVICE
 from controlplane.controllers.multikueue import hosting as multikueue
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
@@ -27,6 +28,9 @@ from controlplane.settings.model import Settings
 
 DECISIONS = (WorkloadDecision, QuotaDecision, MassOutageBegan, MassOutageEnded)
 """The decisions that are asked for again: those about Workloads, clusters, and the quota of ClusterQueues."""
+
+
+_OTHERS = tuple(one.decision for one in SERVICE if one.decision is not None)
 
 
 class DecisionSettings(msgspec.Struct, frozen=True):
@@ -120,6 +124,6 @@ def is_decision(recorded: Recorded) -> bool:
     return isinstance(recorded.event, DECISIONS)
 
 
-def types_of(by: Iterable[type[Event]]) -> list[str]:
-    """Return the names of those event types that are decisions asked for again."""
-    return sorted(one.__name__ for one in by if issubclass(one, DECISIONS))
+def is_of_another(recorded: Recorded) -> bool:
+    """Whether an event is a decision of a controller that does not dispatch Workloads."""
+    return isinstance(recorded.event, _OTHERS) and not is_decision(recorded)
