@@ -313,10 +313,11 @@ class Answers:
         if live.job is None:
             return
         ended = event.status == ENDED
+        status = STOPPED if event.drain else event.status
         live.job = _replace(
             live.job,
-            status=event.status,
-            inactive=event.status != RUNS,
+            status=status,
+            inactive=status != RUNS,
             finished=ended,
             says_suspended=event.mark_suspended,
             resource_version=self._sim.version(),

@@ -39,6 +39,14 @@ _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
 _BACK = (KindSynced, ClusterConnected)
 
 
+_AT_ONCE = 200_000
+"""No more events than these follow from one another at one time: whatever makes more of them would not end."""
+
+
+class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
+    """The simulated clusters and the decisions answer one another for ever; the message says about which stream."""
+
+
 class AddedCluster(Value):
     """A cluster that there was not: what fits on it, its labels, and how many seconds it takes to admit what fits."""
 
@@ -91,7 +99,8 @@ class Simulation:
         self.controller = MultiKueueController(policy, "what-if")
         self.now = begin
         self.position = 0
-        self.events = 0
+        self.events = self._events_then = 0
+        self._since = begin
         self.versions: dict[str, int] = {}
         self._queue: list[tuple[datetime, int, int, Callable[[], None]]] = []
         self._number = 0
@@ -168,6 +177,7 @@ class Simulation:
         """Let something be in the log: fold and measure it."""
         self.position += 1
         self.events += 1
+        self._guard(stream, event)
         version = self.versions[stream] = self.versions.get(stream, 0) + 1
         recorded = Recorded(
             position=self.position,
@@ -180,6 +190,14 @@ class Simulation:
         self.controller.fold(recorded)
         self._measures.take(recorded)
         return recorded
+
+    def _guard(self, stream: str, event: Event) -> None:
+        if self.now != self._since:
+            self._since, self._events_then = self.now, self.events
+        elif self.events - self._events_then > _AT_ONCE:
+            raise SimulationStuck(
+                f"{stream} goes on for ever at {self.now:%Y-%m-%d %H:%M:%S} UTC, last with {type(event).__name__}"
+            )
 
     def version(self) -> str:
         """Return a new resourceVersion."""
