@@ -7,10 +7,18 @@ cluster took to admit it; what was seen of everything else, to be seen again at 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan, MassOutageEnded
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterLost,
+    ClusterRecovered,
+    ClusterSuspected,
+    MassOutageBegan,
+    MassOutageEnded,
+)
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
     JobCreationDecided,
@@ -30,6 +38,8 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 
+_LONGEST_SILENCE = timedelta(minutes=1)
+_JUST_AFTER = timedelta(milliseconds=1)
 SLOTS = "workloads"
 """What every Workload asks for one of: the capacity of a cluster of which nothing else is known."""
 Requests = Mapping[str, float]
@@ -89,7 +99,9 @@ def _beyond(seen: WorkloadObserved) -> str:
 
 
 class History:
-    """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows."""
+    """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
+    `outside`: what was seen beside Workloads and jobs; `silences`: since when nothing was seen of clusters that were then
+    suspected or lost."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -97,6 +109,9 @@ class History:
         self.outside: list[Recorded] = []
         self.last: datetime | None = None
         self.delays: dict[str, list[float]] = {}
+        self.silences: list[tuple[datetime, str]] = []
+        self._seen_at: dict[str, datetime] = {}
+        self._silent: set[str] = set()
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
         self._owners: dict[str, list[PastWorkload]] = {}
         self._asked: dict[tuple[str, str], datetime] = {}
@@ -112,6 +127,17 @@ class History:
                 self._job(recorded.stream, recorded.event)
         elif not isinstance(recorded.event, _OURS):
             self.outside.append(recorded)
+            if word == "cluster":
+                self._connection(recorded)
+
+    def _connection(self, recorded: Recorded) -> None:
+        """Note when a cluster fell silent: nobody knows it sooner than when it was suspected."""
+        event, cluster, at = recorded.event, recorded.cluster, recorded.recorded_at
+        if isinstance(event, ClusterSuspected | ClusterLost) and cluster not in self._silent:
+            self._silent.add(cluster)
+            self.silences.append((max(self._seen_at.get(cluster, at), at - _LONGEST_SILENCE), cluster))
+        elif isinstance(event, ClusterRecovered | ClusterConnected):
+            self._silent.discard(cluster)
 
     def request(self, stream: str) -> dict[str, float]:
         """Return what a Workload asks for."""
@@ -166,6 +192,7 @@ class History:
 
     def _copy(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at, cluster = recorded.event, recorded.recorded_at, recorded.cluster
+        self._seen_at[cluster] = at + _JUST_AFTER
         copies = past.copies.get(cluster)
         if isinstance(event, RemoteJobObserved | RemoteJobGone):
             self._remote_job(past, recorded)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 import msgspec
 
 from controlplane.controllers.connectivity.events import (
@@ -20,6 +21,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterConnectFailed,
     ClusterDisconnected,
     ClusterLost,
+    ClusterRecovered,
     ClusterStandby,
     KindSynced,
     cluster_stream,
@@ -36,7 +38,7 @@ from controlplane.whatif.history import History
 from controlplane.whatif.measure import Figures, Measures
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
-_BACK = (KindSynced, ClusterConnected)
+_BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
 _AT_ONCE = 200_000
@@ -130,6 +132,9 @@ class Simulation:
         for past in self.history.workloads.values():
             if past.arrived > self.begin and not past.why_not:
                 self.at(past.arrived, self.answers.arrival(past))
+        for at, cluster in self.history.silences:
+            if at > self.begin:
+                self.at(at, partial(self.answers.away.add, cluster))
         self._react()
         outside = self._outside()
         following = next(outside, None)
@@ -220,7 +225,7 @@ class Simulation:
         if own and isinstance(event, _AWAY):
             self.answers.away.add(cluster)
         self.record(recorded.stream, self.alternative.config(event) if isinstance(event, Event) else event, cluster)  # type: ignore[arg-type]
-        if own and isinstance(event, ClusterConnected):
+        if own and isinstance(event, ClusterConnected | ClusterRecovered):
             self.answers.back(cluster)
 
     def _configure(self) -> None:
