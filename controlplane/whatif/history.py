@@ -246,9 +246,13 @@ def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
         past.reserved, past.reserved_at = event, at
     if event.is_true("Finished"):
         past.finished = past.finished or at
-    elif evicted is not None and evicted.status == "True" and evicted.reason != "AdmissionCheck":
-        if not past.taken_back or past.taken_back[-1][1].condition("Evicted") != evicted:
-            past.taken_back.append((at, event))
+    elif (
+        evicted is not None
+        and evicted.status == "True"
+        and evicted.reason != "AdmissionCheck"
+        and (not past.taken_back or past.taken_back[-1][1].condition("Evicted") != evicted)
+    ):
+        past.taken_back.append((at, event))
 
 
 def _lag(clone: CloneObserved, at: datetime) -> float:

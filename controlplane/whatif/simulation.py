@@ -9,9 +9,10 @@ events. Pure."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+
 import msgspec
 
 from controlplane.controllers.connectivity.events import (
@@ -36,6 +37,7 @@ from controlplane.whatif.answers import Answers
 from controlplane.whatif.capacity import Capacities, Capacity
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Figures, Measures
+from controlplane.whatif.queue import AddedCluster
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
 _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
@@ -47,15 +49,6 @@ _AT_ONCE = 200_000
 
 class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
     """The simulated clusters and the decisions answer one another for ever; the message says about which stream."""
-
-
-class AddedCluster(Value):
-    """A cluster that there was not: what fits on it, its labels, and how many seconds it takes to admit what fits."""
-
-    name: str
-    capacity: Capacity
-    labels: dict[str, str] = {}
-    admission_seconds: float | None = None
 
 
 class Alternative(Value):
@@ -119,9 +112,9 @@ class Simulation:
         self.position, self.versions[recorded.stream] = recorded.position, recorded.version
         event, cluster = recorded.event, recorded.cluster
         if recorded.stream == cluster_stream(cluster) and isinstance(event, _AWAY):
-            self.answers.away.add(cluster)
+            self.answers.workers.away.add(cluster)
         elif recorded.stream == cluster_stream(cluster) and isinstance(event, ClusterConnected):
-            self.answers.away.discard(cluster)
+            self.answers.workers.away.discard(cluster)
 
     # --- playing -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +127,7 @@ class Simulation:
                 self.at(past.arrived, self.answers.arrival(past))
         for at, cluster in self.history.silences:
             if at > self.begin:
-                self.at(at, partial(self.answers.away.add, cluster))
+                self.at(at, partial(self.answers.workers.away.add, cluster))
         self._react()
         outside = self._outside()
         following = next(outside, None)
@@ -153,7 +146,7 @@ class Simulation:
             if self.events % 1000 == 0:
                 self._progress((self.now - self.begin).total_seconds() / total)
         return Played(
-            figures=self._measures.result(self.answers.room_of_clusters()),
+            figures=self._measures.result(self.answers.places.clusters()),
             placements=self.answers.placements(),
             events=self.events,
             beyond=self.answers.beyond,
@@ -221,12 +214,12 @@ class Simulation:
         event, cluster = recorded.event, recorded.cluster
         own = recorded.stream == cluster_stream(cluster)
         if own and isinstance(event, _BACK):
-            self.answers.shown(cluster)
+            self.answers.workers.shown(cluster)
         if own and isinstance(event, _AWAY):
-            self.answers.away.add(cluster)
+            self.answers.workers.away.add(cluster)
         self.record(recorded.stream, self.alternative.config(event) if isinstance(event, Event) else event, cluster)  # type: ignore[arg-type]
         if own and isinstance(event, ClusterConnected | ClusterRecovered):
-            self.answers.back(cluster)
+            self.answers.workers.back(cluster)
 
     def _configure(self) -> None:
         """Let what is to be otherwise be seen: other clusters in the MultiKueueConfigs, and their connections."""
@@ -270,14 +263,3 @@ class Simulation:
                 self._ask(stream)
 
         return wake
-
-
-def play(
-    events: Iterable[Recorded], simulation: Simulation, until: datetime
-) -> Played:
-    """Take the events of a log up to a time, and play on from there."""
-    for recorded in events:
-        if recorded.recorded_at > until:
-            break
-        simulation.before(recorded)
-    return simulation.play()

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.controllers.multikueue.events import EffectUnneeded, WorkloadWrite
 from controlplane.controllers.multikueue.observations import (
     CheckState,
     CloneObserved,
@@ -30,7 +31,17 @@ class SimulatedCopy:
     """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue."""
 
     __slots__ = (
-        "cluster", "clone", "ends", "holds", "job", "left", "past", "remaining", "runs_since", "waits", "wanted",
+        "clone",
+        "cluster",
+        "ends",
+        "holds",
+        "job",
+        "left",
+        "past",
+        "remaining",
+        "runs_since",
+        "waits",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, cluster: str, past: PastCopy | None) -> None:
@@ -116,9 +127,7 @@ def reserved(local: WorkloadObserved, like: WorkloadObserved, at: datetime, vers
 
 def evicted(local: WorkloadObserved, check: str, at: datetime, version: str, reason: str) -> WorkloadObserved:
     """Return a Workload as it is once Kueue has evicted it: its checks begin anew."""
-    checks = [
-        CheckState(name=one.name, retry_count=one.retry_count + (one.name == check)) for one in local.checks
-    ]
+    checks = [CheckState(name=one.name, retry_count=one.retry_count + (one.name == check)) for one in local.checks]
     return _replace(
         local,
         conditions=with_conditions(local.conditions, at, Evicted=(True, reason)),
@@ -166,3 +175,9 @@ def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJo
         size=job.size,
         status=RUNS,
     )
+
+
+def unneeded(event: WorkloadWrite, version: str) -> EffectUnneeded:
+    """Return that a write, which means nothing here, changed nothing."""
+    found = event.resource_version or version
+    return EffectUnneeded(target=event.target, action=type(event).__name__, resource_version=found)

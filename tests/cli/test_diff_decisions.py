@@ -133,7 +133,11 @@ def test_the_code_of_a_checkout_decides_in_a_process_of_its_own(url: str) -> Non
         (["--with", "9.9"], 2, '--with "9.9": there is no such file or folder, and this program is version '),
         (["--with", str(ROOT / "docs")], 2, "this folder has no controlplane/cli/diff_decisions.py: name the checkout"),
         (["--with", str(ROOT / "README.md")], 3, ""),
-        (["--log", "nobody"], 5, "the log nobody has no events: the log nobody is empty; the logs of this database are"),
+        (
+            ["--log", "nobody"],
+            5,
+            "the log nobody has no events: the log nobody is empty; the logs of this database are",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

@@ -137,9 +137,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         found = None if state is None else self._planned(state, self.index.context(state), now)
         return PassResult() if found is None else PassResult(decisions=[*found.decisions], wake=found.wake)
 
-    def _planned(
-        self, state: WorkloadState, context: WorkloadContext, now: datetime
-    ) -> PassResult[WorkloadDecision]:
+    def _planned(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> PassResult[WorkloadDecision]:
         context = msgspec.structs.replace(context, requeue_at=self._requeue_at(now))
         return decide(state, self._with_choices(context, state), now)
 
