@@ -53,6 +53,7 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.diff_decisions:diff_decisions",
         "Decide again what was decided, and show where the answers differ.",
     ),
+    "whatif": CommandEntry("controlplane.cli.whatif:whatif", "Play a time of the log again, with something changed."),
     "export": CommandEntry(
         "controlplane.cli.export:export",
         "Write all that the log has of a Workload into one file that can be checked without it.",

@@ -6,7 +6,8 @@ says what to do."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from controlplane.cli.errors import CommandFailure, Exit
@@ -78,15 +79,22 @@ def _position(reader: LogReader, text: str, option: str, head: int) -> int:
 
 def progressing(events: Iterator[Recorded], end: int, what: str) -> Iterator[Recorded]:
     """Yield the events; on a terminal with a bar on stderr that shows how far they are up to position `end`."""
+    with sharing(what) as progress:
+        for recorded in events:
+            if recorded.position % 1000 == 0:
+                progress(recorded.position / max(end, 1))
+            yield recorded
+
+
+@contextmanager
+def sharing(what: str) -> Iterator[Callable[[float], None]]:
+    """Show on a terminal, on stderr, which share of something is done: what is given is told from 0 to 1."""
     if not sys.stderr.isatty():
-        yield from events
+        yield lambda share: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=end)
-        for recorded in events:
-            if recorded.position % 1000 == 0:
-                progress.update(task, completed=recorded.position)
-            yield recorded
+        task = progress.add_task(what, total=1.0)
+        yield lambda share: progress.update(task, completed=share)

@@ -30,6 +30,8 @@ from controlplane.controllers.multikueue.observations import (
     CloneGone,
     CloneObserved,
     JobObserved,
+    MultiKueueClusterObserved,
+    MultiKueueConfigObserved,
     RemoteJobGone,
     RemoteJobObserved,
     WorkloadGone,
@@ -146,6 +148,21 @@ class History:
     def delay(self, cluster: str) -> float:
         """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room."""
         return median(self.delays[cluster]) if self.delays.get(cluster) else 0.0
+
+    def clusters(self) -> list[str]:
+        """Return the names of the workers that the log knows."""
+        named = {one.event.name for one in self.outside if isinstance(one.event, MultiKueueClusterObserved)}
+        listed = {
+            name
+            for one in self.outside
+            if isinstance(one.event, MultiKueueConfigObserved)
+            for name in one.event.clusters
+        }
+        return sorted(named | listed)
+
+    def queues(self) -> list[str]:
+        """Return the ClusterQueues of the management cluster in which Workloads had quota."""
+        return sorted({one.reserved.cluster_queue for one in self.workloads.values() if one.reserved is not None})
 
     def _job(self, stream: str, event: JobObserved) -> None:
         if event.uid not in self._jobs:
