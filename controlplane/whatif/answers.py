@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as said
+from controlplane.controllers.multikueue.observations import WorkloadObserved
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.history import PastWorkload
@@ -98,7 +101,7 @@ class Answers:
         if isinstance(event, said.NominationDecided):
             live.nominations += 1
             known = live.past.nominated
-            return known[min(live.nominations, len(known)) - 1] if known else 0.0
+            return known[min(live.nominations, len(known)) - 1][1] if known else 0.0
         if isinstance(event, said.JobCreationDecided):
             return live.past.starts[-1] if live.past.starts else self._usual_start
         if isinstance(event, said.CloneDecided):
@@ -122,7 +125,8 @@ class Answers:
             self._workers.write(live, event)
 
     def adopt(self) -> None:
-        """Take over the Workloads that are there when the time begins, with their copies and open writes."""
+        """Take over the Workloads that are there when the time begins, with their copies and open writes: first the room
+        that they have, then what they wait for."""
         index = self._sim.controller.index
         for stream, state in list(index.workloads.items()):
             past = self._history.workloads.get(stream)
@@ -130,21 +134,33 @@ class Answers:
                 self.left_out.add(stream)
                 continue
             live = self._live[stream] = SimulatedWorkload(past, self._history.request(stream))
-            live.local, live.finished = state.local, state.local.is_true("Finished")
+            self._adopt(live, state, state.local)
             live.job = index.jobs.get(past.job_stream)
-            if live.finished:
-                pass
-            elif state.local.is_true("QuotaReserved"):
-                live.holds, live.place = True, queue_place(state.local.cluster_queue)
-                self.places.of(live.place).room.take(live.request)
-            else:
-                self._home.enter(live)
-            for cluster, remote in state.remotes.items():
-                if remote.clone is not None:
-                    self._workers.adopt(live, cluster, remote.clone, remote.job)
-            self._expect(live)
             for effect in list(state.effects.values()):
                 if isinstance(effect.decision, said.CloneDecided):
                     cluster = effect.decision.cluster
                     live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
                 self._sim.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
+
+    def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
+        begin, past = self._sim.begin, live.past
+        live.local, live.finished = local, local.is_true("Finished")
+        live.nominations = sum(at <= begin for at, _ in past.nominated)
+        if not live.finished and local.is_true("QuotaReserved"):
+            live.holds, live.place = True, queue_place(local.cluster_queue)
+            self.places.of(live.place).room.take(live.request)
+            self._sim.after(0.0, partial(self._home.requeue, live))
+        elif not live.finished:
+            wait = timedelta(seconds=self._sim.capacities.waits.get(live.stream, 0.0))
+            self._sim.at(past.arrived + wait, partial(self._home.enter, live))
+        for cluster, copies in past.copies.items():
+            live.created[cluster] = sum(one.asked <= begin for one in copies)
+        for cluster, remote in state.remotes.items():
+            if remote.clone is not None:
+                live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
+                self._workers.adopt(live, cluster, remote.clone, remote.job)
+        for effect in state.effects.values():
+            if isinstance(effect.decision, said.CloneDecided):
+                cluster = effect.decision.cluster
+                live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
+        self._expect(live)

@@ -67,7 +67,7 @@ class PastWorkload:
     `taken_back`: when Kueue evicted it on the management cluster for a reason of its own."""
 
     __slots__ = (
-        "arrived", "copies", "evictions", "finished", "first", "gone", "job", "job_stream", "nominated", "placed",
+        "arrived", "began", "copies", "evictions", "finished", "first", "gone", "job", "job_stream", "nominated", "placed",
         "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "why_not",
     )  # fmt: skip
 
@@ -79,9 +79,10 @@ class PastWorkload:
         self.job_stream = ""
         self.copies: dict[str, list[PastCopy]] = {}
         self.starts: list[float] = []
-        self.nominated: list[float] = []
+        self.nominated: list[tuple[datetime, float]] = []
         self.running_since: datetime | None = None
         self.run_cluster = ""
+        self.began: list[tuple[datetime, str]] = []
         self.run_seconds: float | None = None
         self.placed: list[tuple[int, datetime, str]] = []
         self.evictions: list[tuple[datetime, str, CloneObserved]] = []
@@ -177,7 +178,7 @@ class History:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
             _seen(past, event, recorded.recorded_at)
             if event.nominated and (asked := self._asked.pop((past.stream, MANAGEMENT), None)) is not None:
-                past.nominated.append((recorded.recorded_at - asked).total_seconds())
+                past.nominated.append((asked, (recorded.recorded_at - asked).total_seconds()))
         elif past is None:
             return
         elif isinstance(event, WorkloadGone):
@@ -243,6 +244,7 @@ class History:
             if asked is not None:
                 past.starts.append((at - asked).total_seconds())
                 past.running_since, past.run_cluster = at, recorded.cluster
+                past.began.append((at, recorded.cluster))
         elif past.run_cluster == recorded.cluster and past.run_seconds is None:
             past.running_since = None
 

@@ -85,9 +85,10 @@ class ManagementCluster:
         if live.job is not None and not live.job.suspended:
             live.job = _replace(live.job, suspended=True, resource_version=self._sim.version())
             self._sim.record(live.past.job_stream, live.job)
-        self._requeue(live, seconds)
+        self.requeue(live, seconds)
 
-    def _requeue(self, live: SimulatedWorkload, seconds: float = 0.0) -> None:
+    def requeue(self, live: SimulatedWorkload, seconds: float = 0.0) -> None:
+        """Take the quota of an evicted Workload of which nothing runs, and queue it again after some seconds."""
         local = live.local
         if local is None or live.finished or not local.is_true("Evicted") or not local.is_true("QuotaReserved"):
             return
@@ -177,12 +178,14 @@ class ManagementCluster:
     def _relay(self, live: SimulatedWorkload, event: said.StatusRelayDecided) -> None:
         if live.job is None:
             return
-        ended = event.status == ENDED
-        status = STOPPED if event.drain else event.status
+        copy = live.copies.get(event.source)
+        job = copy.job if copy is not None and copy.job is not None and copy.job.status == event.status else None
+        ended = job.finished if job is not None else event.status == ENDED
+        runs = not event.drain and (not job.inactive if job is not None else event.status == RUNS)
         live.job = _replace(
             live.job,
-            status=status,
-            inactive=status != RUNS,
+            status=STOPPED if event.drain else event.status,
+            inactive=not runs,
             finished=ended,
             says_suspended=event.mark_suspended,
             resource_version=self._sim.version(),
@@ -191,4 +194,4 @@ class ManagementCluster:
         if ended:
             self._finish(live)
         else:
-            self._requeue(live)
+            self.requeue(live)

@@ -25,6 +25,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterRecovered,
     ClusterStandby,
     KindSynced,
+    ServiceStarted,
     cluster_stream,
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
@@ -218,23 +219,30 @@ class Simulation:
         if own and isinstance(event, _AWAY):
             self.answers.workers.away.add(cluster)
         self.record(recorded.stream, self.alternative.config(event) if isinstance(event, Event) else event, cluster)  # type: ignore[arg-type]
+        if isinstance(event, ServiceStarted):
+            self._connect_added()
         if own and isinstance(event, ClusterConnected | ClusterRecovered):
             self.answers.workers.back(cluster)
 
     def _configure(self) -> None:
         """Let what is to be otherwise be seen: other clusters in the MultiKueueConfigs, and their connections."""
-        index, kinds = self.controller.index, [WORKLOADS.name]
-        kinds += [adapter.kind.name for adapter in self.controller.policy.adapters.values()]
+        index = self.controller.index
         for one in self.alternative.added:
             seen = MultiKueueClusterObserved(
                 name=one.name, uid=f"what-if-{one.name}", resource_version=self.version(), labels=one.labels
             )
             self.record(cluster_stream(one.name), seen)
-            self.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
+        self._connect_added()
         for name, config in list(index.configs.items()):
             other = self.alternative.config(config)
             if other != config:
                 self.record(f"multikueueconfig/{name}", other)
+
+    def _connect_added(self) -> None:
+        """Let the added clusters be connected: a process that begins knows nothing of connections."""
+        kinds = [WORKLOADS.name, *(adapter.kind.name for adapter in self.controller.policy.adapters.values())]
+        for one in self.alternative.added:
+            self.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
 
     # --- what follows ------------------------------------------------------------------------------------------------
 

@@ -247,9 +247,13 @@ class Workers:
             copy.holds = True
             self._places.of(cluster).room.take(live.request)
         else:
-            self._sim.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
+            past = copy.past
+            came = past.created if past is not None and past.created is not None else self._sim.begin
+            due = came + timedelta(seconds=self._admission_seconds(copy))
+            self._sim.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
         if job is not None and not job.suspended and not job.finished:
-            since, seconds = live.past.running_since or self._sim.begin, self._run_seconds(live)
+            began = [at for at, where in live.past.began if where == cluster and at <= self._sim.begin]
+            since, seconds = max(began, default=self._sim.begin), self._run_seconds(live)
             copy.ends += 1
             if seconds != _FAR:
                 ran = (self._sim.begin - since).total_seconds()

@@ -189,13 +189,16 @@ def test_without_a_cluster_its_jobs_go_elsewhere(gone: str) -> None:
     before, found = log.play(), log.play(without=frozenset({gone}))
     assert before.figures.clusters[gone].placed > 0
     assert all(gone not in placed for placed in found.placements.values())
-    assert found.placements.keys() == {
+    left = {"w1", "w2", "w3"} - {gone}
+    fit = {
         stream
         for stream in before.placements
-        if any(
-            log.history.request(stream)["cpu"] <= log.capacities.of[one]["cpu"] for one in {"w1", "w2", "w3"} - {gone}
-        )
+        if any(log.history.request(stream)["cpu"] <= log.capacities.of[one]["cpu"] for one in left)
     }
+    assert found.placements.keys() <= fit
+    assert found.figures.arrived == found.figures.started + found.figures.waiting
+    # All of it is longer than the log, which ends with the last Job.
+    assert len(found.placements) > 25
     assert found.figures.wait_total > before.figures.wait_total
 
 
@@ -222,8 +225,8 @@ def test_other_quotas_are_the_capacities() -> None:
 def test_another_dispatcher_asks_others() -> None:
     log = past(BUSY)
     found = log.play(policy={"dispatcher": INCREMENTAL, "step_size": 1, "dispatch_round": timedelta(seconds=5)})
-    assert found.figures.clusters["w1"].placed > log.play().figures.clusters["w1"].placed
-    assert found.figures.finished == 40
+    assert found.figures.started == 40
+    assert found.events < log.play().events  # fewer copies
 
 
 # --- what is read out of a log ---------------------------------------------------------------------------------------
