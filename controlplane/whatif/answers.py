@@ -106,7 +106,7 @@ class Answers:
             return live.past.starts[-1] if live.past.starts else self._usual_start
         if isinstance(event, said.CloneDecided):
             copy = SimulatedCopy(event.cluster, live.recorded_copy(event.cluster))
-            live.copies[event.cluster] = copy
+            live.coming[event.cluster] = copy
             past = copy.past
             return (past.created - past.asked).total_seconds() if past is not None and past.created else 0.0
         return 0.0
@@ -137,9 +137,6 @@ class Answers:
             self._adopt(live, state, state.local)
             live.job = index.jobs.get(past.job_stream)
             for effect in list(state.effects.values()):
-                if isinstance(effect.decision, said.CloneDecided):
-                    cluster = effect.decision.cluster
-                    live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
                 self._sim.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
 
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
@@ -149,7 +146,7 @@ class Answers:
         if not live.finished and local.is_true("QuotaReserved"):
             live.holds, live.place = True, queue_place(local.cluster_queue)
             self.places.of(live.place).room.take(live.request)
-            self._sim.after(0.0, partial(self._home.requeue, live))
+            self._sim.after(0.0, partial(self._home.settle, live))
         elif not live.finished:
             wait = timedelta(seconds=self._sim.capacities.waits.get(live.stream, 0.0))
             self._sim.at(past.arrived + wait, partial(self._home.enter, live))

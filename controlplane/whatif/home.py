@@ -87,6 +87,22 @@ class ManagementCluster:
             self._sim.record(live.past.job_stream, live.job)
         self.requeue(live, seconds)
 
+    def settle(self, live: SimulatedWorkload) -> None:
+        """Do what the core had not done yet when the time began: evict what is to be retried, admit what is ready, finish
+        what has ended."""
+        local = live.local
+        if local is None or live.finished:
+            return
+        retry = next((one.name for one in local.checks if one.state == "Retry"), None)
+        if live.job is not None and live.job.finished:
+            self._finish(live)
+        elif retry is not None and not local.is_true("Evicted"):
+            self._evict(live, retry, "AdmissionCheck")
+        elif all(one.state == "Ready" for one in local.checks) and not local.is_true("Admitted"):
+            self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._sim.now, Admitted=True)))
+        else:
+            self.requeue(live)
+
     def requeue(self, live: SimulatedWorkload, seconds: float = 0.0) -> None:
         """Take the quota of an evicted Workload of which nothing runs, and queue it again after some seconds."""
         local = live.local

@@ -117,9 +117,11 @@ class Workers:
         self._see(live, copy.cluster, copy.clone)
 
     def _create(self, live: SimulatedWorkload, event: said.CloneDecided) -> None:
-        copy, local = live.copies[event.cluster], live.local
+        cluster, local = event.cluster, live.local
         if local is None:
             return
+        copy = live.coming.pop(cluster, None) or SimulatedCopy(cluster, live.recorded_copy(cluster))
+        live.copies[cluster] = copy
         copy.clone = new_clone(live, local, self._sim.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
         order = copy.past.order if copy.past is not None else 0

@@ -55,10 +55,10 @@ class SimulatedCopy:
 
 
 class SimulatedWorkload:
-    """A Workload, its job, its copies by cluster. `holds`: it has quota on the management cluster."""
+    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster."""
 
     __slots__ = (
-        "attempts", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
+        "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
         "request", "stream", "waits",
     )  # fmt: skip
 
@@ -69,6 +69,7 @@ class SimulatedWorkload:
         self.place = ""
         self.holds = self.waits = self.finished = False
         self.copies: dict[str, SimulatedCopy] = {}
+        self.coming: dict[str, SimulatedCopy] = {}
         self.created: dict[str, int] = {}
         self.placed: list[str] = []
         self.nominations = 0
