@@ -234,11 +234,7 @@ class History:
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.recorded_at
         if isinstance(event, RemoteJobObserved) and event.finished:
-            if past.running_since is not None and past.run_cluster == recorded.cluster:
-                past.run_seconds = (at - past.running_since).total_seconds()
-                past.running_since = None
-            elif past.run_seconds is None:
-                past.run_seconds = 0.0
+            self._ran(past, recorded.cluster, at)
         elif isinstance(event, RemoteJobObserved) and not event.suspended:
             asked = self._asked.pop((past.stream, recorded.cluster), None)
             if asked is not None:
@@ -247,6 +243,17 @@ class History:
                 past.began.append((at, recorded.cluster))
         elif past.run_cluster == recorded.cluster and past.run_seconds is None:
             past.running_since = None
+
+    def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
+        """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing else
+        does."""
+        asked = self._asked.pop((past.stream, cluster), None)
+        known = past.running_since is not None and past.run_cluster == cluster
+        since = past.running_since if known else asked
+        if known:
+            past.running_since = None
+        if since is not None and (past.run_seconds is None or cluster not in self._silent):
+            past.run_seconds = (at - since).total_seconds()
 
 
 _OURS = (MassOutageBegan, MassOutageEnded, WorkloadDecision, WriteFailed, WriteUnneeded)
