@@ -94,7 +94,10 @@ class Answers:
         if event.cluster in self._workers.away:
             self._workers.send(event.cluster, act)
         else:
-            self._sim.after(self._seconds(live, event), act)
+            seconds = self._seconds(live, event)
+            coming = live.coming.get(event.cluster) if isinstance(event, said.CloneDecided) else None
+            like = coming.past if coming is not None else None
+            self._sim.after(seconds, act, like.made if like is not None else 0)
 
     def _seconds(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> float:
         """Return how long it takes until a write is seen."""

@@ -49,9 +49,10 @@ Requests = Mapping[str, float]
 
 class PastCopy:
     """A copy on a cluster: when it was asked for, seen, admitted, and seen to be gone or over; None for what was not.
-    `lag`: the seconds by which its admission was seen later than its condition says; `order`: where that stands in the log."""
+    `lag`: the seconds by which its admission was seen later than its condition says; `made` and `order`: where its
+    creation and its admission stand in the log."""
 
-    __slots__ = ("admitted", "asked", "cluster", "created", "ended", "lag", "order")
+    __slots__ = ("admitted", "asked", "cluster", "created", "ended", "lag", "made", "order")
 
     def __init__(self, cluster: str, asked: datetime) -> None:
         self.cluster, self.asked = cluster, asked
@@ -59,7 +60,7 @@ class PastCopy:
         self.admitted: datetime | None = None
         self.ended: datetime | None = None
         self.lag = 0.0
-        self.order = 0
+        self.made = self.order = 0
 
 
 class PastWorkload:
@@ -220,7 +221,8 @@ class History:
             copies[-1].ended = copies[-1].ended or at
         elif isinstance(event, CloneObserved):
             copy = copies[-1]
-            copy.created = copy.created or at
+            if copy.created is None:
+                copy.created, copy.made = at, recorded.position
             if event.is_true("Admitted") and copy.admitted is None:
                 copy.admitted = at
                 copy.lag, copy.order = _lag(event, at), recorded.position
@@ -248,9 +250,8 @@ class History:
         """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing else
         does."""
         asked = self._asked.pop((past.stream, cluster), None)
-        known = past.running_since is not None and past.run_cluster == cluster
-        since = past.running_since if known else asked
-        if known:
+        since = next((began for began, where in reversed(past.began) if where == cluster), asked)
+        if past.run_cluster == cluster:
             past.running_since = None
         if since is not None and (past.run_seconds is None or cluster not in self._silent):
             past.run_seconds = (at - since).total_seconds()

@@ -124,8 +124,11 @@ class Workers:
         live.copies[cluster] = copy
         copy.clone = new_clone(live, local, self._sim.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
-        order = copy.past.order if copy.past is not None else 0
-        self._sim.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy), order)
+        seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
+        if seconds:
+            self._sim.after(seconds, partial(self._ask_for_room, live, copy), order)
+        else:
+            self._ask_for_room(live, copy)  # together with its creation
 
     def _admission_seconds(self, copy: SimulatedCopy) -> float:
         if copy.past is not None:

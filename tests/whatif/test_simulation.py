@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers.multikueue.nominate import INCREMENTAL
@@ -32,6 +32,10 @@ LOST = plan(
     step(500, "cut", "w3"),
 )
 """The largest cluster is away for longer than its grace, and comes back."""
+
+
+TRIED = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Each example plays a minute of a fleet: a failing one is told as it is."""
 
 
 class Past:
@@ -117,28 +121,31 @@ def test_it_may_begin_in_the_middle(of: Plan, share: float) -> None:
     assert found.figures.finished == past(of).recorded(begin).finished
 
 
-@settings(max_examples=examples(4, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.generated
+@settings(max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED)
 @given(
     jobs=st.lists(
-        st.tuples(st.integers(1, 20), st.sampled_from([5, 20, 60, 150]), st.integers(1, 3)), min_size=3, max_size=25
+        st.tuples(st.integers(1, 200), st.sampled_from([5.3, 20.6, 60.2, 150.8]), st.integers(1, 3)),
+        min_size=3,
+        max_size=20,
     ),
     outage=st.none() | st.tuples(st.integers(10, 120), st.sampled_from(["w1", "w2", "w3"]), st.integers(60, 300)),
     seed=st.integers(1, 1000),
 )
 def test_any_history_without_a_change_goes_as_it_went(
-    jobs: Sequence[tuple[int, int, int]], outage: tuple[int, str, int] | None, seed: int
+    jobs: Sequence[tuple[int, float, int]], outage: tuple[int, str, int] | None, seed: int
 ) -> None:
-    at, steps = 5, []
+    at, steps = 5.0, []
     for number, (gap, seconds, cpus) in enumerate(jobs):
-        at += gap
+        at += gap * 0.0973
         steps.append(step(at, "submit", f"job-{number}", seconds, cpus))
     if outage is not None:
         steps.append(step(outage[0], "partition", outage[1], outage[2]))
     steps.append(step(max(at, 420) + 100, "cut", "w3"))
     log = Past(played(plan(*sorted(steps, key=lambda one: one.at), seed=seed)))
     agreed = log.agrees(log.play())
-    # What two clusters admit within one round trip, either may get.
-    assert agreed.share >= 0.99 or len(agreed.differ) <= 1, agreed.differ
+    # Of two clusters that admit within one round trip either may be first.
+    assert agreed.share >= 0.99 or len(agreed.differ) <= 2, agreed.differ
 
 
 def test_the_same_input_gives_the_same_output() -> None:
@@ -161,7 +168,8 @@ def queue_of(jobs: Sequence[tuple[int, int]]) -> Plan:
     return plan(*steps)
 
 
-@settings(max_examples=examples(4, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.generated
+@settings(max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED)
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([20, 60, 150])), min_size=10, max_size=30),
     more=st.integers(1, 6),
