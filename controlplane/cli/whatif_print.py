@@ -56,7 +56,8 @@ def show(found: dict[str, Any]) -> None:
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}
     if found["alternative"] is not None:
-        columns[", ".join(found["changes"])] = found["alternative"]
+        line(f"What if: {', '.join(found['changes'])}.")
+        columns["what if"] = found["alternative"]
     click.echo()
     table(("", *columns), [(name, *map(value, columns.values())) for name, value in ROWS])
     click.echo()

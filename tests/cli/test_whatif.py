@@ -119,8 +119,9 @@ def test_the_table(url: str) -> None:
     lines = invoke(url, "--without", "w1").stdout.splitlines()
     assert lines[0].startswith("The log main from 2026-01-01 00:00:00 to ")
     assert lines[1] == "Played again as it was: 30 of 30 placements agree (100.0%)."
-    assert re.split("  +", lines[3].strip()) == ["RECORDED", "PLAYED AGAIN", "WITHOUT W1"]
-    named = {line.split("  ")[0] for line in lines[4:15]}
+    assert lines[2] == "What if: without w1."
+    assert re.split("  +", lines[4].strip()) == ["RECORDED", "PLAYED AGAIN", "WHAT IF"]
+    named = {line.split("  ")[0] for line in lines[5:16]}
     assert {"wait, median", "wait, 95th percentile", "wait, longest", "utilisation", "moves", "lost hours"} <= named
     assert any(line.startswith("w3 ") for line in lines)
 
