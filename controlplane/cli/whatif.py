@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controlplane.whatif.simulation import Alternative, Played
 
 DISPATCHERS = ("all-at-once", "incremental", "scored")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Verb)
@@ -179,8 +179,8 @@ def _alternative(
 
     changes = [f"without {name}" for name in asked["without"]]
     try:
-        added = tuple(added_cluster(file.read_bytes(), str(file)) for file in asked["added"])
-        given = quotas(asked["quota"].read_bytes(), str(asked["quota"])) if asked["quota"] is not None else ({}, {})
+        added = tuple(added_cluster(_text(file), str(file)) for file in asked["added"])
+        given = quotas(_text(asked["quota"]), str(asked["quota"])) if asked["quota"] is not None else ({}, {})
     except InputError as error:
         raise CommandFailure(str(error), Exit.USAGE) from None
     changes += [f"with {one.name}" for one in added]
@@ -188,6 +188,13 @@ def _alternative(
     other, said = _policy(options, policy, asked)
     capacities = {**given[0], **given[1]}
     return Alternative(without=frozenset(asked["without"]), added=added, capacities=capacities), other, changes + said
+
+
+def _text(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CommandFailure(f"{file} cannot be read: {error.strerror}", Exit.USAGE) from None
 
 
 def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> tuple[MultiKueuePolicy, list[str]]:

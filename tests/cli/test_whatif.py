@@ -165,6 +165,8 @@ def test_a_past_that_cannot_be_played_again_is_compared_with_nothing(
         (["--from", "20", "--to", "10"], 2, "nothing is between --from 20 and --to 10"),
         (["--without", "w11"], 5, "--without: the log knows no cluster w11; did you mean w1"),
         (["--without", "paris"], 5, "--without: the log knows no cluster paris; did you mean w1 or w2 or w3?"),
+        (["--quota", "no.yaml"], 2, "no.yaml cannot be read: No such file or directory"),
+        (["--policy", "no.yaml"], 3, "no.yaml"),
         (["--log", "nobody"], 5, "the log nobody has no events"),
     ],
 )
