@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,9 +259,10 @@ def _play(
     times: tuple[datetime, datetime],
     alternative: Alternative | None,
 ) -> Played:
+    from controlplane.runtime.collector import without_collector
     from controlplane.whatif.simulation import Simulation, SimulationStuck
 
-    with _collector_at_rest(), sharing("playing" if alternative is None else "playing the alternative") as progress:
+    with without_collector(), sharing("playing" if alternative is None else "playing the alternative") as progress:
         simulation = Simulation(history, capacities, policy, *times, alternative, progress)
         for recorded in _before(reader, part.begin):
             simulation.before(recorded)
@@ -274,15 +274,3 @@ def _play(
 
 def _before(reader: LogReader, begin: int) -> Iterable[Recorded]:
     return reader.events(_until(begin)) if begin else ()
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Leave the garbage collector out: what is folded has no cycles, and there is much of it."""
-    import gc
-
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -108,7 +108,7 @@ class Deciders:
         owner = self._owner(events[0].stream)
         if owner is None or owner.anticipating is None or events[0].stream in self.left_alone:
             return Decided()
-        return owner.anticipating.anticipate(events, now)
+        return owner.anticipating.anticipate(events, now) or Decided()
 
     def _owner(self, stream: str) -> Registration | None:
         word = stream.partition("/")[0]

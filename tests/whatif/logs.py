@@ -11,11 +11,12 @@ import msgspec
 from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.quiet import hushed, without_collector
+from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.play import plan_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Recorded
+from controlplane.runtime.collector import without_collector
 from controlplane.settings import Settings
 from controlplane.whatif.compare import Comparison, DecisionComparison
 from controlplane.whatif.deciders import Deciders, DecisionSettings, chosen, then
