@@ -1,9 +1,9 @@
 """Says how much fits on each cluster, and how long one takes to admit what fits: of what a log recorded.
 
-In: a `History`. Out: the capacity of each place, which is what was used there at most at one time unless somebody says
-otherwise; and for each copy the seconds from its creation to its admission that were not spent in waiting for room. What
-was never admitted took at least as long as it was there. A place is a worker, or a ClusterQueue of the management
-cluster. Pure."""
+In: a `History`. Out: the capacity of each place, which is what was used there at most at one time, or its nominal quota
+if that is more and was recorded; and for each copy the seconds from its creation to its admission that were not spent in
+waiting for room. What was never admitted took at least as long as it was there. A place is a worker, or a ClusterQueue
+of the management cluster. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.events import QuotaQueueObserved, WorkerQuotaGone, WorkerQuotaObserved
+from controlplane.kube.quantities import NANO, nanos
 from controlplane.whatif.history import SLOTS, History, PastCopy, PastWorkload
 
 Capacity = Mapping[str, float]
@@ -59,7 +61,7 @@ class _Stay:
 class Capacities:
     """The capacity of each place, and the seconds that admissions took."""
 
-    def __init__(self, history: History, told: Mapping[str, Capacity] | None = None) -> None:
+    def __init__(self, history: History) -> None:
         self._history = history
         self._copies: dict[str, list[tuple[PastCopy, _Stay]]] = {}
         self._homes: dict[str, list[tuple[PastWorkload, _Stay]]] = {}
@@ -72,8 +74,9 @@ class Capacities:
             if known:
                 found.pop(SLOTS, None)
             self.of[place] = found
-        for place, capacity in (told or {}).items():
-            self.of[place] = dict(capacity)
+        for place, quota in _quotas(history).items():
+            for name, amount in quota.items() if known else ():
+                self.of.setdefault(place, {})[name] = max(amount, self.of.get(place, {}).get(name, 0.0))
         self.base: dict[int, float] = {}
         self.waits: dict[str, float] = {}
         self._measure()
@@ -110,6 +113,42 @@ class Capacities:
             seconds = _latencies([stay for _, stay in homes], self.of.get(place, {}))
             for (past, _), found in zip(homes, seconds, strict=True):
                 self.waits[past.stream] = found or 0.0
+
+
+def _quotas(history: History) -> dict[str, dict[str, float]]:
+    """Return the nominal quotas by place, as they were last seen: known where quota automation is on."""
+    workers: dict[str, dict[str, Mapping[str, float]]] = {}
+    found: dict[str, dict[str, float]] = {}
+    for recorded in history.outside:
+        event = recorded.event
+        if isinstance(event, WorkerQuotaObserved):
+            amounts = {name: sum(map(_amount, quotas)) for name, quotas in event.quotas.items()}
+            workers.setdefault(recorded.cluster, {})[event.name] = amounts
+        elif isinstance(event, WorkerQuotaGone):
+            workers.get(recorded.cluster, {}).pop(event.name, None)
+        elif isinstance(event, QuotaQueueObserved):
+            found[queue_place(event.name)] = _total(
+                {one.name: _amount(one.nominal)}
+                for group in event.groups
+                for part in group.flavors
+                for one in part.resources
+            )
+    return found | {cluster: _total(queues.values()) for cluster, queues in workers.items()}
+
+
+def _total(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = found.get(name, 0.0) + amount
+    return found
+
+
+def _amount(quantity: str) -> float:
+    try:
+        return nanos(quantity) / NANO
+    except ValueError:
+        return 0.0
 
 
 def _changes(stays: Iterable[_Stay]) -> list[tuple[datetime, int, int, _Stay]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 from statistics import median
 
 from controlplane.controllers.connectivity.events import (
@@ -144,8 +145,14 @@ class History:
             self._silent.discard(cluster)
 
     def request(self, stream: str) -> dict[str, float]:
-        """Return what a Workload asks for."""
-        return {**self.requests.get(stream, {}), SLOTS: 1.0}
+        """Return what a Workload asks for; what is not known of it, as of one that never ran, is as usual."""
+        found = self.requests.get(stream)
+        return {**(self._usual if found is None else found), SLOTS: 1.0}
+
+    @cached_property
+    def _usual(self) -> dict[str, float]:
+        names = {name for one in self.requests.values() for name in one}
+        return {name: median(one.get(name, 0.0) for one in self.requests.values()) for name in sorted(names)}
 
     def delay(self, cluster: str) -> float:
         """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room."""
