@@ -23,8 +23,8 @@ PENDING = "CREATE VIEW audit.pending_reasons AS\n"
 # Whether what is kept of a Workload is all that there is to say of it. No join, and nothing that a hash of all streams could answer: as a
 # filter of streams it comes before the history of a Workload is read, and one Workload is looked up alone.
 KEPT = """(
-    SELECT true FROM read_models.streams k WHERE k.log = {of}.log AND k.stream = {stream} AND k.version = (
-        SELECT e.version FROM controlplane.events e WHERE e.log = k.log AND e.stream = k.stream ORDER BY e.version DESC LIMIT 1))"""
+    SELECT true FROM read_models.streams k WHERE k.log = {of}.log AND k.stream = {stream} AND k.version >= coalesce((
+        SELECT e.version FROM controlplane.events e WHERE e.log = k.log AND e.stream = k.stream ORDER BY e.version DESC LIMIT 1), 0))"""
 
 
 def upgrade() -> None:

@@ -140,6 +140,17 @@ async def test_little_by_little_and_by_age(database_url: str) -> None:
     assert kept(database_url) == [f"w-{number}" for number in range(6)]
 
 
+async def test_what_is_kept_outlives_the_events(database_url: str) -> None:
+    script = Script("a")
+    over(script, "over")
+    await write(database_url, script.appended, types=READ)
+    looked_through(database_url)
+    told = asked(database_url, "SELECT * FROM audit.runs")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("DELETE FROM controlplane.events WHERE stream LIKE 'workload/%'")
+    assert asked(database_url, "SELECT * FROM audit.runs") == told != []
+
+
 async def test_whoever_drops_them_loses_nothing(database_url: str) -> None:
     script = Script("a")
     over(script, "over")
