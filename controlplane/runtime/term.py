@@ -300,7 +300,7 @@ class LeadershipTerm(ABC):
             *own,
             self.leader.keep(),
             self._report() if self._context.ports.gauges else asyncio.Event().wait(),
-            self._keep_read_models(),
+            *self._read_models(),
             _wait(failure),
             stop.wait(),
         ]
@@ -313,10 +313,10 @@ class LeadershipTerm(ABC):
             self._live = False
             await end(*tasks)
 
-    async def _keep_read_models(self) -> None:
+    def _read_models(self) -> list[Part]:
         opened, age = self._context.ports.read_models, self._context.settings.log.read_models_after
         models = opened(self.log) if opened is not None and age else None
-        await (asyncio.Event().wait() if models is None else keep_read_models(models, age, self._clock))
+        return [keep_read_models(models, age, self._clock)] if models is not None else []
 
     def _silence(self) -> str | None:
         """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if
