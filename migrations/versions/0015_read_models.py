@@ -3,7 +3,7 @@
 The version before this one knows nothing of them, and goes on with the new schema: as long as nobody keeps any, the views
 say all from the events.
 
-Revision ID: 0012
+Revision ID: 0015
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0012"
-down_revision = "0011"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 
@@ -28,7 +28,7 @@ KEPT = """(
 
 
 def upgrade() -> None:
-    op.execute((SQL / "0012_read_models.sql").read_text())
+    op.execute((SQL / "0015_read_models.sql").read_text())
     kept = KEPT.format(of="v", stream="'workload/' || v.namespace || '/' || v.name")
     for view in VIEWS:
         live = f"SELECT v.* FROM read_models.live_{view} v WHERE {kept} IS NOT TRUE"
