@@ -46,6 +46,8 @@ log_head = Table(
     _needed("id", Uuid),
     Column("nonce", Uuid),
     _needed("beat", BigInteger),
+    Column("batch", Uuid),
+    _needed("chained_from", BigInteger),
 )
 streams = Table(
     "streams",
