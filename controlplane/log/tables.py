@@ -48,6 +48,7 @@ log_head = Table(
     _needed("beat", BigInteger),
     Column("batch", Uuid),
     _needed("chained_from", BigInteger),
+    _needed("room", BigInteger),
 )
 streams = Table(
     "streams",
