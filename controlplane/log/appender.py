@@ -29,7 +29,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
 from controlplane.log.event import Append, Fenced, LogError, LogReplaced, VersionConflict
-from controlplane.log.port import FOLLOWED
+from controlplane.log.port import FOLLOWED, FollowUp
 from controlplane.log.writer_cache import WriterCache
 from controlplane.tasks import end
 
@@ -48,6 +48,9 @@ SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b
 
 LINGER = 0.002
 """Seconds for which a few observations wait for others: what one write brings about is seen by several watches."""
+PATIENCE = 0.015
+"""Seconds for which observations from which nothing follows wait for others, all in all. Whoever recorded them waits too,
+and reads on afterwards."""
 _FEW = 8
 
 
@@ -66,7 +69,7 @@ class AppendStats(msgspec.Struct):
 
 
 class Appender:
-    """The one writer of a log. `max_batch` bounds the events of a commit, `linger` is in seconds; `on_batch(types of
+    """The one writer of a log. `max_batch` bounds the events of a commit, `linger` and `patience` are in seconds; `on_batch(types of
     the new events, seconds)` is called after each commit, `on_committed(events, heard)` with what was new in it
     and what `heard()` had said before it was sent, `on_moved()` when somebody else has appended, `on_state(ok,
     detail)` when the database goes away and comes back. `follow_ups(events)`, with the places that events would get, says
@@ -81,19 +84,20 @@ class Appender:
         *,
         max_batch: int = 1000,
         linger: float = LINGER,
+        patience: float = PATIENCE,
         on_batch: Callable[[Sequence[str], float], None] | None = None,
         on_state: Callable[[bool, str], None] | None = None,
         on_committed: Callable[[Sequence[CommittedEvent], int], None] = lambda events, heard: None,
         heard: Callable[[], int] = lambda: 0,
         on_moved: Callable[[], None] = lambda: None,
-        follow_ups: Callable[[Sequence[CommittedEvent]], Sequence[Append]] = lambda events: (),
+        follow_ups: Callable[[Sequence[CommittedEvent]], FollowUp] = lambda events: FollowUp(),
     ) -> None:
         self.stats = AppendStats()
         self.epoch = 0
         self.nonce: uuid.UUID | None = None
         self.known: uuid.UUID | None = None
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
-        self._linger = linger
+        self.patience, self._linger = patience, linger
         self._on_batch, self._on_state = on_batch, on_state
         self._on_committed, self._heard, self._on_moved = on_committed, heard, on_moved
         self._follow_ups = follow_ups
@@ -141,7 +145,8 @@ class Appender:
             group = [await self._queue.get()]
             try:
                 await self._gather(group)
-                await self._commit([waiting for waiting in group if not waiting.future.done()])
+                group[:] = [waiting for waiting in group if not waiting.future.done()]
+                await self._commit(group)
             except asyncio.CancelledError:
                 for waiting in group:
                     waiting.future.cancel()
@@ -150,17 +155,29 @@ class Appender:
     async def _gather(self, group: list[_Waiting]) -> None:
         """Add to a group what else is there. A few observations wait a moment for those that come with them; a decision
         waits for nothing."""
-        size = len(group[0].request.events)
+        self._take_all(group)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._linger):
+                while _may_wait(group):
+                    group.append(await self._queue.get())
+
+    def _take_all(self, group: list[_Waiting]) -> None:
+        size = sum(len(waiting.request.events) for waiting in group)
         while size < self._max and not self._queue.empty():
             group.append(self._queue.get_nowait())
             size += len(group[-1].request.events)
-        if size > _FEW or any(waiting.request.expected for waiting in group):
-            return
+
+    async def _joined(self, group: list[_Waiting], until: float) -> Sequence[EncodedRequest]:
+        """Add to a group what comes next, if anything does until a time of the event loop; return it."""
+        if not _may_wait(group):
+            return ()
+        size = len(group)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._linger):
-                while size <= _FEW and not group[-1].request.expected:
-                    group.append(await self._queue.get())
-                    size += len(group[-1].request.events)
+            async with asyncio.timeout_at(until):
+                group.append(await self._queue.get())
+                self._take_all(group)
+        group[size:] = [waiting for waiting in group[size:] if not waiting.future.done()]
+        return [waiting.request for waiting in group[size:]]
 
     def _conflict(self, waiting: _Waiting) -> None:
         self.stats.conflicts += 1
@@ -195,12 +212,14 @@ class Appender:
                 self.stats.events += batch.followed
             self._settle(group, batch.new)
 
-    async def _written(self, group: Sequence[_Waiting], *, follow: bool) -> tuple[Batch, datetime | None, int]:
+    async def _written(self, group: list[_Waiting], *, follow: bool) -> tuple[Batch, datetime | None, int]:
         """Return the batch of a group, when it was committed, and what had been heard before it was sent. It is judged
-        anew for as long as somebody else appends. None: nothing of it is new."""
+        anew for as long as somebody else appends; while nothing follows from it, others may join it. None: nothing of it
+        is new."""
         requests = [waiting.request for waiting in group]
         if ahead(requests, self._cache):
             self._cache.clear()
+        until = asyncio.get_running_loop().time() + self.patience
         said = ""
         while True:
             unknown = Unknown(requests, self._cache)
@@ -211,8 +230,11 @@ class Appender:
             batch, heard = Batch(requests, self._cache, unknown), self._heard()
             if batch.empty:
                 return batch, None, heard
-            if follow:
-                self._follow(batch)
+            if follow and self._follow(batch) and (joined := await self._joined(group, until)):
+                requests += joined
+                if ahead(joined, self._cache):
+                    self._cache.clear()
+                continue
             started = asyncio.get_running_loop().time()
             said, at = await self._insist(partial(self._append, batch))
             if self._on_batch:
@@ -223,17 +245,19 @@ class Appender:
                 self._cache.clear()
                 self._on_moved()
 
-    def _follow(self, batch: Batch) -> None:
-        """Add to a small batch what follows from it. In a large one a commit costs each event little as it is."""
+    def _follow(self, batch: Batch) -> bool:
+        """Add to a small batch what follows from it; return whether it is known that nothing does. In a large one a commit
+        costs each event little as it is."""
         if len(batch) > FOLLOWED:
-            return
-        requests = []
-        for request in self._follow_ups(batch.committed(datetime.now(UTC))):
+            return False
+        found, requests = self._follow_ups(batch.committed(datetime.now(UTC))), list[EncodedRequest]()
+        for request in found.requests:
             try:
                 requests.append(encoded(request, self._codec))
             except (TypeError, ValueError) as error:  # whoever decides it once more is told
                 _log.debug("not appended at once", error=str(error))
         batch.follow(requests, self._cache)
+        return found.whole and not found.requests
 
     def _settle(self, group: Sequence[_Waiting], new: Sequence[int | None]) -> None:
         for waiting, count in zip(group, new, strict=True):
@@ -302,6 +326,12 @@ class Appender:
         if self._connection:
             await self._connection.close()
             self._connection = None
+
+
+def _may_wait(group: Sequence[_Waiting]) -> bool:
+    """Whether a group is of few events, and has no decision in it."""
+    few = sum(len(waiting.request.events) for waiting in group) <= _FEW
+    return few and not any(waiting.request.expected for waiting in group)
 
 
 def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:

@@ -23,7 +23,7 @@ from controlplane.log.event import (
     Sign,
     VersionConflict,
 )
-from controlplane.log.port import FOLLOWED, FollowUps, nothing_follows
+from controlplane.log.port import FOLLOWED, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
 
 _Row = tuple[NewEvent, int, str, int, bytes, datetime]
@@ -74,7 +74,7 @@ class MemoryLog:
         self._read_to = 0
         self._read_last: _Row | None = None
         self._written: tuple[int, _Row] | None = None
-        self._follow_ups: FollowUps = nothing_follows
+        self._follow_ups: FollowUps = nobody_anticipates
 
     async def head(self) -> Head:
         """Return the last position and the current epoch."""
@@ -146,7 +146,7 @@ class MemoryLog:
     def _put_what_follows(self, after: int) -> None:
         recorded = self._recorded(after, FOLLOWED)
         self.traces.read(recorded)
-        for request in self._follow_ups(recorded):
+        for request in self._follow_ups(recorded).requests:
             with contextlib.suppress(LogError):  # whoever decided it decides again
                 self._put(self.traces.given(request))
 

@@ -5,20 +5,31 @@ binds both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from controlplane.log.event import Append, Head, Recorded, Sign
 from controlplane.log.traces import Traces
 
 FOLLOWED = 16
 """Of so many events at most it is asked before their commit what follows from them."""
-FollowUps = Callable[[Sequence[Recorded]], Sequence[Append]]
-"""What follows from events that are about to be committed, with the places that they are about to get."""
 
 
-def nothing_follows(events: Sequence[Recorded]) -> Sequence[Append]:
-    """Return nothing."""
-    return ()
+class FollowUp(NamedTuple):
+    """What follows from events that are about to be committed. `whole`: it is known that nothing else does, once they
+    are folded.
+    """
+
+    requests: Sequence[Append] = ()
+    whole: bool = False
+
+
+FollowUps = Callable[[Sequence[Recorded]], FollowUp]
+"""What follows from events, which have the places that they are about to get."""
+
+
+def nobody_anticipates(events: Sequence[Recorded]) -> FollowUp:
+    """Return that nothing is known of what follows."""
+    return FollowUp()
 
 
 class Log(Protocol):
@@ -54,7 +65,8 @@ class Log(Protocol):
 
     def follow_with(self, follow_ups: FollowUps) -> None:
         """Ask, before a few events are committed, what follows from them, and commit that with them. What another event
-        overtook is left out: who decided it decides again once the events are read.
+        overtook is left out: who decided it decides again once the events are read. Events from which nothing follows
+        may wait for others, for a moment.
         """
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:

@@ -23,7 +23,7 @@ from controlplane.log.committed import CommittedEvent, CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Fenced, Head, LogReplaced, Recorded, Sign
 from controlplane.log.line import Line
-from controlplane.log.port import FollowUps, nothing_follows
+from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
 from controlplane.tasks import end
 
@@ -114,7 +114,7 @@ class PostgresLog:
         self._database, self._codec = database, codec
         self._reader, self._heart = Line(database, "reader"), Line(database, "leader")
         self.traces = Traces()
-        self._follow_ups: FollowUps = nothing_follows
+        self._follow_ups: FollowUps = nobody_anticipates
         self._id: uuid.UUID | None = None
         self._read_to = 0
         self._read_batch: uuid.UUID | None = None
@@ -241,12 +241,13 @@ class PostgresLog:
         """Commit with a few events what follows from them; see `controlplane.log.port.Log`."""
         self._follow_ups = follow_ups
 
-    def _followed(self, events: Sequence[CommittedEvent]) -> list[Append]:
-        if self._follow_ups is nothing_follows:
-            return []
+    def _followed(self, events: Sequence[CommittedEvent]) -> FollowUp:
+        if self._follow_ups is nobody_anticipates:
+            return FollowUp()
         recorded = [one.read(self._codec) for one in events]
         self.traces.read(recorded)
-        return [self.traces.given(request) for request in self._follow_ups(recorded)]
+        found = self._follow_ups(recorded)
+        return FollowUp([self.traces.given(request) for request in found.requests], found.whole)
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes.

@@ -7,6 +7,7 @@ append, and writes nothing if they differ."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 
 REMEMBERED = 32_768
@@ -22,8 +23,9 @@ class WriterCache:
 
     def __init__(self) -> None:
         self.position: int | None = None
-        self._versions: dict[str, int] = {}
-        self._marks: dict[str, int] = {}
+        # The oldest is taken out of an OrderedDict in constant time; in a dict that is a search past all that went before.
+        self._versions: OrderedDict[str, int] = OrderedDict()
+        self._marks: OrderedDict[str, int] = OrderedDict()
         self._unmerged: set[str] = set()
 
     def clear(self) -> None:
@@ -60,14 +62,14 @@ class WriterCache:
         """Take what was committed: where the log ends now, the newest version of streams, the newest mark of sources."""
         self.position = position
         for stream, version in versions.items():
-            self._versions.pop(stream, None)
             self._versions[stream] = version
+            self._versions.move_to_end(stream)
         for source, mark in marks.items():
-            self._marks.pop(source, None)
             self._marks[source] = mark
+            self._marks.move_to_end(source)
         self._unmerged.update(marks)
         while len(self._versions) > REMEMBERED:
-            del self._versions[next(iter(self._versions))]
+            self._versions.popitem(last=False)
         # A mark that is in no table yet may not be forgotten: the database would not find it.
         while len(self._marks) > REMEMBERED and (oldest := next(iter(self._marks))) not in self._unmerged:
             del self._marks[oldest]

@@ -154,9 +154,9 @@ class AnticipatingController(Protocol):
     """What a controller adds to `Controller` if it can decide on events that are not committed yet
     (docs/decisions/0028)."""
 
-    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
-        """Return what follows once some events are folded, which are the next ones of one stream; nothing where they have
-        to be folded first. Nothing of them may be kept: they may never come to be in the log.
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
+        """Return all that follows once some events are folded, which are the next ones of one stream; None where they
+        have to be folded first. Nothing of them may be kept: they may never come to be in the log.
         """
 
 

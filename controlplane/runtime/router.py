@@ -129,10 +129,12 @@ class ControllerRouter:
         owner = self._owner(stream)
         return owner.controller.decide(stream, now) if owner is not None else _NOTHING
 
-    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
-        """Return what the owner of a stream decides on events that are about to be committed."""
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
+        """Return what the owner of a stream decides on events that are about to be committed; None where they have to be
+        folded first.
+        """
         owner = self._owner(events[0].stream)
-        return owner.anticipating.anticipate(events, now) if owner is not None and owner.anticipating else _NOTHING
+        return owner.anticipating.anticipate(events, now) if owner is not None and owner.anticipating else None
 
     def open_writes(self, stream: str) -> Sequence[OpenWrite]:
         """Return the open writes of a stream."""

@@ -19,7 +19,7 @@ import structlog
 
 from controlplane.clock import Clock
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, Recorded, VersionConflict
-from controlplane.log.port import Log, nothing_follows
+from controlplane.log.port import FollowUp, Log, nobody_anticipates
 from controlplane.runtime.controller import AnticipatingController, Controller, Decided
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
@@ -84,7 +84,7 @@ class Runner:
             await self._run()
         finally:
             if self._anticipating is not None:
-                self._log_.follow_with(nothing_follows)
+                self._log_.follow_with(nobody_anticipates)
 
     async def _run(self) -> None:
         while True:
@@ -141,23 +141,28 @@ class Runner:
             self._wake(stream, decided.wake)
         return _request(stream, decided)
 
-    def _follow_ups(self, events: Sequence[Recorded]) -> list[Append]:
+    def _follow_ups(self, events: Sequence[Recorded]) -> FollowUp:
         """Return what is decided on events that are about to be committed. What is not decided here is decided when they
         are folded.
         """
         now, streams = self._clock.now(), dict[str, list[Recorded]]()
         for recorded in events:
             streams.setdefault(recorded.stream, []).append(recorded)
-        return [request for one in streams.values() if (request := self._anticipated(one, now)) is not None]
+        requests, whole = list[Append](), True
+        for stream, of_stream in streams.items():
+            decided = self._anticipated(of_stream, now)
+            whole = whole and decided is not None
+            if decided is not None and (request := _request(stream, decided)) is not None:
+                requests.append(request)
+        return FollowUp(requests, whole)
 
-    def _anticipated(self, events: Sequence[Recorded], now: datetime) -> Append | None:
+    def _anticipated(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
         assert self._anticipating is not None, "nobody anticipates"
         try:
-            decided = self._anticipating.anticipate(events, now)
+            return self._anticipating.anticipate(events, now)
         except Exception:
             _log.exception("deciding failed, and is tried again once the events are folded", stream=events[0].stream)
             return None
-        return _request(events[0].stream, decided)
 
     def _not_recorded(self, request: Append, error: BaseException, now: datetime) -> None:
         """See to a decision that the log did not take; raises what ends the loop."""

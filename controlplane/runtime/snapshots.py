@@ -8,9 +8,8 @@ once, and written down in slices between which the event loop goes on."""
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -22,6 +21,7 @@ from controlplane.log.event import LogUnavailable, Recorded
 from controlplane.log.port import Log
 from controlplane.log.snapshots import Contents, Found, SnapshotError, SnapshotStore, compressed
 from controlplane.log.traces import Traces
+from controlplane.runtime.collector import without_collector
 from controlplane.runtime.fold_version import fold_version
 from controlplane.runtime.folded import FoldedError, check, give, keeps, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
@@ -96,7 +96,7 @@ class Snapshots:
         tried: list[int] = []
         while (found := await self._store.found(self._fold, upto, tried)) is not None:
             try:
-                with _collector_paused():
+                with without_collector():
                     decoders = await self._read(found)
                     for name, one in self._kept.items():
                         check(one, decoders[name].parts)
@@ -224,15 +224,3 @@ def snapshots_of(context: ProcessContext, router: ControllerRouter, log: Log) ->
         return None
     fold = fold_version(context.settings, [one.name for one in router.registrations])
     return Snapshots(store, router, log.traces, fold, context.clock, every)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Make many objects that stay without having them looked through again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

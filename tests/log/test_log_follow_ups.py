@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from controlplane.log.event import Append, NewEvent, Recorded, VersionConflict
-from controlplane.log.port import FOLLOWED, Log, nothing_follows
+from controlplane.log.port import FOLLOWED, FollowUp, Log, nobody_anticipates
 from tests.log.places import InMemory, InPostgres
 from tests.log.words import Chose, Opener, Saw, everything, request, saw, shape
 
@@ -17,9 +17,9 @@ def chosen(stream: str, version: int, caused_by: int = 0) -> Append:
     return Append([NewEvent(stream=stream, event=Chose(cluster="east"), caused_by=caused_by)], {stream: version})
 
 
-def each(events: Sequence[Recorded]) -> list[Append]:
+def each(events: Sequence[Recorded]) -> FollowUp:
     """A choice for each thing that was seen."""
-    return [chosen(one.stream, one.version, one.position) for one in events if isinstance(one.event, Saw)]
+    return FollowUp([chosen(one.stream, one.version, one.position) for one in events if isinstance(one.event, Saw)])
 
 
 async def led(open_log: Opener) -> Log:
@@ -45,7 +45,7 @@ class Contract:
         await log.append(request(saw("a")))
         await everything(log)
 
-        def ask(events: Sequence[Recorded]) -> list[Append]:
+        def ask(events: Sequence[Recorded]) -> FollowUp:
             asked.extend(events)
             return each(events)
 
@@ -66,14 +66,14 @@ class Contract:
 
     async def test_what_was_overtaken_is_left_out_and_the_rest_goes_in(self, open_log: Opener) -> None:
         log = await led(open_log)
-        log.follow_with(lambda events: [chosen("a", 7), *each(events)])
+        log.follow_with(lambda events: FollowUp([chosen("a", 7), *each(events).requests]))
         assert await log.append(request(saw("a", 1))) == 1
         assert [one.stream for one in await everything(log)] == ["a", "a"]
 
     async def test_what_rests_on_a_stream_that_is_not_there_is_left_out(self, open_log: Opener) -> None:
         log = await led(open_log)
         choice = [NewEvent(stream="a", event=Chose(cluster="east"))]
-        log.follow_with(lambda events: [Append(choice, {"a": 1, "other": 4}), Append(choice, {"a": 1, "else": 1})])
+        log.follow_with(lambda events: FollowUp([Append(choice, {"a": 1, one: 1}) for one in ("other", "else")]))
         assert await log.append(request(saw("a", 1))) == 1
         assert len(await everything(log)) == 1
 
@@ -83,7 +83,9 @@ class Contract:
         class Alien(Saw):
             pass
 
-        log.follow_with(lambda events: [Append([NewEvent(stream="a", event=Alien())]), *each(events)])
+        log.follow_with(
+            lambda events: FollowUp([Append([NewEvent(stream="a", event=Alien())]), *each(events).requests])
+        )
         assert await log.append(request(saw("a", 1))) == 1
         assert [type(one.event) for one in await everything(log)] == [Saw, Chose]
 
@@ -96,7 +98,7 @@ class Contract:
     async def test_after_it_is_taken_back_nobody_is_asked(self, open_log: Opener) -> None:
         log = await led(open_log)
         log.follow_with(each)
-        log.follow_with(nothing_follows)
+        log.follow_with(nobody_anticipates)
         await log.append(request(saw("a", 1)))
         assert len(await everything(log)) == 1
 
@@ -121,7 +123,7 @@ class TestPostgresLog(InPostgres, Contract):
         await beside.append(request(saw("b", 5)))
         asked: list[tuple[int, str]] = []
 
-        def ask(events: Sequence[Recorded]) -> list[Append]:
+        def ask(events: Sequence[Recorded]) -> FollowUp:
             asked.extend((one.position, one.stream) for one in events)
             return each(events)
 
@@ -142,6 +144,46 @@ class TestPostgresLog(InPostgres, Contract):
     async def test_what_the_database_refuses_of_it_is_left_out_and_the_rest_goes_in(self, open_log: Opener) -> None:
         log = await led(open_log)
         refused = NewEvent(stream="a", event=Chose(cluster="east"), cluster="no text in PostgreSQL: \x00")
-        log.follow_with(lambda events: [Append([refused], {"a": 1})])
+        log.follow_with(lambda events: FollowUp([Append([refused], {"a": 1})]))
         assert await asyncio.gather(log.append(request(saw("a", 1))), log.append(request(saw("b", 1)))) == [1, 1]
         assert [(one.stream, one.event) for one in await everything(log)] == [("a", Saw(n=1)), ("b", Saw(n=1))]
+
+    async def test_what_leads_to_nothing_waits_for_what_comes_next(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        appender = log.appender  # type: ignore[attr-defined]
+        appender.patience = 3600.0
+        log.follow_with(lambda events: FollowUp(whole=True))
+        first = asyncio.create_task(log.append(request(saw("a", 1))))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(log.append(request(saw("b", 1))))
+        await asyncio.sleep(0.05)
+        assert not first.done()
+        assert not second.done()
+        await log.append(Append([NewEvent(stream="c", event=Chose(cluster="east"))], {"c": 0}))
+        assert (await first, await second) == (1, 1)
+        assert [one.stream for one in await everything(log)] == ["a", "b", "c"]
+        assert appender.stats.batches == 1
+
+    async def test_what_may_lead_to_something_waits_for_nobody(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        log.appender.patience = 3600.0  # type: ignore[attr-defined]
+        found = [FollowUp(), each([]), FollowUp([chosen("a", 3)], whole=True), FollowUp([chosen("a", 9)])]
+        log.follow_with(lambda events: found.pop(0))
+        for n in range(4):
+            assert await log.append(request(saw("a", n))) == 1
+        assert not found
+        assert len(await everything(log)) == 5
+
+    async def test_a_decision_that_joins_is_judged_by_what_comes_before_it(self, open_log: Opener) -> None:
+        log, beside = await led(open_log), open_log()
+        await log.append(request(saw("a", 1)))
+        log.appender.patience = 3600.0  # type: ignore[attr-defined]
+        log.follow_with(lambda events: FollowUp(whole=True))
+        waiting = asyncio.create_task(log.append(request(saw("a", 2))))
+        await asyncio.sleep(0.05)
+        assert await beside.assist()  # type: ignore[attr-defined]
+        await beside.append(request(saw("b", 1)))
+        with pytest.raises(VersionConflict):
+            await log.append(chosen("a", 1))
+        assert await waiting == 1
+        assert [one.stream for one in await everything(open_log())] == ["a", "b", "a"]

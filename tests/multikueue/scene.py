@@ -101,7 +101,7 @@ class Scene:
             cluster=cluster,
             recorded_at=self.now,
         )
-        fold_as_anticipated(self.fleet.index, [recorded], self.fleet.fold)
+        self.told = fold_as_anticipated(self.fleet.index, [recorded], self.fleet.fold)
 
     def tick(self, **delta: float) -> Scene:
         self.now += timedelta(**delta)

@@ -8,6 +8,7 @@ from itertools import groupby
 import pytest
 
 from controlplane.app.hosted import HostedControllers
+from controlplane.controllers.multikueue import observations
 from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.play import plan_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
@@ -16,6 +17,7 @@ from controlplane.log.event import Recorded
 from controlplane.settings import Settings
 from tests.interface.logs import recorded, written
 from tests.multikueue.anticipating import fold_as_anticipated
+from tests.multikueue.scene import Scene
 from tests.support.deep import deep_after
 
 
@@ -40,7 +42,7 @@ def same(events: Sequence[Recorded], most: int) -> int:
     index = hosted.fleet.index
     for _, following in groupby(events, lambda event: event.stream):
         for some in chunks(list(following), most):
-            found += fold_as_anticipated(index, some, hosted.router.fold)
+            found += fold_as_anticipated(index, some, hosted.router.fold) == "what follows"
     return found
 
 
@@ -65,3 +67,42 @@ def test_most_observations_of_workloads_and_copies_are_anticipated() -> None:
     events = played(1)
     seen = [event for event in events if event.stream.startswith("workload/") and event.observed_at is not None]
     assert same(events, 1) > len(seen) / 2
+
+
+def test_of_the_users_job_it_is_told_that_nothing_follows_unless_something_does() -> None:
+    scene = Scene("a", "b").job()
+    assert scene.told == "that nothing follows"  # there is no Workload of it yet
+    scene.running("a", "a", "b").tick(minutes=1)
+    ended = {"Finished": ("Succeeded", "Job finished successfully")}
+    scene.remote_job("a", status="22" * 32, finished=True, inactive=True).clone("a", ended)
+    assert scene.names() == ["StatusRelay"]
+    scene.job()  # the status is not in it: somebody else's change came before ours
+    assert scene.told == "nothing"
+    assert scene.names() == ["StatusRelay"]
+    scene.job(status="22" * 32, finished=True, inactive=True)
+    assert scene.told == "that nothing follows"
+    assert scene.names() == []
+
+
+def test_of_a_new_workload_it_is_told_that_nothing_follows_until_it_has_quota() -> None:
+    scene = Scene("a", "b").job()
+    scene.workload()
+    assert scene.told == "that nothing follows"
+    assert scene.names() == []
+    scene.reserved()
+    assert scene.told == "what follows"
+    new = Scene("a", "b").job().workload({"QuotaReserved": True})
+    assert new.told == "nothing"
+    assert "Nomination" in new.names()
+
+
+def test_of_a_slice_nothing_is_told() -> None:
+    assert Scene("a", "b").job().workload(elastic=True).told == "nothing"
+
+
+def test_of_other_streams_nothing_is_told() -> None:
+    scene = Scene("a")
+    for stream in ("admissioncheck/other", "cluster/a", "multikueueconfig/other", "service"):
+        event = observations.AdmissionCheckGone(namespace="", name="other", uid="x")
+        recorded = Recorded(position=99, stream=stream, version=1, event=event, recorded_at=scene.now)
+        assert scene.fleet.anticipate([recorded], scene.now) is None

@@ -148,7 +148,7 @@ class Errands:
         others = {self.beside: self.errands[self.beside].version} if self.beside else {}
         return Decided((NewEvent(stream=stream, event=began),), errand.version, others=others)
 
-    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
         ahead = copy.deepcopy(self)
         for recorded in events:
             ahead.fold(recorded)

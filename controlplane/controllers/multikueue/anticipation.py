@@ -9,15 +9,19 @@ taken on."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
 from controlplane.controllers.multikueue.context import WorkloadContext
+from controlplane.controllers.multikueue.decide import decide
 from controlplane.controllers.multikueue.existing import is_slice
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.job_changes import fold_job
 from controlplane.controllers.multikueue.observations import (
     CloneGone,
     CloneObserved,
+    JobObserved,
     RemoteJobGone,
     RemoteJobObserved,
     WorkloadObserved,
@@ -59,3 +63,39 @@ def _concerns_one(index: WorkloadIndex, state: WorkloadState, recorded: Recorded
             return True
         case _:
             return False
+
+
+def leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: datetime) -> bool:
+    """Whether nothing will be decided on events of a stream once they are folded, as far as that can be told before: on
+    those of the user's job, and on the first ones of a Workload. Nobody decides by this: events that lead nowhere are not
+    urgent.
+    """
+    if not index.ready or index.policy.scoring is not None:
+        return False
+    if all(isinstance(recorded.event, JobObserved) for recorded in events):
+        return _job_leads_nowhere(index, events, now)
+    if not events[0].stream.startswith("workload/") or events[0].stream in index.workloads:
+        return False
+    state = WorkloadState.initial(events[0].stream)
+    for recorded in events:
+        if not isinstance(recorded.event, WorkloadObserved) or recorded.event.sliced:
+            return False
+        state = index.after(state, recorded)
+    return not index.composed(state) and not decide(state, index.context(state), now).decisions
+
+
+def _job_leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: datetime) -> bool:
+    stream = events[0].stream
+    workloads = [index.workloads[one] for one in index.dependents(stream)]
+    before, grouped = index.jobs.get(stream), False
+    for recorded in events:
+        assert isinstance(recorded.event, JobObserved), "events of a job"
+        workloads = [fold_job(state, before, recorded.event) for state in workloads]
+        before = recorded.event
+        grouped = grouped or bool(before.group)
+    if grouped or len(workloads) > 1 or before is None:
+        return False
+    return not any(
+        is_slice(state) or index.composed(state) or decide(state, index.context(state, before), now).decisions
+        for state in workloads
+    )

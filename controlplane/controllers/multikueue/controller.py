@@ -17,7 +17,7 @@ from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMEN
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.connectivity.outage import decide_outage
 from controlplane.controllers.multikueue import conditions, render
-from controlplane.controllers.multikueue.anticipation import anticipated
+from controlplane.controllers.multikueue.anticipation import anticipated, leads_nowhere
 from controlplane.controllers.multikueue.causes import about, causes_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.decide import decide
@@ -112,10 +112,15 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
-    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:
-        """Return what follows from observations of a Workload that are about to be committed."""
-        found = anticipated(self.index, events) if self.policy.dispatches else None
-        return Decided() if found is None else self._decided(events[0].stream, *found, now)
+    def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
+        """Return what follows from observations of a Workload that are about to be committed; None where they have to be
+        folded first.
+        """
+        if not self.policy.dispatches:
+            return None
+        if (found := anticipated(self.index, events)) is not None:
+            return self._decided(events[0].stream, *found, now)
+        return Decided() if leads_nowhere(self.index, events, now) else None
 
     def _decide_workload(self, stream: str, now: datetime) -> Decided:
         state = self.index.workloads.get(stream)

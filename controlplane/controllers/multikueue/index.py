@@ -150,12 +150,12 @@ class WorkloadIndex(SharedJobs):
             state, phase="Removed", since=at, lost_since=state.lost_since or at, lost_clock=state.lost_clock or at
         )
 
-    def context(self, state: WorkloadState) -> WorkloadContext:
-        """Return what a decision on a Workload may look at."""
+    def context(self, state: WorkloadState, job: observations.JobObserved | None = None) -> WorkloadContext:
+        """Return what a decision on a Workload may look at; with its job as it is about to be, if it is given."""
         local = state.local
         route = self.route(local) if local is not None else None
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner else None
-        job = self.job_of(state)
+        job = job or self.job_of(state)
         return WorkloadContext(
             policy=self.policy,
             ready=self._ready,

@@ -78,9 +78,8 @@ class Conditioned(Observation):
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of a type is there and True."""
-        for (
-            condition
-        ) in self.conditions:  # the first of the type counts, as in `condition`; every event asks several times
+        # The first of the type counts, as in `condition`; this is a loop of its own since every event asks several times.
+        for condition in self.conditions:
             if condition.type == kind:
                 return condition.status == "True"
         return False

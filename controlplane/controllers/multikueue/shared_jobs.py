@@ -31,8 +31,12 @@ class SharedJobs(ExistingObjects):
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
 
+    def dependents(self, job: str) -> set[str]:
+        """Return the streams of the Workloads that have a job, given by its stream."""
+        return self._dependents.get(job, set())
+
     def _siblings(self, state: WorkloadState) -> set[str]:
-        return self._dependents.get(self.stream_of_job(state), set())
+        return self.dependents(self.stream_of_job(state))
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:

@@ -7,6 +7,7 @@ process that starts decides about everything once."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import EVENTS as CONNECTIVITY
@@ -83,7 +84,7 @@ class PodGroupIndex:
         self.policy = policy
         self.members: dict[str, MemberState] = {}
         self.groups: dict[str, PodGroupState] = {}
-        self.left: dict[str, WriteSlot] = {}
+        self.left: OrderedDict[str, WriteSlot] = OrderedDict()
         self.owners: dict[str, OwnerState] = {}
         self.rules = RulesState()
         self.capacity: ClusterCapacity | None = None
@@ -264,7 +265,7 @@ class PodGroupIndex:
             self.marks.forget_group(stream)
             self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
             if len(self.left) > _REMEMBERED:
-                del self.left[next(iter(self.left))]
+                self.left.popitem(last=False)
         else:
             self.groups[stream] = after
         if (before.seen is None) != (after.seen is None) or (

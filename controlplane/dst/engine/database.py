@@ -17,7 +17,7 @@ from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, Virtual
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded, Sign
 from controlplane.log.memory import MemoryLog, MemoryStore
-from controlplane.log.port import FollowUps
+from controlplane.log.port import FollowUp, FollowUps
 
 _T = TypeVar("_T")
 
@@ -118,7 +118,7 @@ class DatabaseLog:
 
     def follow_with(self, follow_ups: FollowUps) -> None:
         """Commit with a few events what follows from them, as long as the process is there to say so."""
-        self._log.follow_with(lambda events: () if self._process.dead else follow_ups(events))
+        self._log.follow_with(lambda events: FollowUp() if self._process.dead else follow_ups(events))
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position."""

@@ -1,12 +1,10 @@
-"""What the service says about itself, caught instead of printed; and the collector, kept from acting in the middle of a
-run.
+"""What the service says about itself, caught instead of printed.
 
 In: the calls of structlog anywhere in the process. Out: warnings and errors to one listener, everything else to nobody.
 The configuration that was there before is put back."""
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager
@@ -53,15 +51,3 @@ def hushed() -> Generator[Warnings]:
             structlog.configure(**before)
         else:
             structlog.reset_defaults()
-
-
-@contextmanager
-def without_collector() -> Generator[None]:
-    """Cycles are collected after the run: a finalizer in the middle of it would come at no known step."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -18,9 +18,10 @@ from controlplane.dst.engine.loop import Stuck, VirtualLoop
 from controlplane.dst.engine.network import NetworkRequest
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.process import SimulatedReplica
-from controlplane.dst.engine.quiet import hushed, without_collector
+from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.engine.trace import Line, Trace, Violation
+from controlplane.runtime.collector import without_collector
 
 QUIET = 120.0  # virtual seconds without a write, once it has
 SETTLES = "everything settles"
