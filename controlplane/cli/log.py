@@ -44,6 +44,9 @@ class Age(click.ParamType[timedelta]):
 VERBS = {
     "verify": CommandEntry("controlplane.cli.log_chain:verify", "Check that the events are those that were appended."),
     "checkpoint": CommandEntry("controlplane.cli.log_chain:checkpoint", "Print where the chain of hashes stands."),
+    "stats": CommandEntry(
+        "controlplane.cli.log_stats:stats", "Show how much the log holds, by type, table and partition."
+    ),
     "seal": CommandEntry(
         "controlplane.cli.log_chain:seal", "Give hashes to what was appended before there were any, once."
     ),

@@ -56,7 +56,7 @@ def verify(options: Options, since: int, file: Path | None, key: Path | None) ->
     from controlplane.log.verify import verify as verified
 
     said = _checkpoint(file, key)
-    with _database(options) as (connection, log):
+    with open_database(options) as (connection, log):
         found = verified(connection, log, since, said)
     if options.output != "table":
         dump(options.output, _plain(log, found, said))
@@ -88,7 +88,7 @@ def checkpoint(options: Options, sign: Path | None) -> None:
     from controlplane.log.verify import checkpoint_of
 
     key = _key(sign) if sign else None
-    with _database(options) as (connection, log):
+    with open_database(options) as (connection, log):
         made = checkpoint_of(connection, log)
     dump(
         "json" if options.output == "table" else options.output, msgspec.to_builtins(made.signed(key) if key else made)
@@ -107,7 +107,7 @@ def seal(options: Options) -> None:
     from controlplane.log.sealing import CannotSeal
     from controlplane.log.sealing import seal as sealed
 
-    with _database(options) as (connection, log):
+    with open_database(options) as (connection, log):
         try:
             count = sealed(connection, log)
         except CannotSeal as error:
@@ -121,7 +121,7 @@ def seal(options: Options) -> None:
 
 
 @contextmanager
-def _database(options: Options) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+def open_database(options: Options) -> Iterator[tuple[psycopg.Connection[Any], str]]:
     """Connect to the log's database, and yield the log's name too; what cannot be verified becomes exit code 5."""
     import psycopg
 
