@@ -76,20 +76,23 @@ BEGIN
         RETURN;
     END IF;
 
-    -- What is hashed is what the table has now. The rows come out as they went in, one after the other.
+    -- What is hashed is what the table has now. The rows come out as they went in, one after the other. The arrays go side by side, and
+    -- none of them is copied first, as in FROM unnest(…, …): that takes 16 KiB for each array, and a small append has to ask the system for
+    -- memory.
     WITH written AS (
         INSERT INTO events (log, position, stream, version, type, schema, data, reason, cluster, caused_by, trace, observed_at, recorded_at)
         SELECT p_log, p_after + i.ord, i.stream, i.version, i.type, i.schema, i.data::json, i.reason, i.cluster, nullif(i.caused_by, 0),
                i.trace, i.observed_at, committed_at
-        FROM unnest(p_stream, p_version, p_type, p_schema, p_data, p_reason, p_cluster, p_caused_by, p_trace, p_observed_at)
-             WITH ORDINALITY AS i (stream, version, type, schema, data, reason, cluster, caused_by, trace, observed_at, ord)
+        FROM (SELECT unnest(p_stream) AS stream, unnest(p_version) AS version, unnest(p_type) AS type, unnest(p_schema) AS schema,
+                     unnest(p_data) AS data, unnest(p_reason) AS reason, unnest(p_cluster) AS cluster, unnest(p_caused_by) AS caused_by,
+                     unnest(p_trace) AS trace, unnest(p_observed_at) AS observed_at, generate_subscripts(p_stream, 1) AS ord) i
         RETURNING event_hash(position, stream, version, type, schema, data, reason, cluster, caused_by, trace, observed_at, recorded_at) AS hash
     )
     SELECT string_agg(w.hash, '') INTO rows FROM written w;
     tip := batch_hash(head.hash, p_log, head.id, p_batch, p_after + 1, last, p_epoch, committed_at, rows);
     IF 1 = ANY (p_version) THEN
         INSERT INTO streams (log, stream, version)
-        SELECT p_log, i.stream, 1 FROM unnest(p_stream, p_version) AS i (stream, version) WHERE i.version = 1
+        SELECT p_log, i.stream, 1 FROM (SELECT unnest(p_stream) AS stream, unnest(p_version) AS version) i WHERE i.version = 1
         ON CONFLICT (log, stream) DO NOTHING;
     END IF;
     IF cardinality(p_source) > 0 THEN
