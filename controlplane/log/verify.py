@@ -75,6 +75,13 @@ SELECT count(*), count(*) FILTER (WHERE b.redacted), (array_agg(encode(b.hash, '
     WHERE NOT coalesce(b.redacted, false) AND sha256(convert_to(b.body::text, 'UTF8')) <> b.hash))[1:20]
 FROM controlplane.bodies b"""
 
+# Versions are 1, 2, 3 … in each stream. The index that would refuse another one is each partition's own.
+_VERSIONS: LiteralString = """
+SELECT e.stream, min(e.position) AS first, max(e.position) AS last
+FROM controlplane.events e WHERE e.log = %(log)s
+GROUP BY e.stream HAVING count(*) <> max(e.version) OR sum(e.version) <> count(*) * (count(*) + 1) / 2
+ORDER BY e.stream LIMIT 20"""
+
 _HEAD: LiteralString = """
 SELECT h.id AS log_id, h.position, encode(h.hash, 'hex') AS hash, h.chained_from, clock_timestamp() AS at,
        (SELECT encode(b.hash, 'hex') FROM controlplane.batches b WHERE b.log = h.log AND b.last = h.chained_from - 1) AS sealed
@@ -128,8 +135,10 @@ def verify(
             raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
         cursor.execute("SET LOCAL enable_seqscan = on")
         bodies, redacted, bad = connection.execute(_BODIES).fetchone() or (0, 0, None)
-    wrong = [_told(*one) for one in row["wrong"] or ()]
-    wrong += _tail(row)
+        wrong = [_told(*one) for one in row["wrong"] or ()]
+        wrong += _tail(row)
+        if not wrong and since <= 1:
+            wrong += [_misnumbered(**one) for one in cursor.execute(_VERSIONS, values)]
     if checkpoint is not None:
         wrong += _against(checkpoint, log, row)
     return Verified(
@@ -169,6 +178,11 @@ def _told(wrong: str, first: int, last: int, epoch: int, at: str, before: int, c
         "changed": "its hash is not that of its rows: an event of it, or the batch itself, was changed or exchanged",
     }
     return Deviation(first, last, said[wrong], epoch, at)
+
+
+def _misnumbered(stream: str, first: int, last: int) -> Deviation:
+    what = f"the versions of the stream {stream} are not 1, 2, 3 and so on: the one that appended gave one twice, or left one out"
+    return Deviation(first, last, what)
 
 
 def _tail(row: Mapping[str, Any]) -> Iterator[Deviation]:

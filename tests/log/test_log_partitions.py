@@ -111,6 +111,18 @@ async def test_the_database_refuses_a_stream_that_begins_again_in_another_partit
     assert [found.version for found in await everything(log) if found.stream == "b"] == list(range(1, 16))
 
 
+async def test_a_version_that_another_partition_has_is_found_by_verifying(open_log: Opener, owner: Any) -> None:
+    """What the partition's own index lets through, of a writer whose memory is wrong."""
+    log = open_log()
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 1), saw("a", 2), *[saw("b", number) for number in range(14)]))
+    assert verify(owner, "main").wrong == []
+    assert owner.execute(APPEND, (log.appender.nonce, 16, "a", 2)).fetchone() == ("new",)
+    ((first, last, what, *_),) = verify(owner, "main").wrong
+    assert (first, last) == (1, 17)
+    assert "the versions of the stream a are not 1, 2, 3" in what
+
+
 async def test_versions_before_append_across_partitions(open_log: Opener, owner: Any) -> None:
     append = (
         "SELECT log_position, stream_version FROM controlplane.append_events('main', 1, NULL, NULL, gen_random_uuid(), '{1,1,1}',"
