@@ -10,6 +10,7 @@ import base64
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,23 @@ def kubeconfig_of(server: realserver.RealServer, folder: Path) -> Json:
     }
 
 
+def install(kubeconfig: Path, crds: Sequence[Path]) -> None:
+    """Install CRDs, and wait until they are served. A new one has no conditions for a moment, and `kubectl wait` takes that
+    for an error."""
+    kubectl = ["kubectl", "--kubeconfig", str(kubeconfig)]
+    files = [word for crd in crds for word in ("-f", str(crd))]
+    subprocess.run([*kubectl, "apply", "--server-side", "--validate=false", *files], check=True, capture_output=True)
+    until = time.monotonic() + 60
+    while True:
+        waited = subprocess.run(
+            [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *files], check=False, capture_output=True
+        )
+        if waited.returncode == 0:
+            return
+        assert time.monotonic() < until, waited.stderr.decode()
+        time.sleep(0.2)
+
+
 @contextmanager
 def servers(folder: Path, files: Sequence[str]) -> Iterator[dict[str, Json]]:
     """Have both servers with the CRDs of some files; the kubeconfigs by name."""
@@ -85,13 +103,7 @@ def servers(folder: Path, files: Sequence[str]) -> Iterator[dict[str, Json]]:
             found[name] = kubeconfig_of(stack.enter_context(realserver.running(place)), place)
             path = place / "kubeconfig"
             path.write_text(yaml.safe_dump(found[name]))
-            given = [word for file in files for word in ("-f", str(next(Path(CRDS).glob(f"*_{file}.yaml"))))]
-            for words in (
-                ["apply", "--server-side", "--validate=false"],
-                ["wait", "--for=condition=Established", "--timeout=60s"],
-            ):
-                kubectl = ["kubectl", "--kubeconfig", str(path), *words, *given]
-                subprocess.run(kubectl, check=True, capture_output=True)
+            install(path, [next(Path(CRDS).glob(f"*_{file}.yaml")) for file in files])
         yield found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from controlplane.log.connect import Database
 from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
-from tests.real.pair import kubeconfig_of, until
+from tests.real.pair import install, kubeconfig_of, until
 from tests.simulation.contract import realserver
 from tests.support.local import settings
 
@@ -64,10 +63,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientConfig]:
     with realserver.running(folder) as server:
         text = yaml.safe_dump(kubeconfig_of(server, folder))
         (folder / "kubeconfig").write_text(text)
-        kubectl = ["kubectl", "--kubeconfig", str(folder / "kubeconfig")]
-        files = [word for file in FILES for word in ("-f", str(file))]
-        for words in (["apply", "--server-side"], ["wait", "--for=condition=Established", "--timeout=60s"]):
-            subprocess.run([*kubectl, *words, *files], check=True, capture_output=True)
+        install(folder / "kubeconfig", FILES)
         yield parse_kubeconfig(text.encode())
 
 

@@ -6,7 +6,6 @@ Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from controlplane.web import Certificate, Webhook, serve_webhook
 from tests.clusters import pki
 from tests.deploy.manifests import one, render
 from tests.outages.stage import Replica, keep_tasks_apart
-from tests.real.pair import CRDS, NEEDED, WHY, kubeconfig_of, until
+from tests.real.pair import CRDS, NEEDED, WHY, install, kubeconfig_of, until
 from tests.real.test_real_service import TEMPLATE
 from tests.simulation.contract import realserver
 
@@ -48,10 +47,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with realserver.running(folder) as server:
         path = folder / "kubeconfig"
         path.write_text(yaml.safe_dump(kubeconfig_of(server, folder)))
-        files = [word for kind in NEEDED for word in ("-f", str(next(Path(CRDS).glob(f"*_{kind}.yaml"))))]
-        kubectl = ["kubectl", "--kubeconfig", str(path)]
-        subprocess.run([*kubectl, "apply", "--server-side", "--validate=false", *files], check=True)
-        subprocess.run([*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *files], check=True)
+        install(path, [next(Path(CRDS).glob(f"*_{kind}.yaml")) for kind in NEEDED])
         yield path
 
 
