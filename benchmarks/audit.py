@@ -32,6 +32,7 @@ async def run(args: argparse.Namespace) -> None:
         count = len(await record(url, args))
         with psycopg.connect(url, autocommit=True) as connection:
             copies = max(1, args.month // count)
+            connection.execute("SELECT controlplane.make_room(%s)", ((copies + 1) * count,))
             connection.execute(_COPY.replace("%(copies)s", str(copies)).encode())
             connection.execute(_STREAMS)
             connection.execute("VACUUM ANALYZE controlplane.events, controlplane.streams")
