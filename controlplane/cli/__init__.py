@@ -76,7 +76,8 @@ VERBS: dict[str, CommandEntry] = {
     "config": CommandEntry("controlplane.cli.config:config", "Show or check the settings."),
     "db": CommandEntry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
     "log": CommandEntry(
-        "controlplane.cli.log:log", "Move the log to another management cluster; remove what it keeps of jobs."
+        "controlplane.cli.log:log",
+        "Verify the log; move it to another management cluster; remove what it keeps of jobs.",
     ),
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
