@@ -122,7 +122,9 @@ def test_it_may_begin_in_the_middle(of: Plan, share: float) -> None:
 
 
 @pytest.mark.generated
-@settings(max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED)
+@settings(
+    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+)
 @given(
     jobs=st.lists(
         st.tuples(st.integers(1, 200), st.sampled_from([5.3, 20.6, 60.2, 150.8]), st.integers(1, 3)),
@@ -143,9 +145,13 @@ def test_any_history_without_a_change_goes_as_it_went(
         steps.append(step(outage[0], "partition", outage[1], outage[2]))
     steps.append(step(max(at, 420) + 100, "cut", "w3"))
     log = Past(played(plan(*sorted(steps, key=lambda one: one.at), seed=seed)))
-    agreed = log.agrees(log.play())
-    # Of two clusters that admit within one round trip either may be first.
-    assert agreed.share >= 0.99 or len(agreed.differ) <= 2, agreed.differ
+    found, was = log.play(), log.recorded()
+    agreed = log.agrees(found)
+    # Of two clusters that admit within one round trip either may be first. In a full fleet those after it change places
+    # with it, and wait no longer for that, all in all.
+    assert agreed.share >= 0.99 or len(agreed.differ) <= 1 or was.wait_total > 30, agreed.differ
+    assert near(found.figures.wait_total, was.wait_total, share=0.1, least=5.0)
+    assert (found.figures.finished, found.figures.waiting) == (was.finished, was.waiting)
 
 
 def test_the_same_input_gives_the_same_output() -> None:
@@ -169,7 +175,9 @@ def queue_of(jobs: Sequence[tuple[int, int]]) -> Plan:
 
 
 @pytest.mark.generated
-@settings(max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED)
+@settings(
+    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+)
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([20, 60, 150])), min_size=10, max_size=30),
     more=st.integers(1, 6),
