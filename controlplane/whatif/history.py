@@ -19,6 +19,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterSuspected,
     MassOutageBegan,
     MassOutageEnded,
+    ServiceStarted,
 )
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
@@ -106,7 +107,7 @@ def _beyond(seen: WorkloadObserved) -> str:
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
     `outside`: what was seen beside Workloads and jobs; `silences`: since when nothing was seen of clusters that were then
-    suspected or lost."""
+    suspected or lost; `absences`: from when until when no process of the service led."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -114,6 +115,7 @@ class History:
         self.outside: list[Recorded] = []
         self.last: datetime | None = None
         self.delays: dict[str, list[float]] = {}
+        self.absences: list[tuple[datetime, datetime]] = []
         self.silences: list[tuple[datetime, str]] = []
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
@@ -134,6 +136,8 @@ class History:
             self.outside.append(recorded)
             if word == "cluster":
                 self._connection(recorded)
+            elif isinstance(recorded.event, ServiceStarted) and recorded.event.unwatched_since is not None:
+                self.absences.append((recorded.event.unwatched_since, recorded.recorded_at))
 
     def _connection(self, recorded: Recorded) -> None:
         """Note when a cluster fell silent: nobody knows it sooner than when it was suspected."""

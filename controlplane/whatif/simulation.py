@@ -96,7 +96,7 @@ class Simulation:
         self.now = begin
         self.position = 0
         self.events = self._events_then = 0
-        self._since = begin
+        self._since = self._absent_until = begin
         self.versions: dict[str, int] = {}
         self._queue: list[tuple[datetime, int, int, Callable[[], None]]] = []
         self._number = 0
@@ -129,6 +129,9 @@ class Simulation:
         for at, cluster in self.history.silences:
             if at > self.begin:
                 self.at(at, partial(self.answers.workers.away.add, cluster))
+        for since, until in self.history.absences:
+            if since > self.begin:
+                self.at(since, partial(self._leave, until))
         self._react()
         outside = self._outside()
         following = next(outside, None)
@@ -244,17 +247,23 @@ class Simulation:
         for one in self.alternative.added:
             self.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
 
+    def _leave(self, until: datetime) -> None:
+        """Let no process of the service lead until a time: nothing is decided, and nothing is seen of the workers until
+        they are connected again. All is looked at then."""
+        self._absent_until = until
+        self.answers.workers.away.update(name for name in self.controller.index.connections if name != MANAGEMENT)
+
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def _react(self) -> None:
         """Ask what follows, until nothing does."""
-        while dirty := self.controller.take_dirty():
+        while self.now >= self._absent_until and (dirty := self.controller.take_dirty()):
             for stream in dirty:
                 if stream == FLEET_STREAM or stream.startswith("workload/"):
                     self._ask(stream)
 
     def _ask(self, stream: str) -> None:
-        if stream in self.answers.left_out:
+        if stream in self.answers.left_out or self.now < self._absent_until:
             return
         plan = self.controller.plan(stream, self.now)
         if plan.wake is not None and plan.wake > self.now and self._wakes.get(stream) != plan.wake:

@@ -38,6 +38,13 @@ TRIED = (Phase.explicit, Phase.reuse, Phase.generate)
 """Each example plays a minute of a fleet: a failing one is told as it is."""
 
 
+KILLED = plan(
+    *(step(5 + 1.7 * n, "submit", f"job-{n}", 20.3 + n % 7 * 5.3, 1) for n in range(30)),
+    step(30, "crash", "replica-1", 12),
+)
+"""The service is killed while most wait, and is away for twelve seconds."""
+
+
 class Past:
     """A log with what was read out of it."""
 
@@ -87,7 +94,7 @@ def near(one: float, other: float, share: float = 0.02, least: float = 0.5) -> b
 # --- nothing changed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", [BUSY, LOST], ids=["busy", "lost"])
+@pytest.mark.parametrize("of", [BUSY, LOST, KILLED], ids=["busy", "lost", "killed"])
 def test_without_a_change_it_goes_as_it_went(of: Plan) -> None:
     found = past(of).play()
     agreed = past(of).agrees(found)
