@@ -67,17 +67,19 @@ class PastCopy:
 
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted there;
-    `taken_back`: when Kueue evicted it on the management cluster for a reason of its own."""
+    `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
+    `turn`: where in the log it got quota."""
 
     __slots__ = (
         "arrived", "began", "copies", "evictions", "finished", "first", "gone", "job", "job_stream", "nominated", "placed",
-        "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "why_not",
+        "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "turn", "why_not",
     )  # fmt: skip
 
     def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
         self.stream, self.first, self.arrived = stream, first, at
         self.reserved: WorkloadObserved | None = None
         self.reserved_at: datetime | None = None
+        self.turn = 0
         self.job: JobObserved | None = None
         self.job_stream = ""
         self.copies: dict[str, list[PastCopy]] = {}
@@ -189,6 +191,8 @@ class History:
             if past is None:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
             _seen(past, event, recorded.recorded_at)
+            if past.reserved is event:
+                past.turn = recorded.position
             if event.nominated and (asked := self._asked.pop((past.stream, MANAGEMENT), None)) is not None:
                 past.nominated.append((asked, (recorded.recorded_at - asked).total_seconds()))
         elif past is None:

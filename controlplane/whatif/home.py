@@ -58,8 +58,8 @@ class ManagementCluster:
         self._places.of(live.place).enter(
             Waiting(
                 -live.priority,
-                live.past.arrived,
-                self._sim.position,
+                live.past.arrived.replace(microsecond=0),  # as Kueue orders them: by whole seconds
+                live.past.turn or self._sim.position,
                 live.request,
                 partial(self._reserve, live, like),
                 lambda: live.local is None or live.finished,

@@ -122,6 +122,7 @@ class Workers:
             return
         copy = live.coming.pop(cluster, None) or SimulatedCopy(cluster, live.recorded_copy(cluster))
         live.copies[cluster] = copy
+        copy.since = self._sim.now.replace(microsecond=0)
         copy.clone = new_clone(live, local, self._sim.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
         seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
@@ -146,8 +147,8 @@ class Workers:
         self._places.of(copy.cluster).enter(
             Waiting(
                 -live.priority,
-                live.past.arrived,
-                self._sim.position,
+                copy.since or self._sim.now,
+                copy.past.order or copy.past.made if copy.past is not None else self._sim.position,
                 live.request,
                 partial(self._admit, live, copy),
                 lambda: copy.left or not copy.waits,
@@ -184,7 +185,6 @@ class Workers:
         copy.job = _replace(
             copy.job, suspended=False, inactive=False, status=RUNS, resource_version=self._sim.version()
         )
-        copy.runs_since = self._sim.now
         copy.ends += 1
         self._see(live, copy.cluster, copy.job)
         seconds = copy.remaining if copy.remaining is not None else self._run_seconds(live)
@@ -254,6 +254,7 @@ class Workers:
         else:
             past = copy.past
             came = past.created if past is not None and past.created is not None else self._sim.begin
+            copy.since = came.replace(microsecond=0)
             due = came + timedelta(seconds=self._admission_seconds(copy))
             self._sim.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
         if job is not None and not job.suspended and not job.finished:

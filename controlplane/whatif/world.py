@@ -39,7 +39,7 @@ class SimulatedCopy:
         "left",
         "past",
         "remaining",
-        "runs_since",
+        "since",
         "waits",
         "wanted",
     )  # fmt: skip
@@ -49,7 +49,7 @@ class SimulatedCopy:
         self.clone: CloneObserved | None = None
         self.job: RemoteJobObserved | None = None
         self.holds = self.waits = self.left = self.wanted = False
-        self.runs_since: datetime | None = None
+        self.since: datetime | None = None
         self.remaining: float | None = None
         self.ends = 0
 
