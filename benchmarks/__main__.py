@@ -19,6 +19,7 @@ from benchmarks import (
     replay,
     scheduler,
     takeover,
+    whatif,
 )
 from benchmarks.machine import describe
 from controlplane import telemetry
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "takeover": takeover.run,
     "failover": failover.run,
     "audit": audit.run,
+    "whatif": whatif.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
@@ -63,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     takeover_.add_argument("--history", type=int, default=0, help="events before them, of workloads that are over")
     failover_ = found.add_argument_group("failover")
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
-    audit_ = found.add_argument_group("audit")
+    audit_ = found.add_argument_group("audit and whatif")
     audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")

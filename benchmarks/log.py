@@ -79,7 +79,7 @@ def _copy(url: str, name: str, batch: int) -> float:
     """COPY the rows of a log into a table like the log's; return events a second."""
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS copied")
-        connection.execute("CREATE TABLE copied (LIKE controlplane.events INCLUDING ALL)")
+        connection.execute("CREATE TABLE copied (LIKE controlplane.events_1 INCLUDING ALL)")
         rows: list[tuple[Any, ...]] = connection.execute(
             f"SELECT {_COLUMNS.replace('data', 'data::text')} FROM controlplane.events WHERE log = %s ORDER BY position",
             (name,),

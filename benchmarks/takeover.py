@@ -37,6 +37,7 @@ from controlplane.log.event import Append, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
 
 # A copy of a stream: names and uids differ in a suffix, everything else is as it was recorded.
+_ROOM = "SELECT controlplane.make_room((SELECT coalesce(max(position), 0) + %s FROM controlplane.events))"
 _COPY = """
 WITH live AS (
     SELECT stream, version, type, schema, data::text AS data, reason, cluster, trace, observed_at, recorded_at,
@@ -187,6 +188,7 @@ def _copy(url: str, positions: Sequence[int], marks: Iterable[str]) -> None:
     """Append what was recorded at some positions, once for each mark."""
     with psycopg.connect(url, autocommit=True) as connection:
         for mark in marks:
+            connection.execute(_ROOM, (len(positions),))
             connection.execute(_COPY, {"positions": list(positions), "mark": mark})
 
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-# How many reports pass between two looks at every Workload: a few seconds.
-_EVERY = 20
+# After how many looks at readiness the gauges are set, a second; and those for which every Workload is looked at.
+_GAUGES, _EVERY = 4, 20
 _LEAVE = 1.0  # seconds that the last event of a process may take
 
 
@@ -235,7 +235,8 @@ class ServiceTerm(LeadershipTerm):
     async def _report(self) -> None:
         """Keep gauges and readiness up to date."""
         for count in itertools.count():
-            self._gauges(full=count % _EVERY == 0)
+            if count % _GAUGES == 0:
+                self._gauges(full=count % _EVERY == 0)
             silent = self._silence()
             self._health.set("database", silent is None, silent or "")
             unseen, untried = self._hosted.unseen, self._untried()

@@ -12,6 +12,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.port import Log
 from controlplane.log.postgres import PostgresLog
+from controlplane.log.read_models import PostgresReadModels
 from controlplane.log.snapshots import PostgresSnapshots
 from controlplane.runtime.lifecycle import OnBatch, OnState, Ports
 
@@ -25,7 +26,10 @@ def ports_of(database: Database) -> Ports:
     def snapshots(log: Log) -> PostgresSnapshots | None:
         return PostgresSnapshots(database, log) if isinstance(log, PostgresLog) else None
 
-    return Ports(open_log=open_log, version=version(), snapshots=snapshots)
+    def read_models(log: Log) -> PostgresReadModels | None:
+        return PostgresReadModels(database, log.name) if isinstance(log, PostgresLog) else None
+
+    return Ports(open_log=open_log, version=version(), snapshots=snapshots, read_models=read_models)
 
 
 def version() -> str:

@@ -4,21 +4,29 @@ In: plain values; or the lines of a file. Out: lines; or what is wrong with whic
 in the canonical spelling (`controlplane.log.event.canonical`), with the SHA-256 of itself without that field; the last
 one has the SHA-256 over those of all lines before it. Pure: no database is needed to check a file.
 
-A file that was changed and hashed anew cannot be told from one that was not: for that a proof is needed that the log
-has these events. Its place is `inclusion_proof` in the first line, which is null in this version."""
+A file that was changed and hashed anew cannot be told from one that was not by its own hashes. A proof of inclusion has
+the batches in which the events were committed, each with the hashes of all its rows, so that the hash of the batch follows
+from the events: it is the one that the log has, and that whoever kept a checkpoint of the log can check."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import struct
+import uuid
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from controlplane.log.chain import BatchRow, EventRow, batch_hash, event_hash
 from controlplane.log.event import canonical
 
-FORMAT, VERSION = "controlplane-evidence", 1
+FORMAT, VERSION = "controlplane-evidence", 2
+_VERSIONS = (1, 2)
+"""Files of version 1 have no proofs."""
+_OF_ANOTHER_TYPE = (TypeError, AttributeError, KeyError, ValueError, OverflowError, struct.error, msgspec.MsgspecError)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {
     "header": {
@@ -30,6 +38,7 @@ _FIELDS = {
         "observed_at", "recorded_at", "batch",
     },
     "body": {"hash", "body", "redacted"},
+    "proof": {"batch", "first", "last", "epoch", "recorded_at", "before", "hash", "rows", "texts"},
     "end": {"lines", "all"},
 }  # fmt: skip
 
@@ -86,6 +95,9 @@ class Check:
         self._versions: dict[str, int] = {}
         self._named: set[str] = set()
         self._positions: set[int] = set()
+        self._events: dict[int, dict[str, Any]] = {}
+        self.batches: dict[str, str] = {}
+        """The hashes of the batches whose proof is right, by their ids."""
 
     def add(self, number: int, line: bytes) -> None:
         """Take the next line; `NotEvidence` if the first one shows that the file is none of these."""
@@ -109,11 +121,12 @@ class Check:
             "header": self._header,
             "event": self._event,
             "body": self._body,
+            "proof": self._proof,
             "end": self._end,
         }
         try:
             checks[str(kind)](number, row)
-        except (TypeError, AttributeError, KeyError):  # it was compared or counted, and is of another type
+        except _OF_ANOTHER_TYPE:  # it was compared or counted, and is of another type
             self._wrong(number, "a field is not of its type")
         if kind != "end":
             self._whole.update(str(row["sha256"]).encode())
@@ -149,10 +162,12 @@ class Check:
 
     def _header(self, number: int, row: dict[str, Any]) -> None:
         self.header = row
-        if row["version"] != VERSION:
-            self._wrong(number, f"version {row['version']} of the format: this program checks version {VERSION}")
-        if row["inclusion_proof"] is not None:
+        if row["version"] not in _VERSIONS:
+            self._wrong(number, f"version {row['version']} of the format: this program checks versions up to {VERSION}")
+        proof = row["inclusion_proof"]
+        if proof is not None and (row["version"] == 1 or proof.keys() != {"log_id", "since"}):
             self._wrong(number, "it has a proof of inclusion, which this version cannot check")
+            self.header = {**row, "inclusion_proof": None}
 
     def _event(self, number: int, row: dict[str, Any]) -> None:
         position, stream, version = row["position"], row["stream"], row["version"]
@@ -169,6 +184,8 @@ class Check:
             self._wrong(number, f"its cause, position {cause}, is not in the file before it")
         self._versions[stream] = version
         self._positions.add(position)
+        if self.header["inclusion_proof"] is not None and position >= self.header["inclusion_proof"]["since"]:
+            self._events[position] = row
         self._named.update(references(row["data"]))
         self.first, self.last = self.first or position, position
         self.events += 1
@@ -182,8 +199,39 @@ class Check:
         elif sha256(row["body"]) != row["hash"]:
             self._wrong(number, f"the body is not the one that has the hash {row['hash']}")
 
+    def _proof(self, number: int, row: dict[str, Any]) -> None:
+        """Make the hash of a batch anew: of the events that the file has, and of the hashes of all others."""
+        proof, first, rows = self.header["inclusion_proof"], row["first"], [bytes.fromhex(one) for one in row["rows"]]
+        if proof is None:
+            self._wrong(number, "a line of the kind 'proof' cannot stand here")
+            return
+        for position, text in row["texts"].items():
+            event, at = self._events.pop(int(position), None), int(position) - first
+            if event is None or not first <= int(position) <= row["last"]:
+                self._wrong(number, f"the batch has no event at position {position} that comes before it")
+            elif canonical(msgspec.json.decode(text)) != canonical(event["data"]):
+                self._wrong(number, f"the text of the event at position {position} is not that of its fields")
+            elif event["batch"] != row["batch"] or [_event_hash(event, text)] != rows[at : at + 1]:
+                self._wrong(number, f"the event at position {position} is not the one that the batch has there")
+        batch = BatchRow(
+            self.header["log"],
+            uuid.UUID(proof["log_id"]),
+            uuid.UUID(row["batch"]),
+            first,
+            row["last"],
+            row["epoch"],
+            datetime.fromisoformat(row["recorded_at"]),
+        )
+        before = None if row["before"] is None else bytes.fromhex(row["before"])
+        if len(rows) != row["last"] - first + 1 or batch_hash(before, batch, rows).hex() != row["hash"]:
+            self._wrong(number, f"the hash of the batch {row['batch']} is not that of its rows")
+        else:
+            self.batches[row["batch"]] = row["hash"]
+
     def _end(self, number: int, row: dict[str, Any]) -> None:
         self._ended = True
+        if self._events:
+            self._wrong(number, f"there is no proof for the event at position {min(self._events)}")
         for stream, version in self.header["streams"].items():
             if self._versions.get(stream, 0) != version:
                 self._wrong(
@@ -194,3 +242,23 @@ class Check:
             self._wrong(number, f"{row['lines']} lines were written before it, and {self._lines} are there")
         elif row["all"] != self._whole.hexdigest():
             self._wrong(number, "the SHA-256 over all lines is another one: lines were changed or exchanged")
+
+
+def _event_hash(event: dict[str, Any], text: str) -> bytes:
+    observed = event["observed_at"]
+    return event_hash(
+        EventRow(
+            event["position"],
+            event["stream"],
+            event["version"],
+            event["type"],
+            event["schema"],
+            text,
+            event["reason"],
+            event["cluster"],
+            event["caused_by"],
+            event["trace"],
+            None if observed is None else datetime.fromisoformat(observed),
+            datetime.fromisoformat(event["recorded_at"]),
+        )
+    )

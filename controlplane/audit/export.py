@@ -1,8 +1,9 @@
 """All that the log has of one Workload, as the rows of an evidence file.
 
 In: a reader and the streams of a Workload. Out: a header, and rows by kind: the events of those streams, and those that
-they rest on, across streams, by position; then the bodies that they name. Bodies and the ids of batches take the rights
-of the service or of the owner: for whoever lacks them the header says that they are left out."""
+they rest on, across streams, by position; then the bodies that they name, and the proofs that the log has these events.
+Bodies, batches and proofs take the rights of the service or of the owner: for whoever lacks them the header says that they
+are left out."""
 
 from __future__ import annotations
 
@@ -17,11 +18,14 @@ from controlplane.audit.evidence import FORMAT, VERSION, references
 from controlplane.audit.find import Found
 from controlplane.audit.fleet import judgements
 from controlplane.audit.reads import LogReader
+from controlplane.log.verify import EVENT_HASH
 
 _EVENTS: LiteralString = (
     "SELECT position, stream, version, type, schema, reason, cluster, data::text AS data, caused_by, trace, observed_at,"
     " recorded_at FROM audit.events WHERE log = %(log)s AND position = ANY(%(positions)s) ORDER BY position"
 )
+# As they were written: the view has what jsonb makes of them.
+_WRITTEN: LiteralString = _EVENTS.replace("audit.events", "controlplane.events")
 # Each step goes from the events that are known to their causes: as many steps as the longest chain has.
 _CLOSURE: LiteralString = """
 WITH RECURSIVE found (position, caused_by) AS (
@@ -44,6 +48,23 @@ _VERSIONS: LiteralString = (
     "SELECT s.stream, e.version FROM unnest(%(streams)s::text[]) s (stream) CROSS JOIN LATERAL (SELECT version"
     " FROM audit.events WHERE log = %(log)s AND stream = s.stream AND position <= %(head)s ORDER BY version DESC LIMIT 1) e"
     " ORDER BY s.stream"
+)
+# Where the hashes begin: with the log, where the part before the chain was sealed.
+_CHAIN: LiteralString = (
+    "SELECT h.id::text AS log_id, CASE WHEN EXISTS (SELECT FROM controlplane.batches b WHERE b.log = h.log"
+    " AND b.last = h.chained_from - 1 AND b.hash IS NOT NULL) THEN 1 ELSE h.chained_from END AS since"
+    " FROM controlplane.log_head h WHERE h.log = %(log)s"
+)
+_PROOF: LiteralString = """
+SELECT b.batch::text, b.first, b.last, b.epoch, b.recorded_at, encode(b.hash, 'hex') AS hash,
+       (SELECT encode(o.hash, 'hex') FROM controlplane.batches o, controlplane.log_head h
+        WHERE h.log = b.log AND o.log = b.log AND o.last = b.first - 1 AND b.first <> h.chained_from) AS before,
+       ARRAY(SELECT encode({hash}, 'hex') FROM controlplane.events e
+             WHERE e.log = b.log AND e.position BETWEEN b.first AND b.last ORDER BY e.position) AS rows,
+       (SELECT json_object_agg(e.position, e.data::text) FROM controlplane.events e
+        WHERE e.log = b.log AND e.position BETWEEN b.first AND b.last AND e.position = ANY(%(positions)s))::text AS texts
+FROM controlplane.batches b WHERE b.log = %(log)s AND b.batch = ANY(%(batches)s::uuid[]) AND b.hash IS NOT NULL ORDER BY b.last""".replace(
+    "{hash}", EVENT_HASH
 )
 _PIECE = 500  # events that are read at once
 INCLUDED, NO_RIGHT = "included", "left out: the role may not read them"
@@ -69,7 +90,7 @@ class Export:
             "program": program,
             "bodies": INCLUDED if self._bodies else NO_RIGHT,
             "batches": INCLUDED if self._batches else NO_RIGHT,
-            "inclusion_proof": None,
+            "inclusion_proof": self._chain(),
         }
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -77,13 +98,29 @@ class Export:
         closure = self._reader.rows(_CLOSURE, streams=self._streams, head=self._head)
         positions = [row["position"] for row in closure]
         named: set[str] = set()
+        batches: dict[str, list[int]] = {}
         for first in range(0, len(positions), _PIECE):
             for event in self._events(positions[first : first + _PIECE]):
                 named.update(references(event["data"]))
+                batches.setdefault(event["batch"], []).append(event["position"])
                 yield "event", event
         if self._bodies:
             for row in self._reader.rows(_BODIES, hashes=sorted(named)):
                 yield "body", {**row, "body": msgspec.json.decode(row["body"])}
+
+        if self.header["inclusion_proof"] is not None:
+            for batch, positions in batches.items():
+                yield from self._proof(batch, positions)
+
+    def _chain(self) -> dict[str, Any] | None:
+        """Return of which log the proofs are, and from which position on there are any; None if the role may read none."""
+        found = self._reader.rows(_CHAIN) if self._batches else []
+        return found[0] if found else None
+
+    def _proof(self, batch: str, positions: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for row in self._reader.rows(_PROOF, batches=[batch], positions=list(positions)):
+            recorded, texts = _time(row["recorded_at"]), msgspec.json.decode(row["texts"])
+            yield "proof", {**row, "recorded_at": recorded, "texts": texts}
 
     def _versions(self, streams: Sequence[str]) -> dict[str, int]:
         """Return how far each of some streams goes; those that there are not are left out."""
@@ -93,7 +130,7 @@ class Export:
     def _events(self, positions: Sequence[int]) -> Iterator[dict[str, Any]]:
         rows = self._reader.rows(_BATCH, positions=list(positions)) if self._batches else []
         batches = {row["position"]: row["batch"] for row in rows}
-        for row in self._reader.rows(_EVENTS, positions=list(positions)):
+        for row in self._reader.rows(_WRITTEN if self._batches else _EVENTS, positions=list(positions)):
             yield {
                 **row,
                 "data": msgspec.json.decode(row["data"]),

@@ -49,6 +49,11 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.inspect:inspect",
         "Show an event, the state of its stream before and after it, and what followed.",
     ),
+    "diff-decisions": CommandEntry(
+        "controlplane.cli.diff_decisions:diff_decisions",
+        "Decide again what was decided, and show where the answers differ.",
+    ),
+    "whatif": CommandEntry("controlplane.cli.whatif:whatif", "Play a time of the log again, with something changed."),
     "export": CommandEntry(
         "controlplane.cli.export:export",
         "Write all that the log has of a Workload into one file that can be checked without it.",
@@ -71,7 +76,8 @@ VERBS: dict[str, CommandEntry] = {
     "config": CommandEntry("controlplane.cli.config:config", "Show or check the settings."),
     "db": CommandEntry("controlplane.cli.db:db", "Bring the database's schema up to date, or check it."),
     "log": CommandEntry(
-        "controlplane.cli.log:log", "Move the log to another management cluster; remove what it keeps of jobs."
+        "controlplane.cli.log:log",
+        "Verify the log; move it to another management cluster; remove what it keeps of jobs.",
     ),
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }

@@ -89,13 +89,15 @@ def verify_export(options: Options, file: Path) -> int:
 
     Checked are the hash of each line and of all, that no event of the
     Workload's streams is missing in between, that causes are in the file, and
-    that bodies have the hashes by which events name them. Which line is wrong
-    is said, and the exit code is 1.
+    that bodies have the hashes by which events name them. Where the file has
+    proofs, the hashes of the batches that the log has follow from its events.
+    Which line is wrong is said, and the exit code is 1.
 
     \b
     With -o json or yaml, one object:
       log, workload, events, bodies, redacted (bodies that lost values, which
-      cannot be checked), first, last (positions), problems: line, text
+      cannot be checked), first, last (positions), batches (the hashes that
+      follow from the events, by the ids of batches), problems: line, text
     """
     from controlplane.audit.evidence import Check, NotEvidence
 
@@ -132,13 +134,16 @@ def _counts(check: Check) -> dict[str, object]:
         "redacted": check.redacted,
         "first": check.first,
         "last": check.last,
+        "batches": check.batches,
     }
 
 
 def _summary(check: Check) -> str:
     name = check.header["workload"] or ", ".join(check.streams)
+    many = len(check.batches)
+    proven = f" The hashes of {many} batch{'es' if many != 1 else ''} of the log follow from them." if many else ""
     redacted = f" ({check.redacted} of them redacted, and not checked)" if check.redacted else ""
     return (
         f"{name} of the log {check.header['log']}: {check.events} events of the positions {check.first} to {check.last},"
-        f" {check.bodies} bodies{redacted}. Every line is as it was written."
+        f" {check.bodies} bodies{redacted}. Every line is as it was written.{proven}"
     )

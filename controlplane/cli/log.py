@@ -1,4 +1,5 @@
-"""`controlplane log`: to which management cluster the log belongs, and what it keeps of jobs and pods, for how long."""
+"""`controlplane log`: whether the log is as it was written, to which management cluster it belongs, and what it keeps of jobs
+and pods, for how long."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import click
 
 from controlplane.cli.clusters import tell, whoami
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.frame import CommandGroup
+from controlplane.cli.frame import CommandEntry, CommandGroup
 from controlplane.cli.history import log_option, open_reader
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line
@@ -40,9 +41,21 @@ class Age(click.ParamType[timedelta]):
         return found
 
 
-@click.group(cls=CommandGroup)
+VERBS = {
+    "verify": CommandEntry("controlplane.cli.log_chain:verify", "Check that the events are those that were appended."),
+    "checkpoint": CommandEntry("controlplane.cli.log_chain:checkpoint", "Print where the chain of hashes stands."),
+    "stats": CommandEntry(
+        "controlplane.cli.log_stats:stats", "Show how much the log holds, by type, table and partition."
+    ),
+    "seal": CommandEntry(
+        "controlplane.cli.log_chain:seal", "Give hashes to what was appended before there were any, once."
+    ),
+}
+
+
+@click.group(cls=CommandGroup, verbs=VERBS)
 def log() -> None:
-    """Move the log to another management cluster; remove what it keeps of jobs."""
+    """Verify the log; move it to another management cluster; remove what it keeps of jobs."""
 
 
 @log.command()

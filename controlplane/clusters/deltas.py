@@ -2,8 +2,8 @@
 reason.
 
 An object needs a name and a uid to be told apart: without them it is poison, whatever else it holds. Of one whose rest
-cannot be read (`controlplane.clusters.validation`) the identity is left, and why. `managedFields` are dropped here:
-nobody decides on them and they are half of many objects."""
+cannot be read (`controlplane.clusters.validation`) the identity is left, and why. `managedFields` are dropped here
+but for who wrote last: nobody decides on them and they are half of many objects."""
 
 from __future__ import annotations
 
@@ -90,12 +90,27 @@ def _change(op: Literal["listed", "added", "modified", "gone"], kind: Kind, foun
     assert metadata is not None
     if not isinstance(metadata.get("resourceVersion"), str) or not metadata["resourceVersion"]:
         return Poison("an object without resourceVersion")
-    metadata.pop("managedFields", None)
+    manager = _manager(metadata.pop("managedFields", None))
     version = version_of(metadata)
     why = unreadable(found) if version else "metadata.resourceVersion is none that a server gives"
     if why:
         return Change(op, kind, _headed(kind, remains(found, version)), version, unreadable="" if op == "gone" else why)
-    return Change(op, kind, _headed(kind, found), version)
+    return Change(op, kind, _headed(kind, found), version, manager=manager)
+
+
+def _manager(entries: Any) -> str:
+    """Return the manager of the newest entry of `managedFields` that is of the object itself; "" if there is none.
+
+    Times are to the second and sort as text; of two entries of one second, which are in the order of their names, the later is
+    taken."""
+    newest, manager = "", ""
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or entry.get("subresource"):
+            continue
+        at, name = entry.get("time"), entry.get("manager")
+        if isinstance(at, str) and isinstance(name, str) and at >= newest:
+            newest, manager = at, name
+    return manager
 
 
 def _headed(kind: Kind, found: Json) -> Json:

@@ -58,7 +58,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     that no longer contains it (`object` holds only apiVersion, kind and metadata name/namespace/uid; `resource_version`
     is the list's). `seen`: it is listed at the very version that the sink took before, or that the log was said to hold
     when the reflector began. `unreadable`: why no more of it could be read than its identity (and its labels and
-    annotations, if those could); `resource_version` may be empty then."""
+    annotations, if those could); `resource_version` may be empty then. `manager`: the field manager that wrote the
+    object itself last, no subresource of it; "" where the server does not say."""
 
     op: Literal["listed", "added", "modified", "gone"]
     kind: Kind
@@ -66,6 +67,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
     seen: bool = False
     unreadable: str = ""
+    manager: str = ""
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):

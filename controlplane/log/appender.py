@@ -228,6 +228,9 @@ class Appender:
                 said = ""
                 continue
             batch, heard = Batch(requests, self._cache, unknown), self._heard()
+            if batch.empty and unknown.of(request.expected for request in requests):
+                await self._insist(partial(self._ask, unknown))  # nothing is sent that the database would judge
+                continue
             if batch.empty:
                 return batch, None, heard
             if follow and self._follow(batch) and (joined := await self._joined(group, until)):

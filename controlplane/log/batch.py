@@ -114,6 +114,10 @@ class Unknown:
     def __bool__(self) -> bool:
         return bool(self.streams or self.sources)
 
+    def of(self, expected: Iterable[Iterable[str]]) -> bool:
+        """Return whether streams that requests expect something of are among them."""
+        return not set(self.streams).isdisjoint(stream for one in expected for stream in one)
+
 
 class Batch:
     """See the module. What is `unknown` of the requests is taken for new. Raises `ValueError` for what no log can hold.

@@ -152,13 +152,14 @@ class MemoryLog:
 
     def _put(self, request: Append) -> int:
         store = self._store
-        for stream, version in (request.expected or {}).items():
-            if store.versions.get(stream, 0) != version:
-                raise VersionConflict(f"{stream} is at {store.versions.get(stream, 0)}, not at {version}")
         try:
+            _check_texts(request)
             encoded = [(new, *self._codec.encode(new.event)) for new in request.events]
         except (TypeError, ValueError) as error:
             raise LogError(f"the log refused an append: {error}") from None
+        for stream, version in (request.expected or {}).items():
+            if store.versions.get(stream, 0) != version:
+                raise VersionConflict(f"{stream} is at {store.versions.get(stream, 0)}, not at {version}")
         added = 0
         for new, name, schema, data in encoded:
             if new.source and new.mark <= store.marks.get(new.source, -1):
@@ -229,3 +230,12 @@ class MemoryLog:
 
     async def close(self) -> None:
         """Nothing has to be let go of."""
+
+
+def _check_texts(request: Append) -> None:
+    """Raise ValueError for what no `text` of PostgreSQL can hold: the character NUL, and what has no UTF-8."""
+    texts = [*(request.expected or ())]
+    for new in request.events:
+        texts += (new.stream, new.source, new.cluster, new.trace, str(getattr(new.event, "reason", "")))
+    if b"\x00" in " ".join(texts).encode():
+        raise ValueError("a text has the character NUL")

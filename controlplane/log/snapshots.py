@@ -41,6 +41,8 @@ _KEEP = """
 SELECT controlplane.keep_snapshot(%(log)s, %(position)s, %(fold)s, %(id)s, %(batch)s,
                                   %(part)b::text[], %(chunk)b::int[], %(data)b::bytea[], %(checksum)b::bytea[])"""
 
+_CHAIN = "SELECT last, hash, recorded_at FROM controlplane.batches WHERE batch = %s AND hash IS NOT NULL"
+
 
 class Contents(msgspec.Struct, frozen=True):
     """What a snapshot says of itself: how many chunks each part has, and when its last event was recorded."""
@@ -181,7 +183,16 @@ class PostgresSnapshots:
             "checksum": [hashlib.sha256(data).digest() for _, _, data in rows],
         }
         ((kept,),) = await self._line.fetch(_KEEP, given)
+        if kept:
+            await self._say_where_the_chain_is(place)
         return bool(kept)
+
+    async def _say_where_the_chain_is(self, place: Place) -> None:
+        """Write the hash of a place's batch among the messages: who changes the log later cannot change them."""
+        for position, hash_, at in await self._line.fetch(_CHAIN, (place.batch,)):
+            _messages.info(
+                "log checkpoint", log=self._name, position=position, hash=hash_.hex(), recorded_at=at.isoformat()
+            )
 
 
 def compressed(data: bytes) -> bytes:

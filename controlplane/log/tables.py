@@ -46,6 +46,9 @@ log_head = Table(
     _needed("id", Uuid),
     Column("nonce", Uuid),
     _needed("beat", BigInteger),
+    Column("batch", Uuid),
+    _needed("chained_from", BigInteger),
+    _needed("room", BigInteger),
 )
 streams = Table(
     "streams",

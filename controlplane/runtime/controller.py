@@ -57,7 +57,8 @@ class ObjectChange(msgspec.Struct, frozen=True):
     """An object as a cluster showed it, or as it last was if it is `gone`; `incarnation` tells the cluster's
     incarnations apart.
 
-    `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then.
+    `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then. `manager`: see
+    `controlplane.clusters.protocol.Change`.
     """
 
     cluster: str
@@ -67,6 +68,7 @@ class ObjectChange(msgspec.Struct, frozen=True):
     resource_version: str
     gone: bool
     unreadable: str = ""
+    manager: str = ""
 
     def whole(self) -> Json:
         """Return the object as it now is; raises `UnreadableObject`, a `Misfit`, if it could not be read."""

@@ -23,6 +23,7 @@ from controlplane.controllers.connectivity.local_connection import log_went_back
 from controlplane.log.codec import Codec
 from controlplane.log.event import Fenced, Head, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
+from controlplane.log.read_models import ReadModels
 from controlplane.log.snapshots import SnapshotStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
@@ -54,6 +55,7 @@ class OpenLog(Protocol):
 
 
 OpenSnapshots = Callable[[Log], SnapshotStore | None]
+OpenReadModels = Callable[[Log], ReadModels | None]
 """`snapshots(log)`: where the snapshots of a log are, None if it has none."""
 
 
@@ -80,7 +82,8 @@ class Ports:
     `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and
     the longest pause between two reads of the log. `stopwatch` measures what scheduling cycles take of the processor.
     `gauges`: whether anybody reads them. `tunes_collector`: whether the process may set the garbage collector, which is
-    the interpreter's. Without `snapshots` a process reads its whole log when it starts."""
+    the interpreter's. Without `snapshots` a process reads its whole log when it starts; without `read_models` what is asked of the
+    whole fleet is read from its events."""
 
     open_log: OpenLog
     open_worker: OpenWorker | None = None
@@ -93,6 +96,7 @@ class Ports:
     tunes_collector: bool = True
     observer: Observer = field(default_factory=Observer)
     snapshots: OpenSnapshots | None = None
+    read_models: OpenReadModels | None = None
 
 
 class LostLog:

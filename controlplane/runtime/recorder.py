@@ -92,7 +92,14 @@ class Recorder:
         """Return the events of a change; the bodies are at hand before any of them is in the log."""
         gone, life = change.op == "gone", self.incarnations.get(cluster, "")
         shown = ObjectChange(
-            cluster, life, change.kind, change.object, change.resource_version, gone, change.unreadable
+            cluster,
+            life,
+            change.kind,
+            change.object,
+            change.resource_version,
+            gone,
+            change.unreadable,
+            change.manager,
         )
         events = self._observe(shown, now)
         self._bodies.saw(shown, [body for event in events for body in event.bodies])

@@ -38,6 +38,7 @@ from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.runtime.log_clock import LogClock
+from controlplane.runtime.read_models import keep_read_models
 from controlplane.runtime.recorder import Recorder
 from controlplane.runtime.router import ControllerRouter
 from controlplane.runtime.runner import Runner
@@ -299,6 +300,7 @@ class LeadershipTerm(ABC):
             *own,
             self.leader.keep(),
             self._report() if self._context.ports.gauges else asyncio.Event().wait(),
+            *self._read_models(),
             _wait(failure),
             stop.wait(),
         ]
@@ -310,6 +312,11 @@ class LeadershipTerm(ABC):
         finally:
             self._live = False
             await end(*tasks)
+
+    def _read_models(self) -> list[Part]:
+        opened, age = self._context.ports.read_models, self._context.settings.log.read_models_after
+        models = opened(self.log) if opened is not None and age else None
+        return [keep_read_models(models, age, self._clock)] if models is not None else []
 
     def _silence(self) -> str | None:
         """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if

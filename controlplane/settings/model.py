@@ -194,6 +194,14 @@ class LogSettings(Value, rename="camel"):
             "came after it. 0: never; a process that starts reads the whole log.",
         ),
     ] = 50_000
+    read_models_after: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="never", most=timedelta(days=30)),
+            "So long after its last event, what the views `runs`, `workload_phases`, `placements`, `pending_reasons` and `effects` say of "
+            "a Workload that is over is kept in a table, so that a month of the fleet is quickly read. 0: never.",
+        ),
+    ] = timedelta(minutes=10)
 
 
 class LeaderSettings(Value, rename="camel"):

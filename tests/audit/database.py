@@ -10,6 +10,7 @@ import psycopg
 
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.event import NewEvent, Recorded, Unknown
+from controlplane.log.sealing import seal
 from tests.audit.script import write
 from tests.audit.stories import everything
 from tests.support import postgres
@@ -65,3 +66,16 @@ async def keep(
             " WHERE e.log = %s AND e.position = n.position",
             ([one.position for one in recorded], [one.recorded_at for one in recorded], log),
         )
+        chain_anew(connection, log)
+
+
+def chain_anew(connection: psycopg.Connection[Any], log: str = "main") -> None:
+    """Make the hashes of a log anew, as an owner can."""
+    connection.execute("UPDATE controlplane.batches SET hash = NULL WHERE log = %s", (log,))
+    connection.execute("UPDATE controlplane.log_head SET chained_from = position + 1 WHERE log = %s", (log,))
+    seal(connection, log)
+    connection.execute(
+        "UPDATE controlplane.log_head h SET chained_from = 1, hash = b.hash FROM controlplane.batches b"
+        " WHERE h.log = %s AND b.log = h.log AND b.last = h.position",
+        (log,),
+    )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.audit.evidence import FORMAT, VERSION, Check, NotEvidence, line_of, lines_of, references, sha256
+from controlplane.log.chain import BatchRow, EventRow, batch_hash, event_hash
 from controlplane.log.event import body_of, canonical
 
 BODY = {"spec": {"podSets": [{"name": "main", "count": 1.5}]}, "labels": {"team": "ä\u2028"}}
@@ -135,7 +138,7 @@ def test_the_line_that_was_changed_is_named() -> None:
         ([*ROWS[:5], event(12, "cluster/a", 5)], 7, "position 12 is past the head 9"),
         ([*ROWS[:5], ("body", {"hash": REF, "body": {}, "redacted": False})], 7, "the body is not the one"),
         ([*ROWS[:5], ("body", {"hash": "0" * 64, "body": {}, "redacted": False})], 7, "no event before it names"),
-        ([*ROWS, ("proof", {"of": 1})], 8, "a line of the kind 'proof' cannot stand here"),
+        ([*ROWS, ("other", {"of": 1})], 8, "a line of the kind 'other' cannot stand here"),
         ([*ROWS, ("header", HEADER)], 8, "a line of the kind 'header' cannot stand here"),
         ([*ROWS, ("body", {"hash": REF})], 8, "its fields are not those of the format (body, redacted)"),
         ([*ROWS[:4], event("7", "workload/default/w", 3)], 6, "a field is not of its type"),  # type: ignore[arg-type]
@@ -152,7 +155,11 @@ def test_a_redacted_body_is_not_held_to_its_hash() -> None:
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"version": 2}, "version 2 of the format"), ({"inclusion_proof": {}}, "which this version cannot check")],
+    [
+        ({"version": 3}, "version 3 of the format"),
+        ({"version": 1, "inclusion_proof": {"log_id": "x", "since": 1}}, "which this version cannot check"),
+        ({"inclusion_proof": {}}, "which this version cannot check"),
+    ],
 )
 def test_what_cannot_be_checked_is_not_passed(change: dict[str, Any], says: str) -> None:
     ((line, text),) = told(ROWS, HEADER | change)
@@ -169,3 +176,73 @@ def test_what_may_name_a_body() -> None:
     data = {"template": REF, "kept": {"status": "a" * 64, "size": 7}, "list": [{"sized": "b" * 64}], "spec_key": "spec"}
     assert set(references(data)) == {REF, "a" * 64, "b" * 64}
     assert sha256(BODY) == REF
+
+
+LOG_ID, AT = "00000000-0000-0000-0000-000000000001", "2026-01-01T00:00:00Z"
+
+
+def proven(rows: list[tuple[str, dict[str, Any]]]) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]:
+    """Rows whose last two events are of one batch with another event between them, with its proof; and their header."""
+    batch, number = "00000000-0000-0000-0000-000000000002", 4
+    events = [(kind, row | {"batch": batch} if row.get("position", 0) >= 5 else row) for kind, row in rows]
+    texts = {
+        str(row["position"]): " " + canonical(row["data"]).decode() for kind, row in events if row.get("batch") == batch
+    }
+    at = datetime.fromisoformat(AT)
+    mine = {
+        row["position"]: event_hash(
+            EventRow(row["position"], row["stream"], row["version"], "Seen", 1, texts[str(row["position"])], "", "a",
+                     row["caused_by"], "", None, at)
+        )
+        for kind, row in events if row.get("batch") == batch
+    }  # fmt: skip
+    hashes = [mine.get(position, hashlib.sha256(b"of another Workload").digest()) for position in (5, 6, 7)]
+    whole = batch_hash(b"x" * 32, BatchRow("main", UUID(LOG_ID), UUID(batch), 5, 7, number, at), hashes)
+    proof = {
+        "batch": batch,
+        "first": 5,
+        "last": 7,
+        "epoch": number,
+        "recorded_at": AT,
+        "before": (b"x" * 32).hex(),
+        "hash": whole.hex(),
+        "rows": [one.hex() for one in hashes],
+        "texts": texts,
+    }
+    return [*events, ("proof", proof)], HEADER | {"inclusion_proof": {"log_id": LOG_ID, "since": 5}}
+
+
+def test_the_hash_of_a_batch_follows_from_the_events() -> None:
+    rows, header = proven(ROWS)
+    check = checked(list(lines_of(header, rows)))
+    assert (check.problems, check.batches) == ([], {rows[-1][1]["batch"]: rows[-1][1]["hash"]})
+
+
+@pytest.mark.parametrize(
+    ("at", "change", "says"),
+    [
+        (4, {"reason": "because"}, "the event at position 7 is not the one that the batch has there"),
+        (4, {"recorded_at": "2026-01-01T00:00:00.000001Z"}, "the event at position 7 is not the one"),
+        (4, {"data": {"uid": "v"}}, "the text of the event at position 7 is not that of its fields"),
+        (3, {"batch": LOG_ID}, "the event at position 5 is not the one"),
+        (-1, {"epoch": 5}, "is not that of its rows"),
+        (-1, {"before": None}, "is not that of its rows"),
+        (-1, {"last": 8}, "is not that of its rows"),
+        (-1, {"rows": ["00"]}, "the event at position 5 is not the one"),
+        (-1, {"rows": ["no"]}, "a field is not of its type"),
+        (-1, {"texts": {"5": "{"}}, "a field is not of its type"),
+        (-1, {"epoch": "4"}, "a field is not of its type"),
+        (4, {"schema": "1"}, "a field is not of its type"),
+        (-1, {"texts": {}}, "there is no proof for the event at position 5"),
+        (-1, {"texts": {"4": "{}"}}, "the batch has no event at position 4"),
+    ],
+)
+def test_a_proof_that_is_wrong_is_told(at: int, change: dict[str, Any], says: str) -> None:
+    rows, header = proven(ROWS)
+    rows[at] = (rows[at][0], rows[at][1] | change)
+    assert any(says in text for _, text in told(rows, header)), told(rows, header)
+
+
+def test_a_proof_needs_a_header_that_announces_it() -> None:
+    rows, _ = proven(ROWS)
+    assert "cannot stand here" in told(rows)[0][1]

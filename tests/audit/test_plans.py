@@ -1,8 +1,10 @@
-"""The views stay usable on a long log: one object's history is found through indexes, by the planner's own word."""
+"""The views stay usable on a long log, in several partitions: one object's history is found through indexes, by the planner's
+own word."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,10 @@ import pytest
 from tests.support import postgres
 
 SEED = """
+CREATE OR REPLACE FUNCTION controlplane.partition_size() RETURNS bigint LANGUAGE sql IMMUTABLE RETURN 5000;
+ALTER TABLE controlplane.events DETACH PARTITION controlplane.events_1;
+ALTER TABLE controlplane.events ATTACH PARTITION controlplane.events_1 FOR VALUES FROM (MINVALUE) TO (5001);
+SELECT controlplane.make_room(20000);
 INSERT INTO controlplane.log_head (log, position, epoch) VALUES ('main', 20000, 1);
 INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, recorded_at)
 SELECT 'main', n, stream, n, type, 1, data, '', 'a', now()
@@ -34,6 +40,7 @@ CROSS JOIN LATERAL (
 INSERT INTO controlplane.streams SELECT log, stream, max(version) FROM controlplane.events GROUP BY log, stream;
 ANALYZE controlplane.events; ANALYZE controlplane.streams;
 """
+PARTITION = re.compile(r"^events_[0-9]+")
 WORKLOAD = "namespace = 'ns-3' AND workload = 'job-103-0a1b2'"
 NAMED = "namespace = 'ns-3' AND name = 'job-103-0a1b2'"
 QUERIES = {
@@ -77,7 +84,10 @@ def plan_of(url: str, query: str) -> list[dict[str, Any]]:
         row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode()).fetchone()
     assert row is not None
     found = row[0] if not isinstance(row[0], str) else json.loads(row[0])
-    return list(nodes(found[0]["Plan"]))
+    return [
+        {name: PARTITION.sub("events", value) if name.endswith(" Name") else value for name, value in node.items()}
+        for node in nodes(found[0]["Plan"])
+    ]
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

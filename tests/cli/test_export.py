@@ -32,7 +32,9 @@ def test_a_workload_is_there_with_what_it_rests_on(fleet_url: str, tmp_path: Pat
     header, events = rows[0], [row for row in rows if row["kind"] == "event"]
     assert header["workload"] == "workload/team-b/job-sim-0a1b2"
     assert set(header["streams"]) == {"workload/team-b/job-sim-0a1b2", "job/jobs.batch/team-b/sim"}
-    assert (header["bodies"], header["batches"], header["inclusion_proof"]) == ("included", "included", None)
+    (log,) = query(fleet_url, "SELECT id::text FROM controlplane.log_head")
+    assert (header["bodies"], header["batches"]) == ("included", "included")
+    assert header["inclusion_proof"] == {"log_id": log["id"], "since": 1}
     own = query(
         fleet_url,
         "SELECT position, type, data, caused_by FROM audit.events WHERE stream = ANY(%s) ORDER BY position",
@@ -49,6 +51,9 @@ def test_a_workload_is_there_with_what_it_rests_on(fleet_url: str, tmp_path: Pat
     ended = finished("verify-export", str(tmp_path / "sim.jsonl"))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert f"{len(events)} events" in ended.stdout
+    (batch,) = query(fleet_url, "SELECT batch::text, encode(hash, 'hex') AS hash FROM controlplane.batches")
+    machine = finished("verify-export", str(tmp_path / "sim.jsonl"), "-o", "json")
+    assert json.loads(machine.stdout)["batches"] == {batch["batch"]: batch["hash"]}
 
 
 def test_every_workload_of_the_log_can_be_exported_and_checked(fleet_url: str, tmp_path: Path) -> None:
@@ -95,7 +100,25 @@ def test_a_reader_gets_the_events_alone(fleet_url: str, tmp_path: Path) -> None:
     assert "bodies and batches are left out, because the role may not read them" in ended.stderr
     header, first = read(path)[:2]
     assert (header["bodies"], first["batch"]) == ("left out: the role may not read them", None)
+    assert header["inclusion_proof"] is None
     assert finished("verify-export", str(path)).returncode == 0
+
+
+async def test_an_event_that_was_changed_in_the_log_has_no_proof(database_url: str, tmp_path: Path) -> None:
+    """Whoever changed it exports what is there now; the hash that the log has of its batch does not follow from it."""
+    script = Script("a")
+    seen = JobObserved(
+        namespace="default", name="w", uid="u", resource_version="1", kind="jobs.batch", template="", status="\0\u2028"
+    )
+    event = NewEvent(stream="job/jobs.batch/default/w", event=seen, cluster="@management")
+    await write(database_url, [*script.appended, event])
+    exported(database_url, tmp_path / "w.jsonl", "default/w")
+    assert finished("verify-export", str(tmp_path / "w.jsonl")).returncode == 0
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE controlplane.events SET cluster = 'b' WHERE stream LIKE 'job/%'")
+    exported(database_url, tmp_path / "bad.jsonl", "default/w")
+    ended = finished("verify-export", str(tmp_path / "bad.jsonl"))
+    assert (ended.returncode, "is not that of its rows" in ended.stderr) == (1, True)
 
 
 def test_the_wrong_lines_are_told(fleet_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

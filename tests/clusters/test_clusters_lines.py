@@ -48,6 +48,33 @@ def test_changes_lose_managed_fields_and_know_their_kind() -> None:
     assert "managedFields" not in found.object["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("entries", "manager"),
+    [
+        ([], ""),
+        (None, ""),
+        ("none", ""),
+        ([{"manager": "kubectl", "time": "2026-01-01T00:00:00Z"}], "kubectl"),
+        ([{"manager": "b", "time": "2026-01-02T00:00:00Z"}, {"manager": "a", "time": "2026-01-01T00:00:00Z"}], "b"),
+        ([{"manager": "a", "time": "2026-01-01T00:00:00Z"}, {"manager": "b", "time": "2026-01-01T00:00:00Z"}], "b"),
+        (
+            [
+                {"manager": "a", "time": "2026-01-01T00:00:00Z"},
+                {"manager": "kueue", "time": "2026-01-02T00:00:00Z", "subresource": "status"},
+            ],
+            "a",
+        ),
+        ([{"manager": 7, "time": "2026-01-01T00:00:00Z"}, {"manager": "a"}, "a", {"time": "2026"}], ""),
+    ],
+)
+def test_who_wrote_the_object_last_is_said_whatever_the_entries_are(entries: Any, manager: str) -> None:
+    seen = obj("a", 7)
+    seen["metadata"]["managedFields"] = entries
+    found = of_line(JOBS, line("MODIFIED", seen))
+    assert isinstance(found, Change)
+    assert found.manager == manager
+
+
 def test_lines_that_are_no_change() -> None:
     assert of_line(JOBS, line("BOOKMARK", {"metadata": {"resourceVersion": "9"}})) == Bookmark("9")
     assert isinstance(of_line(JOBS, line("ERROR", {"code": 410})), WatchFailure)

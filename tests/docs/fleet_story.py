@@ -59,13 +59,13 @@ class Fleet(Script):
 
     def configure(self, *clusters: str) -> None:
         event = observations.MultiKueueConfigObserved(
-            name="config", uid="cf", resource_version=self.rv(), clusters=[*clusters]
+            name="config", uid="cf", resource_version=self.rv(), clusters=[*clusters], manager="argocd-controller"
         )
         self.put(NewEvent(stream="multikueueconfig/config", event=event, cluster=MANAGEMENT))
 
     def locate(self, cluster: str, location: str) -> None:
         event = observations.MultiKueueClusterObserved(
-            name=cluster, uid=f"c-{cluster}", resource_version=self.rv(), location=location
+            name=cluster, uid=f"c-{cluster}", resource_version=self.rv(), location=location, manager="kubectl-edit"
         )
         self.put(NewEvent(stream=f"cluster/{cluster}", event=event, cluster=MANAGEMENT))
 

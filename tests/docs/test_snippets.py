@@ -95,6 +95,7 @@ PROGRAMS: dict[str, Callable[[list[str]], None]] = {
     "docker": docker,
     "cd": nothing,
     "git": nothing,
+    "openssl": nothing,
     "rm": nothing,
     "export": nothing,
     "curl": nothing,

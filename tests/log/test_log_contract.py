@@ -53,6 +53,18 @@ class Contract:
         plain = (await log.read(0, 1))[0]
         assert (plain.cluster, plain.caused_by, plain.trace, plain.observed_at) == ("", 0, "", None)
 
+    @pytest.mark.parametrize("field", ["stream", "source", "cluster", "trace", "reason", "expected"])
+    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["NUL", "surrogate"])
+    async def test_what_no_text_can_hold_is_refused_alone(self, open_log: Opener, field: str, text: str) -> None:
+        log = open_log()
+        await log.take_epoch("one")
+        event = Chose(cluster="east", reason=text) if field == "reason" else Saw()
+        named = {"stream": "a"} | {name: text for name in (field,) if name in ("stream", "source", "cluster", "trace")}
+        bad = Append([NewEvent(event=event, **named)], {text: 0} if field == "expected" else None)
+        got = await asyncio.gather(outcome(log, request(saw("b"))), outcome(log, bad), outcome(log, request(saw("c"))))
+        assert got == [1, "LogError", 1]
+        assert shape(await everything(log)) == [(1, "b", 1, Saw()), (2, "c", 1, Saw())]
+
     async def test_positions_have_no_holes_under_many_appenders(self, open_log: Opener) -> None:
         log, reader = open_log(), open_log()
         await log.take_epoch("one")

@@ -229,3 +229,12 @@ def backup_of(stage: Stage, position: int) -> None:
     for table, column in (("events", "position"), ("batches", "last")):
         stage.run(f"DELETE FROM controlplane.{table} WHERE {column} > %s", position)
     stage.run("UPDATE controlplane.log_head SET position = %s", position)
+
+
+async def test_with_a_snapshot_the_hash_of_its_place_is_written_down(stage: Stage) -> None:
+    with capture_logs() as said:
+        assert await stage.keep(3)
+        assert not await stage.keep(3)
+    ((hash_,),) = stage.run("SELECT encode(hash, 'hex') FROM controlplane.batches WHERE last = 3")
+    told = [(one["log"], one["position"], one["hash"]) for one in said if one["event"] == "log checkpoint"]
+    assert told == [("main", 3, hash_)]

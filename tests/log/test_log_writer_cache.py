@@ -64,6 +64,19 @@ async def test_what_was_taken_for_new_and_is_not_is_asked_for(database_url: str)
         ]
 
 
+async def test_what_is_known_is_refused_too_if_its_stream_has_moved_on(database_url: str) -> None:
+    """The writer knows the mark and has forgotten the stream: nothing is to be written, and it has to ask all the same."""
+    async with postgres_opener(database_url) as opener:
+        log = opener()
+        await log.take_epoch("one")
+        await log.append(request(saw("a", 1), saw("b", 2, source="s", mark=5)))
+        log.appender._cache.clear()
+        assert await log.append(request(saw("b", 3, source="s", mark=5))) == 0
+        with pytest.raises(VersionConflict):
+            await log.append(request(saw("a", 4, source="s", mark=5), a=0))
+        assert await log.append(request(saw("a", 4, source="s", mark=5), a=1)) == 0
+
+
 def test_requests_are_judged_one_after_the_other() -> None:
     cache = knowing(7, {"a": 2, "b": 0}, {"s": 4})
     batch = judged(

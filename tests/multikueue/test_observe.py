@@ -14,7 +14,7 @@ from controlplane.controllers.multikueue import observations
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
-from tests.multikueue.observed import HOME, PREBUILT, job, observe, remote_job, sighting, workload
+from tests.multikueue.observed import HOME, PREBUILT, job, metadata, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -324,3 +324,31 @@ def test_a_cluster_that_was_restored_is_another_source() -> None:
     changes = [ObjectChange("a", name, kinds.WORKLOADS, workload(), "42", False) for name in ("one", "two")]
     seen = [fleet.observe(change, START) for change in changes]
     assert len({new.source for new in seen if new is not None}) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (kinds.MULTIKUEUE_CONFIGS, {"clusters": ["a"]}),
+        (kinds.MULTIKUEUE_CLUSTERS, {"clusterSource": {"kubeConfig": {"location": "a"}}}),
+        (kinds.ADMISSION_CHECKS, {"controllerName": "kueue.x-k8s.io/multikueue"}),
+        (kinds.CLUSTER_QUEUES, {}),
+        (kinds.LOCAL_QUEUES, {"clusterQueue": "cq"}),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_who_changed_the_configuration_is_recorded(kind: Kind, spec: Json) -> None:
+    fleet = Scene("a", policy={"claims": True}).fleet
+    seen = ObjectChange(
+        HOME, "inc", kind, {"metadata": metadata("x"), "spec": spec}, "42", gone=False, manager="kubectl-edit"
+    )
+    found = fleet.observe(seen, START)
+    assert found is not None
+    assert getattr(found.event, "manager", None) == "kubectl-edit"
+
+
+def test_of_workloads_and_jobs_no_manager_is_recorded() -> None:
+    seen = ObjectChange(HOME, "inc", kinds.WORKLOADS, workload(), "42", gone=False, manager="kueue")
+    found = Scene("a").fleet.observe(seen, START)
+    assert found is not None
+    assert not hasattr(found.event, "manager")

@@ -56,7 +56,7 @@ def settings(*, lost: float = 1.0, **multikueue: Any) -> Settings:
         found.clusters, probe_timeout=timedelta(milliseconds=500), suspect_grace=timedelta(milliseconds=300)
     )
     # Whoever starts does so from what another one had folded: whatever an outage is, it must not show.
-    log = msgspec.structs.replace(found.log, snapshot_every=20)
+    log = msgspec.structs.replace(found.log, snapshot_every=20, read_models_after=timedelta(seconds=0.2))
     return msgspec.structs.replace(found, clusters=clusters, log=log)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from click.testing import CliRunner
 
 from controlplane.cli import cli
+from controlplane.kube.kinds import MULTIKUEUE_CONFIGS
 from tests.outages.stage import Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
@@ -35,3 +36,15 @@ async def test_a_reader_shows_the_services_policy_and_not_his_own(stage: Make) -
     policy = json.loads(shown.stdout)["policy"]
     assert (policy["execution_policy"], policy["worker_lost_timeout"]) == ("never-twice", "1m30s")
     assert "does not say" not in shown.stderr
+
+
+async def test_who_changed_a_config_can_be_asked(stage: Make) -> None:
+    on = await stage("a", "b")
+    before = on.manager.store.get(MULTIKUEUE_CONFIGS, "", "multikueue")["spec"]["clusters"]
+    on.manager.store.patch(
+        MULTIKUEUE_CONFIGS, "", "multikueue", {"spec": {"clusters": ["a"]}}, field_manager="terraform"
+    )
+    asked = (
+        "SELECT old, new, changed_by FROM audit.config_changes WHERE kind = 'MultiKueueConfig' AND change = 'Changed'"
+    )
+    await on.until(lambda: on.query(asked) == [(before, ["a"], "terraform")], "the change and who made it")

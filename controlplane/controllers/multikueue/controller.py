@@ -41,6 +41,7 @@ from controlplane.kube.kinds import Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.decision_pass import PassResult
 from controlplane.runtime.writes import OpenWrites, WritingController
 
 _MINUTE = timedelta(minutes=1)
@@ -112,6 +113,11 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
+    def forget_unfolded(self) -> None:
+        """Forget what was decided and is not folded yet: whoever asks and appends nothing has decided nothing."""
+        self._granted.clear()
+        self._chosen.clear()
+
     def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
         """Return what follows from observations of a Workload that are about to be committed; None where they have to be
         folded first.
@@ -126,9 +132,22 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         state = self.index.workloads.get(stream)
         return Decided() if state is None else self._decided(stream, state, self.index.context(state), now)
 
-    def _decided(self, stream: str, state: WorkloadState, context: WorkloadContext, now: datetime) -> Decided:
+    def plan(self, stream: str, now: datetime) -> PassResult[Event]:
+        """Return what is decided about a Workload, or about an outage, on what is folded and nothing else; without what a
+        log needs besides, for whoever appends nothing."""
+        self.forget_unfolded()
+        if stream == FLEET_STREAM:
+            return PassResult(decisions=[new.event for new in self._decide_outage().events])
+        state = self.index.workloads.get(stream)
+        found = None if state is None else self._planned(state, self.index.context(state), now)
+        return PassResult() if found is None else PassResult(decisions=[*found.decisions], wake=found.wake)
+
+    def _planned(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> PassResult[WorkloadDecision]:
         context = msgspec.structs.replace(context, requeue_at=self._requeue_at(now))
-        plan = decide(state, self._with_choices(context, state), now)
+        return decide(state, self._with_choices(context, state), now)
+
+    def _decided(self, stream: str, state: WorkloadState, context: WorkloadContext, now: datetime) -> Decided:
+        plan = self._planned(state, context, now)
         if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
             self._granted.append(now)
         for decision in plan.decisions:

@@ -193,6 +193,7 @@ class AdmissionCheckObserved(Conditioned):
 
     controller_name: str
     parameters: dict[str, str] = {}
+    manager: str = ""
 
 
 class AdmissionCheckGone(ObjectGone):
@@ -204,6 +205,7 @@ class MultiKueueConfigObserved(Observation):
 
     clusters: list[str]
     quota_management: str = ""
+    manager: str = ""
 
 
 class MultiKueueConfigGone(ObjectGone):
@@ -216,6 +218,7 @@ class ClusterQueueObserved(Observation):
 
     execution_policy: str = ""
     checks: list[str] | None = None
+    manager: str = ""
 
 
 class ClusterQueueGone(ObjectGone):
@@ -226,6 +229,7 @@ class LocalQueueObserved(Observation):
     """A LocalQueue, for the ClusterQueue that it leads to."""
 
     cluster_queue: str = ""
+    manager: str = ""
 
 
 class LocalQueueGone(ObjectGone):
@@ -239,10 +243,22 @@ class MultiKueueClusterObserved(Conditioned):
     location_type: str = "Secret"
     cluster_profile: str = ""
     labels: dict[str, str] = {}
+    manager: str = ""
 
 
 class MultiKueueClusterGone(ObjectGone):
     """A MultiKueueCluster was deleted."""
+
+
+Configuration = (
+    AdmissionCheckObserved
+    | MultiKueueConfigObserved
+    | ClusterQueueObserved
+    | LocalQueueObserved
+    | MultiKueueClusterObserved
+)
+"""By what people configure MultiKueue. `manager`: the field manager that wrote it last, its status apart; "" in records of
+older versions."""
 
 
 # --- observations: a worker ------------------------------------------------------------------------------------------

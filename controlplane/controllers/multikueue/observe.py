@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+import msgspec
+
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
 from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
@@ -107,6 +109,8 @@ class WorkloadObserver:
         if built is None:
             return None
         stream, event, bodies = built
+        if isinstance(event, observations.Configuration) and change.manager:
+            event = msgspec.structs.replace(event, manager=change.manager)
         if isinstance(event, Queue) and self._unchanged(change.incarnation, stream, event):
             return None
         if isinstance(event, (observations.ClusterQueueGone, observations.LocalQueueGone)):

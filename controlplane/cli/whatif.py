@@ -1,0 +1,276 @@
+"""`controlplane whatif`: the recorded past once more, with other clusters, quotas or rules, over simulated clusters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import log_option, open_reader
+from controlplane.cli.log_range import LogRange, log_range, progressing, sharing
+from controlplane.cli.options import Options
+from controlplane.cli.output import dump
+from controlplane.cli.whatif_print import show
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controlplane.audit.reads import LogReader
+    from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.log.event import Recorded
+    from controlplane.settings import Settings
+    from controlplane.whatif.capacity import Capacities
+    from controlplane.whatif.history import History
+    from controlplane.whatif.simulation import Alternative, Played
+
+DISPATCHERS = ("all-at-once", "incremental", "scored")
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(cls=Verb)
+@click.option("--from", "begin", metavar="TIME|POSITION", help="Where to begin; the log's beginning otherwise.")
+@click.option("--to", "end", metavar="TIME|POSITION", help="Where to end; the log's end otherwise.")
+@click.option("--dispatcher", type=click.Choice(DISPATCHERS), help="Who nominates clusters.")
+@click.option("--without", multiple=True, metavar="CLUSTER", help="Offer nothing to this cluster; may be repeated.")
+@click.option("--add-cluster", "added", multiple=True, type=_FILE, metavar="FILE", help="Offer to this one as well.")
+@click.option("--quota", type=_FILE, metavar="FILE", help="Other quotas of clusters or ClusterQueues.")
+@click.option("--policy", "other", type=_FILE, metavar="FILE", help="Decide by the settings of this file.")
+@click.option("--anyway", is_flag=True, help="Compare also if the past cannot be played again as it was.")
+@log_option
+@click.pass_obj
+def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool, **asked: Any) -> int:
+    """Play a time of the log again, with something changed.
+
+    Workloads come when they came, their jobs run for as long as they ran,
+    and clusters are lost when they were lost. What is decided comes from the
+    functions with which the service decides. First the time is played as it
+    was: if fewer than 99 % of its placements agree, nothing is compared.
+
+    \b
+    Exit code 1 if the past cannot be played again as it was.
+    With -o json or yaml, one object:
+      log, from, to (times), changes, capacities, not_simulated
+      placements: recorded, agree, share, differ (workload, recorded, played)
+      reproduced: whether the share is high enough
+      recorded, played, alternative (null without a change): the figures
+    """
+    with open_reader(options) as reader:
+        part = log_range(reader, begin, end)
+        found = _answer(options, reader, part, asked, anyway=anyway)
+    if options.output == "table":
+        show(found)
+    else:
+        dump(options.output, found)
+    if not found["reproduced"] and found["changes"] and not anyway:
+        raise CommandFailure(
+            f"only {found['placements']['share']:.1%} of the placements were played again as they were: what is found "
+            "for the change would mean little, and is not shown; --anyway shows it"
+        )
+    return Exit.OK if found["reproduced"] else Exit.FAILED
+
+
+def _answer(
+    options: Options, reader: LogReader, part: LogRange, asked: Mapping[str, Any], *, anyway: bool
+) -> dict[str, Any]:
+    from controlplane.whatif.agreement import agreement
+    from controlplane.whatif.capacity import Capacities
+    from controlplane.whatif.history import History
+    from controlplane.whatif.measure import Measures
+
+    began, ended = _times(reader, part)
+    policy = _policy_then(options, reader, part)
+    alternative, other, changes = _alternative(options, reader, policy, asked)
+    history = History(_requests(reader))
+    measures = Measures(began, ended, history.requests)
+    for recorded in progressing(reader.events(_until(part.end)), part.end, "reading"):
+        history.take(recorded)
+        measures.take(recorded)
+    _known(alternative, history)
+    capacities = Capacities(history)
+    played = _play(reader, part, history, capacities, policy, (began, ended), None)
+    agreed = agreement(history, played.placements, began, ended)
+    compared = bool(changes) and (agreed.enough or anyway)
+    instead = _play(reader, part, history, capacities, other, (began, ended), alternative) if compared else None
+    return {
+        "log": reader.log,
+        "from": began,
+        "to": ended,
+        "changes": changes,
+        "capacities": {name: dict(one) for name, one in sorted(capacities.of.items())},
+        "not_simulated": played.beyond,
+        "placements": {name: getattr(agreed, name) for name in ("recorded", "agree", "share", "differ")},
+        "reproduced": agreed.enough,
+        "recorded": measures.result({name: one for name, one in capacities.of.items() if "/" not in name}),
+        "played": played.figures,
+        "alternative": instead.figures if instead is not None else None,
+    }
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def _until(end: int) -> Any:
+    from controlplane.audit.reads import Filter
+
+    return Filter(until=end)
+
+
+def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime]:
+    """Return the time of a part of the log: from its last event before to its own last one."""
+    from datetime import timedelta
+
+    from controlplane.audit.reads import Filter
+
+    def at(position: int) -> datetime:
+        return next(iter(reader.events(Filter(after=position - 1, until=position)))).recorded_at
+
+    first = at(1) - timedelta(milliseconds=1) if part.begin == 0 else at(part.begin)
+    return first, at(part.end)
+
+
+def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
+    """Return what Workloads ask for, by stream, in base units, where the log knows."""
+    rows = reader.rows(
+        "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL"
+    )
+    return {
+        f"workload/{row['namespace']}/{row['name']}": {name: float(amount) for name, amount in row["resources"].items()}
+        for row in rows
+    }
+
+
+def _policy_then(options: Options, reader: LogReader, part: LogRange) -> MultiKueuePolicy:
+    """Return what was decided by when the time began; where the log does not say, what these settings say."""
+    from controlplane.audit.reads import Filter
+    from controlplane.controllers.connectivity.events import PolicyInForce
+    from controlplane.controllers.multikueue.nominate import OWN
+    from controlplane.whatif.deciders import chosen, then
+
+    said = list(reader.events(Filter(types=[PolicyInForce.__name__], until=part.end)))
+    first = next((one for one in reversed(said) if one.position <= part.begin), said[0] if said else None)
+    own = options.settings()
+    by = then(own, first.event) if first is not None and isinstance(first.event, PolicyInForce) else chosen(own)
+    if by.policy.dispatcher not in OWN:
+        raise CommandFailure(
+            f"clusters were nominated by {by.policy.dispatcher}, which is no part of this program: what it would do "
+            "cannot be played again",
+            Exit.NOT_FOUND,
+        )
+    if not by.policy.dispatches:
+        raise CommandFailure(f"the service of the log {reader.log} dispatched no Workloads", Exit.NOT_FOUND)
+    return by.policy
+
+
+# --- what is to be otherwise ------------------------------------------------------------------------------------------
+
+
+def _alternative(
+    options: Options, reader: LogReader, policy: MultiKueuePolicy, asked: Mapping[str, Any]
+) -> tuple[Alternative, MultiKueuePolicy, list[str]]:
+    """Return what is to be otherwise, the policy then, and the same in words."""
+    from controlplane.whatif.files import InputError, added_cluster, quotas
+    from controlplane.whatif.simulation import Alternative
+
+    changes = [f"without {name}" for name in asked["without"]]
+    try:
+        added = tuple(added_cluster(_text(file), str(file)) for file in asked["added"])
+        given = quotas(_text(asked["quota"]), str(asked["quota"])) if asked["quota"] is not None else ({}, {})
+    except InputError as error:
+        raise CommandFailure(str(error), Exit.USAGE) from None
+    changes += [f"with {one.name}" for one in added]
+    changes += [f"with the quotas of {asked['quota']}"] if asked["quota"] is not None else []
+    other, said = _policy(options, policy, asked)
+    capacities = {**given[0], **given[1]}
+    return Alternative(without=frozenset(asked["without"]), added=added, capacities=capacities), other, changes + said
+
+
+def _text(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CommandFailure(f"{file} cannot be read: {error.strerror}", Exit.USAGE) from None
+
+
+def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> tuple[MultiKueuePolicy, list[str]]:
+    import msgspec
+
+    from controlplane.controllers.multikueue import nominate
+    from controlplane.settings import resolve
+    from controlplane.whatif.deciders import chosen
+
+    changes, settings = [], options.settings()
+    if asked["other"] is not None:
+        settings = resolve(asked["other"], {}, {}).settings
+        policy = chosen(settings).policy
+        changes.append(f"by the settings of {asked['other']}")
+    if asked["dispatcher"] is not None:
+        names = {"all-at-once": nominate.ALL_AT_ONCE, "incremental": nominate.INCREMENTAL, "scored": nominate.SCORED}
+        scoring = None
+        if asked["dispatcher"] == "scored":
+            scoring = policy.scoring or _rules(settings)
+        policy = msgspec.structs.replace(policy, dispatcher=names[asked["dispatcher"]], scoring=scoring)
+        changes.append(f"dispatched {asked['dispatcher']}")
+    return policy, changes
+
+
+def _rules(settings: Settings) -> Any:
+    """Return the rules of some settings by which clusters would be scored."""
+    import msgspec
+
+    from controlplane.controllers.multikueue.nominate import SCORED
+    from controlplane.whatif.deciders import chosen
+
+    scored = msgspec.structs.replace(settings.multikueue, dispatcher_name=SCORED)
+    return chosen(msgspec.structs.replace(settings, multikueue=scored)).policy.scoring
+
+
+def _known(alternative: Alternative, history: History) -> None:
+    """Raise `CommandFailure` for a cluster or a ClusterQueue that the log does not know, with the nearest names."""
+    clusters, queues = history.clusters(), history.queues()
+    asked = [("--without", name, clusters) for name in sorted(alternative.without)]
+    for place in alternative.capacities:
+        queue = place.partition("/")[2]
+        asked.append(("--quota", queue or place, queues if queue else clusters))
+    for option, name, known in asked:
+        if name not in known:
+            what = "ClusterQueue" if known is queues else "cluster"
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:5]
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise CommandFailure(f"{option}: the log knows no {what} {name}{hint}", Exit.NOT_FOUND)
+    for one in alternative.added:
+        if one.name in clusters:
+            raise CommandFailure(f"--add-cluster: there is a cluster {one.name} already: use --quota", Exit.USAGE)
+
+
+# --- playing ----------------------------------------------------------------------------------------------------------
+
+
+def _play(
+    reader: LogReader,
+    part: LogRange,
+    history: History,
+    capacities: Capacities,
+    policy: MultiKueuePolicy,
+    times: tuple[datetime, datetime],
+    alternative: Alternative | None,
+) -> Played:
+    from controlplane.runtime.collector import without_collector
+    from controlplane.whatif.simulation import Simulation, SimulationStuck
+
+    with without_collector(), sharing("playing" if alternative is None else "playing the alternative") as progress:
+        simulation = Simulation(history, capacities, policy, *times, alternative, progress)
+        for recorded in _before(reader, part.begin):
+            simulation.before(recorded)
+        try:
+            return simulation.play()
+        except SimulationStuck as stuck:
+            raise CommandFailure(f"the simulation does not end: {stuck}; leave this time out with --to") from None
+
+
+def _before(reader: LogReader, begin: int) -> Iterable[Recorded]:
+    return reader.events(_until(begin)) if begin else ()

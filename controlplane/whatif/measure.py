@@ -1,0 +1,174 @@
+"""Measures a time of a log, whether it was recorded or simulated: how long Workloads waited, what ran where, what was lost.
+
+In: events in order. Out: figures, by the same rules for both. A Workload waits from when it was first seen until its job
+was first seen to run; one that did not run by the end has waited until then. A run is an unbroken time in which a copy of
+the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so is one whose
+job began elsewhere, up to the loss of its cluster. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterConnectFailed, ClusterLost
+from controlplane.controllers.multikueue.events import WinnerChosen
+from controlplane.controllers.multikueue.observations import RemoteJobGone, RemoteJobObserved, WorkloadObserved
+from controlplane.log.event import Recorded
+from controlplane.values import Value
+from controlplane.whatif.capacity import Capacity
+from controlplane.whatif.history import SLOTS, Requests
+
+_HOUR = 3600.0
+
+
+class ClusterFigures(Value):
+    """What ran on a cluster: how many Workloads were placed there, hours of runs, and the share of its capacity that they
+    used of the resource of which most was used; None where no capacity is known."""
+
+    placed: int
+    run_hours: float
+    utilisation: float | None
+
+
+class Figures(Value):
+    """What a time was like. Waits are seconds, of the Workloads that came in it; `waiting`: those that had not run by its
+    end. `moves`: choices of another cluster than the one before; `lost_hours`: of runs that were for nothing."""
+
+    arrived: int
+    started: int
+    waiting: int
+    finished: int
+    wait_p50: float
+    wait_p95: float
+    wait_max: float
+    wait_total: float
+    utilisation: float | None
+    run_hours: float
+    moves: int
+    lost_hours: float
+    clusters: dict[str, ClusterFigures]
+
+
+class _Run:
+    __slots__ = ("cluster", "since")
+
+    def __init__(self, cluster: str, since: datetime) -> None:
+        self.cluster, self.since = cluster, since
+
+
+class Measures:
+    """The figures of the time after `begin` up to `end`; it takes the events from before as well."""
+
+    def __init__(self, begin: datetime, end: datetime, requests: Mapping[str, Requests]) -> None:
+        self._begin, self._end, self._requests = begin, end, requests
+        self._arrived: dict[str, datetime] = {}
+        self._ran: set[str] = set()
+        self._waits: list[float] = []
+        self._runs: dict[str, _Run] = {}
+        self._lost_at: dict[str, datetime] = {}
+        self._winner: dict[str, str] = {}
+        self._finished: set[str] = set()
+        self._placed: Counter[str] = Counter()
+        self._hours: dict[str, Counter[str]] = {}
+        self._moves = self._done = 0
+        self._lost = timedelta(0)
+
+    def take(self, recorded: Recorded) -> None:
+        """Take the next event."""
+        event, stream, at = recorded.event, recorded.stream, recorded.recorded_at
+        if isinstance(event, WorkloadObserved):
+            self._arrived.setdefault(stream, at)
+            if stream not in self._finished and event.is_true("Finished"):
+                self._finished.add(stream)
+                self._done += at > self._begin
+        elif isinstance(event, RemoteJobObserved):
+            self._job(stream, recorded.cluster, event, at)
+        elif isinstance(event, RemoteJobGone):
+            if (run := self._runs.get(stream)) is not None and run.cluster == recorded.cluster:
+                self._ended(stream, at, lost=stream not in self._finished)
+        elif isinstance(event, WinnerChosen):
+            before = self._winner.get(stream)
+            self._winner[stream] = event.cluster
+            if at > self._begin:
+                self._placed[event.cluster] += 1
+                self._moves += before is not None and before != event.cluster
+        elif isinstance(event, ClusterLost | ClusterConnectFailed):
+            self._lost_at.setdefault(recorded.cluster, at)
+        elif isinstance(event, ClusterConnected):
+            self._lost_at.pop(recorded.cluster, None)
+
+    def _job(self, stream: str, cluster: str, event: RemoteJobObserved, at: datetime) -> None:
+        run = self._runs.get(stream)
+        if event.finished or event.suspended:
+            if run is not None and run.cluster == cluster:
+                self._ended(stream, at, lost=not event.finished)
+            return
+        if run is not None and run.cluster == cluster:
+            return
+        if run is not None:
+            self._ended(stream, min(self._lost_at.get(run.cluster, at), at), lost=True)
+        self._runs[stream] = _Run(cluster, at)
+        if stream not in self._ran:
+            self._ran.add(stream)
+            if (came := self._arrived.get(stream, at)) > self._begin:
+                self._waits.append((at - came).total_seconds())
+
+    def _ended(self, stream: str, at: datetime, *, lost: bool) -> None:
+        run = self._runs.pop(stream)
+        within = max(at, self._begin) - max(run.since, self._begin)
+        if within <= timedelta(0):
+            return
+        hours = self._hours.setdefault(run.cluster, Counter())
+        for name, amount in {**self._requests.get(stream, {}), SLOTS: 1.0}.items():
+            hours[name] += amount * within.total_seconds() / _HOUR  # type: ignore[assignment]
+        if lost:
+            self._lost += within
+
+    def result(self, capacities: Mapping[str, Capacity]) -> Figures:
+        """Return the figures, with the capacities of the clusters."""
+        for stream in list(self._runs):
+            self._ended(stream, self._end, lost=False)
+        came = [stream for stream, at in self._arrived.items() if at > self._begin]
+        still = [stream for stream in came if stream not in self._ran and stream not in self._finished]
+        waits = sorted([*self._waits, *((self._end - self._arrived[one]).total_seconds() for one in still)])
+        names = sorted({*(name for name in capacities if "/" not in name), *self._placed, *self._hours})
+        hours = (self._end - self._begin).total_seconds() / _HOUR
+        share = {name: _share([(self._hours.get(name, {}), capacities.get(name, {}))], hours) for name in names}
+        return Figures(
+            arrived=len(came),
+            started=len(self._waits),
+            waiting=len(still),
+            finished=self._done,
+            wait_p50=_rank(waits, 0.5),
+            wait_p95=_rank(waits, 0.95),
+            wait_max=waits[-1] if waits else 0.0,
+            wait_total=round(sum(waits), 3),
+            utilisation=_share([(self._hours.get(one, {}), capacities.get(one, {})) for one in names], hours),
+            run_hours=round(sum(one[SLOTS] for one in self._hours.values()), 4),
+            moves=self._moves,
+            lost_hours=round(self._lost.total_seconds() / _HOUR, 4),
+            clusters={
+                name: ClusterFigures(
+                    placed=self._placed[name],
+                    run_hours=round(self._hours.get(name, Counter())[SLOTS], 4),
+                    utilisation=share[name],
+                )
+                for name in names
+            },
+        )
+
+
+def _rank(values: Sequence[float], share: float) -> float:
+    """Return the value at a rank of sorted ones: the least of which so large a share is not above; 0 of none."""
+    return values[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)] if values else 0.0
+
+
+def _share(used: Sequence[tuple[Mapping[str, float], Capacity]], hours: float) -> float | None:
+    """Return the largest share of what there is of a resource that was used in some hours; None if nothing is known."""
+    shares = []
+    for name in {name for _, capacity in used for name in capacity}:
+        most = sum(capacity.get(name, 0.0) for _, capacity in used) * hours
+        if most > 0:
+            shares.append(sum(amounts.get(name, 0.0) for amounts, _ in used) / most)
+    return round(max(shares), 4) if shares else None

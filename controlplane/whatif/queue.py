@@ -1,0 +1,118 @@
+"""The queue of a place: who waits for room there, in Kueue's order, and who gets it.
+
+In: what asks for room, by priority and age. Out: those that are let in. One that does not fit lets later ones pass, as
+Kueue's `BestEffortFIFO` does, of which a bounded number is looked at. Pure."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.values import Value
+from controlplane.whatif.capacity import Capacity, Room
+
+_PASSED = 64
+"""So many that do not fit are passed over in one look."""
+
+
+class Waiting(NamedTuple):
+    """One that waits; the order of these is that of the queue."""
+
+    priority: int
+    since: datetime
+    number: int
+    request: Capacity
+    admit: Callable[[], None]
+    gone: Callable[[], bool]
+
+
+class Queue:
+    """A place with its room, and who waits for it."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self.room = Room(capacity)
+        self._waiting: list[Waiting] = []
+        self._looking = False
+
+    def enter(self, one: Waiting) -> None:
+        """Wait for room; get it at once if there is some."""
+        if not self._waiting and self.room.fits(one.request):
+            self.room.take(one.request)
+            one.admit()
+            return
+        insort(self._waiting, one, key=lambda waiting: waiting[:3])
+        self.look()
+
+    def leave(self, request: Capacity) -> None:
+        """Give room back."""
+        self.room.take(request, -1)
+        self.look()
+
+    def look(self) -> None:
+        """Let in whoever fits, in order."""
+        if self._looking or not self._waiting:
+            return
+        self._looking = True
+        try:
+            kept, passed = 0, 0
+            while kept < len(self._waiting) and passed < _PASSED:
+                one = self._waiting[kept]
+                if one.gone():
+                    del self._waiting[kept]
+                elif self.room.fits(one.request):
+                    del self._waiting[kept]
+                    self.room.take(one.request)
+                    one.admit()
+                else:
+                    kept, passed = kept + 1, passed + 1
+        finally:
+            self._looking = False
+
+
+class AddedCluster(Value):
+    """A cluster that there was not: what fits on it, its labels, and how many seconds it takes to admit what fits."""
+
+    name: str
+    capacity: Capacity
+    labels: dict[str, str] = {}
+    admission_seconds: float | None = None
+
+
+class Places:
+    """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are `added`."""
+
+    def __init__(
+        self, known: Mapping[str, Capacity], told: Mapping[str, Capacity], added: Mapping[str, AddedCluster]
+    ) -> None:
+        self._known, self._told, self._added = known, told, added
+        self._places: dict[str, Queue] = {}
+
+    def of(self, name: str) -> Queue:
+        """Return the queue of a place."""
+        queue = self._places.get(name)
+        if queue is None:
+            queue = self._places[name] = Queue(self.capacity(name))
+        return queue
+
+    def capacity(self, name: str) -> Capacity:
+        """Return what fits at a place."""
+        told = self._told
+        if name in told:
+            return told[name]
+        if name in self._added:
+            return self._added[name].capacity
+        found = dict(self._known.get(name, {}))
+        if name.startswith(f"{MANAGEMENT}/"):
+            # The quota of the management cluster is that of its workers together: with a cluster it grows.
+            for one in self._added.values():
+                for resource in found.keys() & one.capacity.keys():
+                    found[resource] += one.capacity[resource]
+        return found
+
+    def clusters(self) -> dict[str, Capacity]:
+        """Return the capacities of the clusters."""
+        names = {*self._known, *self._told, *self._added}
+        return {name: self.capacity(name) for name in sorted(names) if "/" not in name}

@@ -1,0 +1,266 @@
+"""The simulated workers: their Kueues and job controllers, as far as MultiKueue sees them.
+
+In: decisions that write to copies, and the evictions that were recorded. Out: observations of copies and of their jobs. A
+copy is admitted once there is room on its cluster and the seconds have passed that the recorded one like it took
+besides; its job runs for as long as the recorded one did. What a cluster does while it is away is seen when it is back.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from controlplane.controllers.multikueue import events as said
+from controlplane.controllers.multikueue.observations import (
+    PREEMPTION_GATE,
+    CloneGone,
+    CloneObserved,
+    PreemptionGate,
+    RemoteJobGone,
+    RemoteJobObserved,
+)
+from controlplane.log.event import Event
+from controlplane.whatif.history import PastWorkload
+from controlplane.whatif.queue import AddedCluster, Places, Waiting
+from controlplane.whatif.world import (
+    ENDED,
+    RUNS,
+    STOPPED,
+    SimulatedCopy,
+    SimulatedWorkload,
+    new_clone,
+    new_job,
+    stamp,
+    unneeded,
+    with_conditions,
+)
+
+if TYPE_CHECKING:
+    from controlplane.whatif.simulation import Simulation
+
+_replace = msgspec.structs.replace
+_FAR = float("inf")
+_USUAL_RUN = 60.0  # seconds, where no run was recorded
+
+
+class Workers:
+    """The copies on workers. `away`: the clusters out of view."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        places: Places,
+        pasts: Iterable[PastWorkload],
+        added: Mapping[str, AddedCluster],
+    ) -> None:
+        self._sim, self._places, self._history, self._added = simulation, places, simulation.history, added
+        self.away: set[str] = set()
+        self._unseen: dict[str, dict[tuple[str, str], Event]] = {}
+        self._unsent: dict[str, list[Callable[[], None]]] = {}
+        runs = [one.run_seconds for one in pasts if one.run_seconds is not None]
+        self._usual_run = median(runs) if runs else _USUAL_RUN
+
+    def _see(self, live: SimulatedWorkload, cluster: str, event: Event) -> None:
+        """Let a change on a worker be seen, now or when the cluster is back; of an object the last one then."""
+        if cluster in self.away:
+            what = "job" if isinstance(event, RemoteJobObserved | RemoteJobGone) else "copy"
+            self._unseen.setdefault(cluster, {})[live.stream, what] = event
+        else:
+            self._sim.record(live.stream, event, cluster)
+
+    def send(self, cluster: str, act: Callable[[], None]) -> None:
+        """Keep a write for when a cluster is back."""
+        self._unsent.setdefault(cluster, []).append(act)
+
+    def shown(self, cluster: str) -> None:
+        """Let be seen what a cluster did while it was away: it is listed."""
+        self.away.discard(cluster)
+        for (stream, _), event in self._unseen.pop(cluster, {}).items():
+            self._sim.record(stream, event, cluster)
+
+    def back(self, cluster: str) -> None:
+        """Send a cluster what was decided while it was away."""
+        self.away.discard(cluster)
+        for act in self._unsent.pop(cluster, ()):
+            self._sim.after(0.0, act)
+
+    def write(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> None:
+        """Carry out a write to a copy."""
+        copy = live.copies.get(event.cluster)
+        if isinstance(event, said.CloneDecided):
+            self._create(live, event)
+        elif copy is None or copy.clone is None:
+            self._sim.record(live.stream, unneeded(event, self._sim.version()), event.cluster)
+        elif isinstance(event, said.JobCreationDecided):
+            self._start(live, copy)
+        elif isinstance(event, said.RemovalDecided):
+            self._remove(live, copy, job=event.of == "Job")
+        elif isinstance(event, said.DeactivationDecided):
+            self._stop(live, copy, _replace(copy.clone, active=False), "Deactivated")
+        elif isinstance(event, said.GateOpeningDecided):
+            gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time=stamp(self._sim.now))
+            self._show(live, copy, _replace(copy.clone, gates=[gate]))
+        elif isinstance(event, said.CloneUpdateDecided):
+            self._show(live, copy, _replace(copy.clone, priority=event.priority))
+        elif isinstance(event, said.FinalizerRemovalDecided):
+            self._show(live, copy, _replace(copy.clone, finalizers=list(event.finalizers)))
+        else:
+            self._sim.record(live.stream, unneeded(event, self._sim.version()), event.cluster)
+
+    def _show(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved) -> None:
+        copy.clone = _replace(clone, resource_version=self._sim.version())
+        self._see(live, copy.cluster, copy.clone)
+
+    def _create(self, live: SimulatedWorkload, event: said.CloneDecided) -> None:
+        cluster, local = event.cluster, live.local
+        if local is None:
+            return
+        copy = live.coming.pop(cluster, None) or SimulatedCopy(cluster, live.recorded_copy(cluster))
+        live.copies[cluster] = copy
+        copy.since = self._sim.now.replace(microsecond=0)
+        copy.clone = new_clone(live, local, self._sim.version(), gated=event.gated)
+        self._see(live, copy.cluster, copy.clone)
+        seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
+        if seconds:
+            self._sim.after(seconds, partial(self._ask_for_room, live, copy), order)
+        else:
+            self._ask_for_room(live, copy)  # together with its creation
+
+    def _admission_seconds(self, copy: SimulatedCopy) -> float:
+        if copy.past is not None:
+            return self._sim.capacities.base.get(id(copy.past), 0.0)
+        added = self._added.get(copy.cluster)
+        if added is not None and added.admission_seconds is not None:
+            return added.admission_seconds
+        known = [self._history.delay(name) for name in sorted(self._history.delays)]
+        return self._history.delay(copy.cluster) if copy.cluster in self._history.delays else max(known, default=0.0)
+
+    def _ask_for_room(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        if copy.left or copy.holds or copy.waits or copy.clone is None or not copy.clone.active:
+            return
+        copy.waits = True
+        self._places.of(copy.cluster).enter(
+            Waiting(
+                -live.priority,
+                copy.since or self._sim.now,
+                copy.past.order or copy.past.made if copy.past is not None else self._sim.position,
+                live.request,
+                partial(self._admit, live, copy),
+                lambda: copy.left or not copy.waits,
+            )
+        )
+
+    def _admit(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        copy.waits, copy.holds = False, True
+        assert copy.clone is not None, "it waits"
+        lag = copy.past.lag if copy.past is not None else 0.0
+        at = stamp(self._sim.now - timedelta(seconds=lag - 0.0005))
+        dropped = [one for one in copy.clone.conditions if one.type not in ("Evicted", "QuotaReserved", "Admitted")]
+        self._show(
+            live, copy, _replace(copy.clone, conditions=with_conditions(dropped, at, QuotaReserved=True, Admitted=True))
+        )
+        if copy.job is not None and copy.job.suspended:
+            self._run(live, copy)
+
+    def _release(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        copy.waits = False
+        if copy.holds:
+            copy.holds = False
+            self._places.of(copy.cluster).leave(live.request)
+
+    def _start(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        if live.job is None:
+            return
+        copy.job = new_job(live, live.job, self._sim.version())
+        self._run(live, copy)
+
+    def _run(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        """Let a job run, for as long as it did, from its beginning."""
+        assert copy.job is not None, "a job is there"
+        copy.job = _replace(
+            copy.job, suspended=False, inactive=False, status=RUNS, resource_version=self._sim.version()
+        )
+        copy.ends += 1
+        self._see(live, copy.cluster, copy.job)
+        seconds = copy.remaining if copy.remaining is not None else self._run_seconds(live)
+        copy.remaining = None
+        if seconds != _FAR:
+            self._sim.after(seconds, partial(self._end, live, copy, copy.ends))
+
+    def _run_seconds(self, live: SimulatedWorkload) -> float:
+        past = live.past
+        if past.run_seconds is not None:
+            return past.run_seconds
+        return _FAR if past.running_since is not None else self._usual_run
+
+    def _end(self, live: SimulatedWorkload, copy: SimulatedCopy, run: int) -> None:
+        if copy.left or copy.job is None or copy.clone is None or copy.ends != run or copy.job.suspended:
+            return
+        copy.job = _replace(copy.job, finished=True, inactive=True, status=ENDED, resource_version=self._sim.version())
+        self._see(live, copy.cluster, copy.job)
+        done = with_conditions(copy.clone.conditions, self._sim.now, Finished=(True, "Succeeded"))
+        self._show(live, copy, _replace(copy.clone, conditions=done))
+        self._release(live, copy)
+
+    def evict(self, live: SimulatedWorkload, cluster: str, seen: CloneObserved) -> None:
+        """Have a worker evict a copy, as it once did, if it has one, and queue it again."""
+        copy, condition = live.copies.get(cluster), seen.condition("Evicted")
+        if copy is None or copy.clone is None or copy.left or not copy.holds:
+            return
+        self._stop(live, copy, copy.clone, condition.reason if condition is not None else "Preempted")
+        if seen.active:
+            self._sim.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
+
+    def _stop(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, reason: str) -> None:
+        copy.ends += 1
+        values = {"Evicted": (True, reason), "QuotaReserved": (False, "Pending"), "Admitted": (False, "NoReservation")}
+        self._show(live, copy, _replace(clone, conditions=with_conditions(clone.conditions, self._sim.now, **values)))
+        if copy.job is not None and not copy.job.finished:
+            copy.job = _replace(
+                copy.job, suspended=True, inactive=True, status=STOPPED, resource_version=self._sim.version()
+            )
+            self._see(live, copy.cluster, copy.job)
+        self._release(live, copy)
+
+    def _remove(self, live: SimulatedWorkload, copy: SimulatedCopy, *, job: bool) -> None:
+        if job and copy.job is not None:
+            one, copy.job = copy.job, None
+            copy.ends += 1
+            self._see(
+                live, copy.cluster, RemoteJobGone(namespace=one.namespace, name=one.name, uid=one.uid, kind=one.kind)
+            )
+        elif not job and copy.clone is not None:
+            clone, copy.clone = copy.clone, None
+            copy.left = True
+            if live.copies.get(copy.cluster) is copy:
+                del live.copies[copy.cluster]
+            self._see(live, copy.cluster, CloneGone(namespace=clone.namespace, name=clone.name, uid=clone.uid))
+            self._release(live, copy)
+
+    def adopt(self, live: SimulatedWorkload, cluster: str, clone: CloneObserved, job: RemoteJobObserved | None) -> None:
+        """Take over a copy that is there when the time begins."""
+        copy = live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
+        copy.clone, copy.job = clone, job
+        if clone.is_true("Finished"):
+            return
+        if clone.is_true("QuotaReserved"):
+            copy.holds = True
+            self._places.of(cluster).room.take(live.request)
+        else:
+            past = copy.past
+            came = past.created if past is not None and past.created is not None else self._sim.begin
+            copy.since = came.replace(microsecond=0)
+            due = came + timedelta(seconds=self._admission_seconds(copy))
+            self._sim.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
+        if job is not None and not job.suspended and not job.finished:
+            began = [at for at, where in live.past.began if where == cluster and at <= self._sim.begin]
+            since, seconds = max(began, default=self._sim.begin), self._run_seconds(live)
+            copy.ends += 1
+            if seconds != _FAR:
+                ran = (self._sim.begin - since).total_seconds()
+                self._sim.after(max(seconds - ran, 0.0), partial(self._end, live, copy, copy.ends))

@@ -1,0 +1,184 @@
+"""Holds the simulated objects of one Workload: itself, its job, and its copies on the clusters.
+
+In: what Kueue and the job controllers would do to them. Out: the observations that MultiKueue would make. An object's
+versions come from one counter; its times are whole seconds, as Kubernetes writes them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.multikueue.events import EffectUnneeded, WorkloadWrite
+from controlplane.controllers.multikueue.observations import (
+    CheckState,
+    CloneObserved,
+    JobObserved,
+    RemoteJobObserved,
+    WorkloadObserved,
+)
+from controlplane.kube.conditions import Condition
+from controlplane.whatif.history import PastCopy, PastWorkload
+
+RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
+"""The statuses of simulated jobs, in the place of the hashes of real ones."""
+_replace = msgspec.structs.replace
+
+
+class SimulatedCopy:
+    """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue."""
+
+    __slots__ = (
+        "clone",
+        "cluster",
+        "ends",
+        "holds",
+        "job",
+        "left",
+        "past",
+        "remaining",
+        "since",
+        "waits",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, cluster: str, past: PastCopy | None) -> None:
+        self.cluster, self.past = cluster, past
+        self.clone: CloneObserved | None = None
+        self.job: RemoteJobObserved | None = None
+        self.holds = self.waits = self.left = self.wanted = False
+        self.since: datetime | None = None
+        self.remaining: float | None = None
+        self.ends = 0
+
+
+class SimulatedWorkload:
+    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster."""
+
+    __slots__ = (
+        "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
+        "request", "stream", "waits",
+    )  # fmt: skip
+
+    def __init__(self, past: PastWorkload, request: dict[str, float]) -> None:
+        self.past, self.stream, self.request = past, past.stream, request
+        self.local: WorkloadObserved | None = None
+        self.job: JobObserved | None = None
+        self.place = ""
+        self.holds = self.waits = self.finished = False
+        self.copies: dict[str, SimulatedCopy] = {}
+        self.coming: dict[str, SimulatedCopy] = {}
+        self.created: dict[str, int] = {}
+        self.placed: list[str] = []
+        self.nominations = 0
+
+    @property
+    def priority(self) -> int:
+        """Its priority, by which queues are ordered."""
+        return self.past.first.priority.value
+
+    def recorded_copy(self, cluster: str) -> PastCopy | None:
+        """Return the recorded copy that the next one on a cluster is like: the first one is like the first, and so on."""
+        known = self.past.copies.get(cluster)
+        number = self.created.get(cluster, 0)
+        self.created[cluster] = number + 1
+        return known[min(number, len(known) - 1)] if known else None
+
+
+def stamp(at: datetime) -> str:
+    """Return a time as an API server writes it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def with_conditions(
+    conditions: Sequence[Condition], at: datetime | str, **values: bool | tuple[bool, str]
+) -> list[Condition]:
+    """Return conditions with some set: to a value, or to a value for a reason."""
+    found = {one.type: one for one in conditions}
+    when = at if isinstance(at, str) else stamp(at)
+    for name, said in values.items():
+        value, reason = said if isinstance(said, tuple) else (said, name)
+        status = "True" if value else "False"
+        if name not in found or found[name].status != status:
+            found[name] = Condition(type=name, status=status, reason=reason, last_transition_time=when)
+    return list(found.values())
+
+
+def reserved(local: WorkloadObserved, like: WorkloadObserved, at: datetime, version: str) -> WorkloadObserved:
+    """Return a Workload as it is with quota: its checks pending, as those of one like it were."""
+    known = {check.name: check for check in local.checks}
+    checks = [
+        CheckState(name=one.name, retry_count=known[one.name].retry_count if one.name in known else 0)
+        for one in like.checks
+    ]
+    evicted: dict[str, Any] = {"Evicted": (False, "QuotaReserved")} if local.is_true("Evicted") else {}
+    return _replace(
+        local,
+        conditions=with_conditions(local.conditions, at, QuotaReserved=True, **evicted),
+        checks=checks,
+        cluster_queue=like.cluster_queue,
+        template=like.template,
+        spec_key=like.spec_key,
+        requests=like.requests or local.requests,
+        resource_version=version,
+    )
+
+
+def evicted(local: WorkloadObserved, check: str, at: datetime, version: str, reason: str) -> WorkloadObserved:
+    """Return a Workload as it is once Kueue has evicted it: its checks begin anew."""
+    checks = [CheckState(name=one.name, retry_count=one.retry_count + (one.name == check)) for one in local.checks]
+    return _replace(
+        local,
+        conditions=with_conditions(local.conditions, at, Evicted=(True, reason)),
+        checks=checks,
+        cluster_name="",
+        nominated=[],
+        resource_version=version,
+    )
+
+
+def queued(local: WorkloadObserved, at: datetime, version: str) -> WorkloadObserved:
+    """Return an evicted Workload as it is once it gave its quota back."""
+    admitted: dict[str, Any] = {"Admitted": (False, "NoReservation")} if local.condition("Admitted") else {}
+    found = with_conditions(local.conditions, at, QuotaReserved=(False, "Pending"), **admitted)
+    return _replace(local, conditions=found, cluster_queue="", resource_version=version)
+
+
+def new_clone(live: SimulatedWorkload, local: WorkloadObserved, version: str, *, gated: bool) -> CloneObserved:
+    """Return the copy of a Workload as it is when it was made."""
+    return CloneObserved(
+        namespace=local.namespace,
+        name=local.name,
+        uid=f"what-if-{version}",
+        resource_version=version,
+        generation=1,
+        spec_key=local.spec_key,
+        priority=local.priority,
+        size=local.size,
+        gated=gated,
+    )
+
+
+def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJobObserved:
+    """Return the copy of a job that runs."""
+    return RemoteJobObserved(
+        namespace=job.namespace,
+        name=job.name,
+        uid=f"what-if-{version}",
+        resource_version=version,
+        generation=1,
+        kind=job.kind,
+        prebuilt=live.stream.rpartition("/")[2],
+        inactive=False,
+        synced=job.synced,
+        size=job.size,
+        status=RUNS,
+    )
+
+
+def unneeded(event: WorkloadWrite, version: str) -> EffectUnneeded:
+    """Return that a write, which means nothing here, changed nothing."""
+    found = event.resource_version or version
+    return EffectUnneeded(target=event.target, action=type(event).__name__, resource_version=found)

@@ -1,0 +1,236 @@
+"""`whatif` as it is typed: what it prints, its exit codes, and a sentence for what it cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.audit.reads import READ
+from controlplane.cli import cli
+from controlplane.dst.play import plan_of
+from tests.audit.database import keep
+from tests.cli.test_audit_verbs import fails
+from tests.dst.plans import plan, step
+from tests.support import postgres
+from tests.whatif.logs import played
+
+QUEUED = plan(*(step(5 + 1.37 * n, "submit", f"job-{n}", 20 + n % 7 * 5.3, 1) for n in range(30)))
+"""Thirty Jobs of one CPU for a fleet that has twelve."""
+
+
+@pytest.fixture(scope="module")
+def urls(postgres_server: postgres.Server, migrated_template: str) -> Iterator[dict[str, str]]:
+    """Databases: one with the log of thirty Jobs; one with that of a seed that is full of trouble."""
+    made = {name: postgres_server.create(postgres.new_name(name), migrated_template) for name in ("queued", "trouble")}
+    try:
+        asyncio.run(keep(made["queued"], played(QUEUED)))
+        asyncio.run(keep(made["trouble"], played(plan_of(9)), types=READ))
+        yield made
+    finally:
+        for url in made.values():
+            postgres_server.drop(url.rpartition("/")[2].partition("?")[0])
+
+
+@pytest.fixture(scope="module")
+def url(urls: dict[str, str]) -> str:
+    return urls["queued"]
+
+
+def invoke(url: str, *arguments: str) -> Result:
+    typed = ["--database-url", url, "whatif", *arguments]
+    return CliRunner().invoke(cli, typed, catch_exceptions=False, standalone_mode=False)
+
+
+def asked(url: str, *arguments: str) -> tuple[int, Any]:
+    result = invoke(url, *arguments, "-o", "json")
+    return result.return_value, json.loads(result.stdout)
+
+
+def file(folder: Path, text: str) -> str:
+    (folder / "given.yaml").write_text(text)
+    return str(folder / "given.yaml")
+
+
+FIGURES = [
+    "arrived", "started", "waiting", "finished", "wait_p50", "wait_p95", "wait_max", "wait_total", "utilisation",
+    "run_hours", "moves", "lost_hours", "clusters",
+]  # fmt: skip
+
+
+def test_as_it_was(url: str) -> None:
+    code, found = asked(url)
+    assert code == 0
+    assert list(found) == [
+        "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
+        "recorded", "played", "alternative",
+    ]  # fmt: skip
+    assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
+    assert found["placements"] == {"recorded": 30, "agree": 30, "share": 1.0, "differ": []}
+    assert list(found["recorded"]) == list(found["played"]) == FIGURES
+    assert found["recorded"]["moves"] == found["played"]["moves"] == 0
+
+
+def test_without_a_cluster(url: str) -> None:
+    code, found = asked(url, "--without", "w1")
+    assert code == 0
+    assert found["changes"] == ["without w1"]
+    assert found["alternative"]["clusters"].get("w1", {"placed": 0})["placed"] == 0
+    assert found["alternative"]["wait_total"] > found["played"]["wait_total"]
+
+
+def test_with_another_cluster(url: str, tmp_path: Path) -> None:
+    text = "name: w4\ncapacity: {workloads: 12}\nlabels: {zone: d}\nadmissionSeconds: 0.5\n"
+    code, found = asked(url, "--add-cluster", file(tmp_path, text))
+    assert (code, found["changes"]) == (0, ["with w4"])
+    assert found["alternative"]["clusters"]["w4"]["placed"] > 0
+    assert found["alternative"]["wait_total"] < found["played"]["wait_total"]
+
+
+def test_with_other_quotas(url: str, tmp_path: Path) -> None:
+    text = "clusters: {w1: {workloads: 60}}\nclusterQueues: {cluster-queue: {workloads: 100}}\n"
+    found = asked(url, "--quota", file(tmp_path, text))[1]
+    assert found["alternative"]["wait_total"] < found["played"]["wait_total"]
+
+
+def test_with_another_dispatcher(url: str) -> None:
+    for name in ("all-at-once", "incremental", "scored"):
+        code, found = asked(url, "--dispatcher", name)
+        assert (code, found["changes"]) == (0, [f"dispatched {name}"])
+        assert found["alternative"]["started"] == 30
+
+
+def test_by_other_settings(url: str, tmp_path: Path) -> None:
+    text = "multikueue: {dispatcherName: kueue.x-k8s.io/multikueue-dispatcher-incremental, stepSize: 1}\n"
+    found = asked(url, "--policy", file(tmp_path, text))[1]
+    assert found["changes"] == [f"by the settings of {tmp_path}/given.yaml"]
+    # A cluster more is asked every five minutes alone.
+    assert found["alternative"]["wait_total"] > found["played"]["wait_total"]
+
+
+def test_the_table(url: str) -> None:
+    lines = invoke(url, "--without", "w1").stdout.splitlines()
+    assert lines[0].startswith("The log main from 2026-01-01 00:00:00 to ")
+    assert lines[1] == "Played again as it was: 30 of 30 placements agree (100.0%)."
+    assert lines[2] == "What if: without w1."
+    assert re.split("  +", lines[4].strip()) == ["RECORDED", "PLAYED AGAIN", "WHAT IF"]
+    named = {line.split("  ")[0] for line in lines[5:16]}
+    assert {"wait, median", "wait, 95th percentile", "wait, longest", "utilisation", "moves", "lost hours"} <= named
+    assert any(line.startswith("w3 ") for line in lines)
+
+
+def test_a_part(url: str) -> None:
+    whole = asked(url)[1]
+    position = 200
+    found = asked(url, "--from", str(position + 1))[1]
+    assert whole["from"] < found["from"] < found["to"] == whole["to"]
+    assert found["placements"]["recorded"] < 30
+    assert found["reproduced"]
+
+
+def test_the_output_is_the_same_each_time(url: str) -> None:
+    def digest() -> str:
+        return hashlib.sha256(invoke(url, "--without", "w2", "-o", "json").stdout.encode()).hexdigest()
+
+    assert digest() == digest()
+
+
+def test_a_past_that_cannot_be_played_again_is_compared_with_nothing(
+    urls: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from controlplane.__main__ import run
+
+    code, found = asked(urls["trouble"])
+    assert (code, found["reproduced"], found["alternative"]) == (1, False, None)
+    assert run(["--database-url", urls["trouble"], "whatif", "--without", "w1", "-o", "json"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["alternative"] is None
+    assert "of the placements were played again as they were: what is found for the change would mean" in told.err
+    code, found = asked(urls["trouble"], "--without", "w1", "--anyway")
+    assert code == 1
+    assert found["alternative"] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--from", "soon"], 2, '--from: "soon" is neither a time nor a position'),
+        (["--from", "20", "--to", "10"], 2, "nothing is between --from 20 and --to 10"),
+        (["--without", "w11"], 5, "--without: the log knows no cluster w11; did you mean w1"),
+        (["--without", "paris"], 5, "--without: the log knows no cluster paris; did you mean w1 or w2 or w3?"),
+        (["--quota", "no.yaml"], 2, "no.yaml cannot be read: No such file or directory"),
+        (["--policy", "no.yaml"], 3, "no.yaml"),
+        (["--log", "nobody"], 5, "the log nobody has no events"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    url: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    found, text = fails(capsys, url, "whatif", *arguments)
+    assert (found, said in text, len(text.splitlines())) == (code, True, 1), text
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "code", "said"),
+    [
+        ("--add-cluster", "name: [", 2, "it is not YAML: while parsing"),
+        ("--add-cluster", "name: w4", 2, "missing required field `capacity`: write something such as {name: north-2"),
+        ("--add-cluster", "{name: w4, capacity: {}, size: 4}", 2, "unknown field `size`"),
+        (
+            "--add-cluster",
+            "{name: w4, capacity: {cpu: many}}",
+            2,
+            'capacity.cpu: "many" is no quantity: write one such',
+        ),
+        ("--add-cluster", "{name: w4, capacity: {cpu: -1}}", 2, 'capacity.cpu: "-1" is no quantity'),
+        ("--add-cluster", "{name: w4, capacity: {cpu: 1}, admissionSeconds: -2}", 2, "admissionSeconds: -2 is no time"),
+        ("--add-cluster", "{name: '@management', capacity: {cpu: 1}}", 2, 'name: "@management" is no name'),
+        ("--add-cluster", "{name: w1, capacity: {cpu: 1}}", 2, "there is a cluster w1 already: use --quota"),
+        ("--quota", "{}", 2, "it has no quota: write clusters: {north: {cpu: 64}}"),
+        ("--quota", "clusters: {w9: {cpu: 1}}", 5, "--quota: the log knows no cluster w9; did you mean"),
+        (
+            "--quota",
+            "clusterQueues: {queue: {cpu: 1}}",
+            5,
+            "the log knows no ClusterQueue queue; did you mean cluster-q",
+        ),
+        ("--quota", "- a", 2, "Expected `object`, got `array`: write something such as"),
+        ("--policy", "multikueue: {stepSize: none}", 3, "multikueue.stepSize"),
+    ],
+)
+def test_a_file_that_does_not_say_what_it_should_is_one_sentence(
+    url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, text: str, code: int, said: str
+) -> None:
+    found, told = fails(capsys, url, "whatif", option, file(tmp_path, text))
+    assert (found, said in told) == (code, True), told
+    assert code == 3 or len(told.splitlines()) == 1
+
+
+def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
+    capsys: pytest.CaptureFixture[str], postgres_server: postgres.Server, migrated_template: str
+) -> None:
+    import msgspec
+
+    from controlplane.controllers.connectivity.events import PolicyInForce
+
+    name = postgres.new_name("foreign")
+    made = postgres_server.create(name, migrated_template)
+    try:
+        events = [
+            msgspec.structs.replace(one, event=msgspec.structs.replace(one.event, dispatcher="example.com/nominator"))
+            if isinstance(one.event, PolicyInForce)
+            else one
+            for one in played(QUEUED)[:60]
+        ]
+        asyncio.run(keep(made, events))
+        code, text = fails(capsys, made, "whatif")
+        assert (code, "clusters were nominated by example.com/nominator, which is no part" in text) == (5, True)
+    finally:
+        postgres_server.drop(name)

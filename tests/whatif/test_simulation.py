@@ -1,0 +1,308 @@
+"""A recorded time is played again: as it was where nothing is changed, and otherwise where something is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.controllers.multikueue.nominate import INCREMENTAL
+from controlplane.dst.engine.plan import Plan
+from controlplane.whatif.agreement import Agreement, agreement
+from controlplane.whatif.capacity import Capacities
+from controlplane.whatif.history import SLOTS, History
+from controlplane.whatif.measure import Figures, Measures
+from controlplane.whatif.queue import AddedCluster
+from controlplane.whatif.simulation import Alternative, Played, Simulation
+from tests.dst.plans import plan, step
+from tests.support.deep import examples
+from tests.whatif.logs import PlayedLog, in_force, played
+
+BUSY = plan(*(step(5 + 3 * n, "submit", f"job-{n}", 20 + n % 7 * 5, 1 + n % 3) for n in range(40)))
+"""Forty Jobs of one to three CPUs for a fleet that has twelve: most wait."""
+LOST = plan(
+    *(step(5 + 3 * n, "submit", f"job-{n}", 60, 1 + n % 2) for n in range(12)),
+    step(22, "partition", "w1", 400),
+    step(500, "cut", "w3"),
+)
+"""The largest cluster is away for longer than its grace, and comes back."""
+
+
+TRIED = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Each example plays a minute of a fleet: a failing one is told as it is."""
+
+
+KILLED = plan(
+    *(step(5 + 1.7 * n, "submit", f"job-{n}", 20.3 + n % 7 * 5.3, 1) for n in range(30)),
+    step(30, "crash", "replica-1", 12),
+)
+"""The service is killed while most wait, and is away for twelve seconds."""
+
+
+class Past:
+    """A log with what was read out of it."""
+
+    def __init__(self, events: PlayedLog) -> None:
+        self.events, self.history = events, History(events.requests)
+        for one in events:
+            self.history.take(one)
+        self.capacities = Capacities(self.history)
+        self.begin, self.end = events[0].recorded_at - timedelta(seconds=1), events[-1].recorded_at
+
+    def play(self, begin: int = 0, policy: Mapping[str, Any] | None = None, **alternative: Any) -> Played:
+        """Play it from a position on."""
+        began = self.events[begin - 1].recorded_at if begin else self.begin
+        changed = msgspec.structs.replace(in_force(self.events).policy, **(policy or {}))
+        simulation = Simulation(self.history, self.capacities, changed, began, self.end, Alternative(**alternative))
+        for one in self.events[:begin]:
+            simulation.before(one)
+        return simulation.play()
+
+    def recorded(self, begin: int = 0) -> Figures:
+        measures = Measures(
+            self.events[begin - 1].recorded_at if begin else self.begin, self.end, self.history.requests
+        )
+        for one in self.events:
+            measures.take(one)
+        return measures.result({name: one for name, one in self.capacities.of.items() if "/" not in name})
+
+    def agrees(self, found: Played, begin: int = 0) -> Agreement:
+        began = self.events[begin - 1].recorded_at if begin else self.begin
+        return agreement(self.history, found.placements, began, self.end)
+
+
+_PASTS: dict[int, Past] = {}
+
+
+def past(of: Plan) -> Past:
+    """Return the past of a plan, which is played once."""
+    if id(of) not in _PASTS:
+        _PASTS[id(of)] = Past(played(of))
+    return _PASTS[id(of)]
+
+
+def near(one: float, other: float, share: float = 0.02, least: float = 0.5) -> bool:
+    return abs(one - other) <= max(least, share * max(one, other))
+
+
+# --- nothing changed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", [BUSY, LOST, KILLED], ids=["busy", "lost", "killed"])
+def test_without_a_change_it_goes_as_it_went(of: Plan) -> None:
+    found = past(of).play()
+    agreed = past(of).agrees(found)
+    assert (agreed.agree, agreed.differ, agreed.share) == (agreed.recorded, [], 1.0)
+    was, now = past(of).recorded(), found.figures
+    assert (now.arrived, now.started, now.waiting, now.finished) == (
+        was.arrived,
+        was.started,
+        was.waiting,
+        was.finished,
+    )
+    assert now.moves == was.moves
+    assert near(now.wait_total, was.wait_total)
+    assert near(now.lost_hours, was.lost_hours, least=0.002)
+    assert near(now.run_hours, was.run_hours, least=0.002)
+
+
+def test_what_is_lost_is_moved_and_its_hours_are_lost() -> None:
+    was = past(LOST).recorded()
+    assert was.moves > 0
+    assert was.lost_hours > 0.01
+
+
+@pytest.mark.parametrize("of", [BUSY, LOST], ids=["busy", "lost"])
+@pytest.mark.parametrize("share", [0.2, 0.45, 0.7])
+def test_it_may_begin_in_the_middle(of: Plan, share: float) -> None:
+    begin = int(len(past(of).events) * share)
+    found = past(of).play(begin)
+    agreed = past(of).agrees(found, begin)
+    assert agreed.agree >= 0.95 * agreed.recorded
+    assert found.figures.finished == past(of).recorded(begin).finished
+
+
+@pytest.mark.generated
+@settings(
+    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+)
+@given(
+    jobs=st.lists(
+        st.tuples(st.integers(1, 200), st.sampled_from([5.3, 20.6, 60.2, 150.8]), st.integers(1, 3)),
+        min_size=3,
+        max_size=20,
+    ),
+    outage=st.none() | st.tuples(st.integers(10, 120), st.sampled_from(["w1", "w2", "w3"]), st.integers(60, 300)),
+    seed=st.integers(1, 1000),
+)
+def test_any_history_without_a_change_goes_as_it_went(
+    jobs: Sequence[tuple[int, float, int]], outage: tuple[int, str, int] | None, seed: int
+) -> None:
+    at, steps = 5.0, []
+    for number, (gap, seconds, cpus) in enumerate(jobs):
+        at += gap * 0.0973
+        steps.append(step(at, "submit", f"job-{number}", seconds, cpus))
+    if outage is not None:
+        steps.append(step(outage[0], "partition", outage[1], outage[2]))
+    steps.append(step(max(at, 420) + 100, "cut", "w3"))
+    log = Past(played(plan(*sorted(steps, key=lambda one: one.at), seed=seed)))
+    found, was = log.play(), log.recorded()
+    agreed = log.agrees(found)
+    # Of two clusters that admit within one round trip either may be first. In a full fleet those after it change places
+    # with it, and wait no longer for that, all in all.
+    assert agreed.share >= 0.99 or len(agreed.differ) <= 1 or was.wait_total > 30, agreed.differ
+    assert near(found.figures.wait_total, was.wait_total, share=0.1, least=5.0)
+    assert (found.figures.finished, found.figures.waiting) == (was.finished, was.waiting)
+
+
+def test_the_same_input_gives_the_same_output() -> None:
+    def digest() -> str:
+        found = Past(played(LOST)).play(without=frozenset({"w2"}))
+        return hashlib.sha256(msgspec.json.encode(found)).hexdigest()
+
+    assert digest() == digest()
+
+
+# --- something changed -----------------------------------------------------------------------------------------------
+
+
+def queue_of(jobs: Sequence[tuple[int, int]]) -> Plan:
+    """Return a plan of Jobs of one CPU each, all in one queue."""
+    at, steps = 5, []
+    for number, (gap, seconds) in enumerate(jobs):
+        at += gap
+        steps.append(step(at, "submit", f"job-{number}", seconds, 1))
+    return plan(*steps)
+
+
+@pytest.mark.generated
+@settings(
+    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+)
+@given(
+    jobs=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([20, 60, 150])), min_size=10, max_size=30),
+    more=st.integers(1, 6),
+)
+def test_more_capacity_never_lengthens_the_waiting_of_one_queue(jobs: Sequence[tuple[int, int]], more: int) -> None:
+    log = Past(played(queue_of(jobs)))
+    added = AddedCluster(name="w4", capacity={"cpu": float(more)})
+    before, after = log.play().figures, log.play(added=(added,)).figures
+    assert after.wait_total <= before.wait_total + 1.0
+
+
+def test_an_added_cluster_takes_some_of_what_waits() -> None:
+    log = past(BUSY)
+    before = log.play().figures
+    after = log.play(added=(AddedCluster(name="w4", capacity={"cpu": 6.0}, labels={"zone": "d"}),)).figures
+    assert after.clusters["w4"].placed > 0
+    assert after.clusters["w4"].utilisation is not None
+    assert after.wait_total < before.wait_total / 2
+    assert after.finished == before.finished
+
+
+@pytest.mark.parametrize("gone", ["w1", "w2", "w3"])
+def test_without_a_cluster_its_jobs_go_elsewhere(gone: str) -> None:
+    log = past(BUSY)
+    before, found = log.play(), log.play(without=frozenset({gone}))
+    assert before.figures.clusters[gone].placed > 0
+    assert all(gone not in placed for placed in found.placements.values())
+    left = {"w1", "w2", "w3"} - {gone}
+    fit = {
+        stream
+        for stream in before.placements
+        if any(log.history.request(stream)["cpu"] <= log.capacities.of[one]["cpu"] for one in left)
+    }
+    assert found.placements.keys() <= fit
+    assert found.figures.arrived == found.figures.started + found.figures.waiting
+    # All of it is longer than the log, which ends with the last Job.
+    assert len(found.placements) > 25
+    assert found.figures.wait_total > before.figures.wait_total
+
+
+def test_without_the_cluster_that_was_lost_nothing_is_lost() -> None:
+    found = past(LOST).play(without=frozenset({"w1"}))
+    assert (found.figures.moves, found.figures.lost_hours) == (0, 0.0)
+
+
+def test_a_longer_grace_moves_nothing() -> None:
+    found = past(LOST).play(policy={"worker_lost_timeout": timedelta(hours=1)})
+    assert (found.figures.moves, found.figures.lost_hours) == (0, 0.0)
+
+
+def test_other_quotas_are_the_capacities() -> None:
+    log = past(BUSY)
+    more = {"w2": {"cpu": 12.0}, "@management/cluster-queue": {"cpu": 21.0}}
+    found = log.play(capacities=more)
+    assert found.figures.clusters["w2"].placed > log.play().figures.clusters["w2"].placed
+    assert found.figures.wait_total < log.play().figures.wait_total
+    none = log.play(capacities={"w1": {"cpu": 0.0}})
+    assert none.figures.clusters["w1"].placed == 0
+
+
+def test_another_dispatcher_asks_others() -> None:
+    log = past(BUSY)
+    found = log.play(policy={"dispatcher": INCREMENTAL, "step_size": 1, "dispatch_round": timedelta(seconds=5)})
+    assert found.figures.started == 40
+    assert found.events < log.play().events  # fewer copies
+
+
+# --- what is read out of a log ---------------------------------------------------------------------------------------
+
+
+def test_the_capacity_of_a_place_is_what_was_used_of_it() -> None:
+    assert past(BUSY).capacities.of == {
+        "w1": {"cpu": 6.0},
+        "w2": {"cpu": 3.0},
+        "w3": {"cpu": 3.0},
+        "@management/cluster-queue": {"cpu": 12.0},
+    }
+
+
+def test_where_nobody_knows_what_workloads_ask_for_they_are_counted() -> None:
+    events = PlayedLog(past(BUSY).events)
+    events.requests = {}
+    assert set(Past(events).capacities.of["w1"]) == {SLOTS}
+
+
+def test_waiting_for_room_is_no_latency() -> None:
+    log = past(BUSY)
+    waited = [one for one in log.history.workloads.values() if (one.reserved_at - one.arrived).total_seconds() > 30]  # type: ignore[operator]
+    assert len(waited) > 5
+    slow = [one for one in waited if log.capacities.waits[one.stream] > 30]
+    assert len(slow) < len(waited)
+
+
+def test_measures_are_of_their_time() -> None:
+    log = past(BUSY)
+    middle = log.events[len(log.events) // 2].recorded_at
+    first, second = Measures(log.begin, middle, {}), Measures(middle, log.end, {})
+    for one in log.events:
+        if one.recorded_at <= middle:
+            first.take(one)
+        second.take(one)
+    found = [one.result({}) for one in (first, second)]
+    whole = log.recorded()
+    assert sum(one.arrived for one in found) == whole.arrived
+    assert sum(one.finished for one in found) == whole.finished
+    assert near(sum(one.run_hours for one in found), whole.run_hours, least=0.001)
+
+
+def test_ranks_are_of_what_was_waited() -> None:
+    from controlplane.whatif.measure import _rank
+
+    values = [float(one) for one in range(1, 101)]
+    assert (_rank(values, 0.5), _rank(values, 0.95), _rank([7.0], 0.95), _rank([], 0.5)) == (50.0, 95.0, 7.0, 0.0)
+
+
+def test_an_agreement_counts_what_was_played_and_not_recorded() -> None:
+    log = past(BUSY)
+    found = {stream: [*placed, "w9"] for stream, placed in log.play().placements.items()}
+    agreed = agreement(log.history, found, log.begin, log.end)
+    assert (agreed.recorded, agreed.agree, agreed.share, agreed.enough) == (40, 40, 0.5, False)
+    assert len(agreed.differ) == 40
