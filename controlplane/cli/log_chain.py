@@ -13,7 +13,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option
-from controlplane.cli.options import LARGEST, Options
+from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _WHAT_TO_DO = "Compare with a checkpoint that is kept elsewhere, or with a backu
 @click.command(cls=Verb)
 @click.option(
     "--since",
-    type=click.IntRange(0, LARGEST),
+    type=Whole(0, LARGEST),
     default=0,
     metavar="POSITION",
     help="From the batch with this position on.",
