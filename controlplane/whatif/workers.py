@@ -123,7 +123,7 @@ class Workers:
         copy = live.coming.pop(cluster, None) or SimulatedCopy(cluster, live.recorded_copy(cluster))
         live.copies[cluster] = copy
         copy.since = self._sim.now.replace(microsecond=0)
-        copy.clone = new_clone(live, local, self._sim.version(), gated=event.gated)
+        copy.clone = new_clone(local, self._sim.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
         seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
         if seconds:

@@ -146,7 +146,7 @@ def queued(local: WorkloadObserved, at: datetime, version: str) -> WorkloadObser
     return _replace(local, conditions=found, cluster_queue="", resource_version=version)
 
 
-def new_clone(live: SimulatedWorkload, local: WorkloadObserved, version: str, *, gated: bool) -> CloneObserved:
+def new_clone(local: WorkloadObserved, version: str, *, gated: bool) -> CloneObserved:
     """Return the copy of a Workload as it is when it was made."""
     return CloneObserved(
         namespace=local.namespace,

@@ -140,23 +140,23 @@ async def test_little_by_little_and_by_age(database_url: str) -> None:
     assert kept(database_url) == [f"w-{number}" for number in range(6)]
 
 
-async def test_what_is_kept_outlives_the_events(database_url: str) -> None:
+async def runs_of_one_that_is_kept(url: str) -> list[tuple[Any, ...]]:
     script = Script("a")
     over(script, "over")
-    await write(database_url, script.appended, types=READ)
-    looked_through(database_url)
-    told = asked(database_url, "SELECT * FROM audit.runs")
+    await write(url, script.appended, types=READ)
+    looked_through(url)
+    return asked(url, "SELECT * FROM audit.runs")
+
+
+async def test_what_is_kept_outlives_the_events(database_url: str) -> None:
+    told = await runs_of_one_that_is_kept(database_url)
     with psycopg.connect(database_url) as connection:
         connection.execute("DELETE FROM controlplane.events WHERE stream LIKE 'workload/%'")
     assert asked(database_url, "SELECT * FROM audit.runs") == told != []
 
 
 async def test_whoever_drops_them_loses_nothing(database_url: str) -> None:
-    script = Script("a")
-    over(script, "over")
-    await write(database_url, script.appended, types=READ)
-    looked_through(database_url)
-    told = asked(database_url, "SELECT * FROM audit.runs")
+    told = await runs_of_one_that_is_kept(database_url)
     with psycopg.connect(database_url) as connection:
         connection.execute("SELECT controlplane.drop_read_models('main')")
     assert kept(database_url) == []
