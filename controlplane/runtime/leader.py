@@ -51,11 +51,14 @@ class Leader:
 
     async def acquire(self) -> Head:
         """Return the head of the log at the moment at which its lead became ours."""
-        seen, since = None, 0.0
+        seen, since, told = None, 0.0, False
         while True:
             with contextlib.suppress(LogUnavailable):
                 sign, asked = await self._keeper.sign(), self._clock.monotonic()
                 if sign != seen:
+                    if seen is not None and not sign.free and not told:
+                        told = True
+                        _log.info("following", detail="another process leads this log", epoch=sign.epoch)
                     seen, since = sign, asked
                 if sign.free or asked - since >= self._lease:
                     head = await self._keeper.lead(self._identity, sign)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from controlplane.log.event import Append, Fenced, Head, LogReplaced
 from controlplane.log.memory import MemoryStore
@@ -230,3 +231,24 @@ async def test_a_leader_whose_log_went_back_leads_no_more(clock: ManualClock) ->
         assert not first.sure
         with pytest.raises(LogReplaced):
             await first.log.append(Append([shown("c")]))
+
+
+async def test_whoever_finds_another_one_leading_says_so_once(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        with structlog.testing.capture_logs() as said:
+            second.wait_for_lead()
+            await clock.pass_(RENEW)
+            assert said == []  # the last sign may have been given long ago
+            first.keep()
+            await clock.pass_(10 * RENEW)
+        assert said == [
+            {"event": "following", "detail": "another process leads this log", "epoch": 1, "log_level": "info"}
+        ]
+
+
+async def test_whoever_takes_the_lead_at_once_does_not_say_that_it_follows(clock: ManualClock) -> None:
+    with structlog.testing.capture_logs() as said:
+        async with replicas(clock) as (first, second):
+            await first.leader.release()
+            assert (await second.leader.acquire()).epoch == 2
+    assert said == []
