@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from controlplane.log.chain import BatchRow, batch_hash
-from controlplane.log.verify import EVENT_HASH, NoLog
+from controlplane.log.verify import EVENT_HASH, no_log
 
 _PIECE = 20_000
 
@@ -42,7 +42,7 @@ def seal(connection: psycopg.Connection[Any], log: str) -> int:
         connection.execute("SET LOCAL enable_seqscan = off")
         head = connection.execute(_HEAD, (log,)).fetchone()
         if head is None:
-            raise NoLog(f"the database has no log {log}")
+            raise no_log(connection, log)
         log_id, chained_from, done = head
         if done:
             return 0

@@ -12,7 +12,7 @@ from typing import Any, LiteralString, NamedTuple
 import psycopg
 from psycopg.rows import class_row
 
-from controlplane.log.verify import NoLog
+from controlplane.log.verify import no_log
 
 _LOG: LiteralString = """
 SELECT h.position AS last, (SELECT min(e.position) FROM controlplane.events e WHERE e.log = h.log) AS first,
@@ -96,7 +96,7 @@ def stats(connection: psycopg.Connection[Any], log: str) -> LogStats:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         found = connection.cursor(row_factory=class_row(LogSize)).execute(_LOG, (log,)).fetchone()
         if found is None:
-            raise NoLog(f"the database has no log {log}")
+            raise no_log(connection, log)
         return LogStats(
             found,
             connection.cursor(row_factory=class_row(TypeSize)).execute(_TYPES, (log,)).fetchall(),

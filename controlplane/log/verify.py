@@ -92,6 +92,13 @@ class NoLog(Exception):  # noqa: N818
     """The database has no log of that name, or nothing of it can be verified."""
 
 
+def no_log(connection: psycopg.Connection[Any], log: str) -> NoLog:
+    """Return that a database has no log of a name, with the names of those that it has."""
+    rows = connection.execute("SELECT h.log FROM controlplane.log_head h ORDER BY h.log LIMIT 20").fetchall()
+    hint = f"; there are {', '.join(name for (name,) in rows)}" if rows else ""
+    return NoLog(f"the database has no log {log}{hint}")
+
+
 class Deviation(NamedTuple):
     """What is not as it was appended, and what that means: the positions, and of a batch its epoch and when it came."""
 
@@ -130,7 +137,7 @@ def verify(
         cursor.execute(_SETTINGS, prepare=False)
         row = cursor.execute(_VERIFY, values).fetchone()
         if row is None:
-            raise NoLog(f"the database has no log {log}")
+            raise no_log(connection, log)
         if since > max(row["position"], 1):
             raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
         cursor.execute("SET LOCAL enable_seqscan = on")
@@ -161,7 +168,7 @@ def checkpoint_of(connection: psycopg.Connection[Any], log: str) -> Checkpoint:
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_HEAD, {"log": log}).fetchone()
     if row is None:
-        raise NoLog(f"the database has no log {log}")
+        raise no_log(connection, log)
     if row["hash"] is None:
         raise NoLog(
             f"the log {log} has no hash yet: its chain begins with the next batch, at position {row['chained_from']}"

@@ -94,7 +94,7 @@ async def test_what_was_appended_is_verified_by_whoever_may_read_it(database_url
     assert (later.first, later.last, later.wrong) == (4, 9, [])
     with pytest.raises(NoLog, match="ends at position 9"):
         checked(owner, since=10)
-    with pytest.raises(NoLog, match="no log other"):
+    with pytest.raises(NoLog, match="no log other; there are main"):
         verify(owner, "other")
 
 
@@ -317,7 +317,7 @@ async def test_the_command_line_verifies_against_a_signed_checkpoint(
         (("verify", "--checkpoint", str(kept), "--key", str(short)), 2, "has 5 bytes"),
         (("verify", "--key", str(key)), 2, "name its file with --checkpoint"),
         (("verify", "--checkpoint", str(key)), 1, "is no checkpoint"),
-        (("checkpoint", "--log", "other"), 5, "no log other"),
+        (("checkpoint", "--log", "other"), 5, "no log other; there are main"),
     ):
         failed = run(database_url, *arguments)
         assert (getattr(failed.exception, "code", failed.exit_code), words in str(failed.exception)) == (code, True)
