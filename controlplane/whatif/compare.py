@@ -280,7 +280,7 @@ class DecisionComparison:
         """Return the answers of a stream at this version, that at the time of the decision first."""
         assert isinstance(first.event, Event), "an event that cannot be read is no decision"
         at = self._deciders.said_at(first.event) or first.recorded_at
-        asked = [self._deciders.decide(first.stream, at)]
+        asked = [self._deciders.decide(first.stream, at), self._deciders.decide_as_leader(first.stream, at)]
         before = self._anticipated.get(first.stream)
         if before is not None and before.version == first.version - 1:
             asked.append(before)

@@ -99,7 +99,15 @@ class Deciders:
         if owner is None or stream in self.left_alone:
             return Decided()
         if isinstance(owner.controller, MultiKueueController):
-            owner.controller.forget_unfolded()
+            return owner.controller.decided_afresh(stream, now)
+        return owner.controller.decide(stream, now)
+
+    def decide_as_leader(self, stream: str, now: datetime) -> Decided:
+        """Return what the owner of a stream decides if what it answered about others a moment ago counts, as it did for the
+        leader, which had not read yet whether that was recorded."""
+        owner = self._owner(stream)
+        if owner is None or stream in self.left_alone:
+            return Decided()
         return owner.controller.decide(stream, now)
 
     def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided:

@@ -113,6 +113,15 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             return self._decide_condition(stream, self._check_condition(name), now)
         return Decided()
 
+    def decided_afresh(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream on what is folded alone; what was decided and is not folded yet stays known."""
+        granted, chosen = self._granted.copy(), self._chosen.copy()
+        self.forget_unfolded()
+        try:
+            return self.decide(stream, now)
+        finally:
+            self._granted, self._chosen = granted, chosen | self._chosen
+
     def forget_unfolded(self) -> None:
         """Forget what was decided and is not folded yet: whoever asks and appends nothing has decided nothing."""
         self._granted.clear()
