@@ -1,0 +1,148 @@
+{{/* The prefix of every name: the release's, which is "controlplane" in all examples. */}}
+{{- define "controlplane.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects the pods of a component. In: root, component. Out: a mapping. */}}
+{{- define "controlplane.selector" -}}
+app.kubernetes.io/name: controlplane
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* The labels of every object. In: root, and component where it has one. Out: a mapping. */}}
+{{- define "controlplane.labels" -}}
+{{- with .root.Values.commonLabels }}{{ toYaml . }}
+{{ end -}}
+app.kubernetes.io/name: controlplane
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The image, by its digest where one is given. */}}
+{{- define "controlplane.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* "yes" where a controller runs. In: root, controller. */}}
+{{- define "controlplane.hosts" -}}
+{{- if and .root.Values.controlPlane.enabled (has .controller .root.Values.settings.run.controllers) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* "yes" where the admission webhook is served, and by which controllers. */}}
+{{- define "controlplane.webhook" -}}
+{{- if and .Values.controlPlane.enabled .Values.webhook.enabled -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of the webhook. */}}
+{{- define "controlplane.webhook.secret" -}}
+{{- .Values.webhook.certificate.existingSecret | default (printf "%s-admission" (include "controlplane.fullname" .)) -}}
+{{- end -}}
+
+{{/* The namespace of a CloudNativePG cluster that this release makes: one to which the service has no right. */}}
+{{- define "controlplane.database.namespace" -}}
+{{- .Values.database.cloudNativePG.namespace | default (printf "%s-database" (include "controlplane.fullname" .)) -}}
+{{- end -}}
+
+{{- define "controlplane.database.cluster" -}}
+{{- printf "%s-database" (include "controlplane.fullname" .) -}}
+{{- end -}}
+
+{{/* The settings of the service: those of the values, and what the rest of the values says. Out: YAML. */}}
+{{- define "controlplane.settings" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- if include "controlplane.webhook" . -}}
+{{- $_ := set $settings "webhook" (mergeOverwrite (dict "certificate" "/etc/controlplane-admission/tls.crt" "key" "/etc/controlplane-admission/tls.key") (default dict $settings.webhook)) -}}
+{{- end -}}
+{{ toYaml $settings }}
+{{- end -}}
+
+{{/*
+The documents of one of the project's manifests, which `make chart` copies into files/. In: root, file; and, where they
+matter, component (for labels), namespace (of the manifest, which becomes the release's), kinds (the job kinds whose rules
+are kept). Names begin with the release's in the place of "controlplane".
+*/}}
+{{- define "controlplane.manifest" -}}
+{{- $root := .root -}}
+{{- $given := . -}}
+{{- $name := include "controlplane.fullname" $root -}}
+{{- $text := $root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is missing: run make chart" .file) -}}
+{{- $text = $text | replace "kueue-system" $root.Release.Namespace | replace "controlplane-system" $root.Release.Namespace -}}
+{{- range $document := splitList "\n---\n" $text }}
+{{- $object := fromYaml (include "controlplane.renamed" (dict "text" $document "name" $name)) }}
+{{- if hasKey $given "kinds" }}
+{{- include "controlplane.keep" (dict "object" $object "kinds" $given.kinds) }}
+{{- end }}
+{{- $labels := fromYaml (include "controlplane.labels" (dict "root" $root "component" $given.component)) }}
+{{- $_ := set $object.metadata "labels" (mergeOverwrite (default dict $object.metadata.labels) $labels) }}
+{{- with $given.namespace }}
+{{- $_ := set $object.metadata "namespace" . }}
+{{- end }}
+{{- with $given.annotations }}
+{{- $_ := set $object.metadata "annotations" (mergeOverwrite (default dict $object.metadata.annotations) .) }}
+{{- end }}
+{{- if and (hasKey $object.metadata "namespace") (not $object.metadata.namespace) }}
+{{- $_ := set $object.metadata "namespace" $root.Release.Namespace }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{ end }}
+{{- end -}}
+
+{{/* A document whose names begin with the release's. In: text, name. Out: text. */}}
+{{- define "controlplane.renamed" -}}
+{{- $found := regexReplaceAll `(?m)^(\s*(?:- )?(?:name|policyName|serviceAccountName): (?:multikueue-)?)controlplane(-[-a-z]+)?$` .text (printf "${1}%s${2}" .name) -}}
+{{- regexReplaceAll `:controlplane-scheduler'` $found (printf ":%s-scheduler'" .name) -}}
+{{- end -}}
+
+{{/* Keep those rules of a role, and of a webhook, that are about some kinds of job. In: object (changed), kinds. */}}
+{{- define "controlplane.keep" -}}
+{{- $wanted := dict -}}
+{{- range .kinds }}
+{{- $group := "" }}
+{{- $kind := . }}
+{{- if contains "/" . }}
+{{- $group = index (splitList "/" .) 0 }}
+{{- $kind = index (splitList "/" .) 1 }}
+{{- end }}
+{{- if eq . "statefulset" }}{{ $group = "apps" }}{{ end }}
+{{- $_ := set $wanted (printf "%s/%ss" $group $kind) true }}
+{{- end }}
+{{- if hasKey .object "rules" }}
+{{- $_ := set .object "rules" (fromYamlArray (include "controlplane.kept" (dict "rules" .object.rules "wanted" $wanted))) }}
+{{- end }}
+{{- if hasKey .object "webhooks" }}
+{{- $webhooks := list }}
+{{- range .object.webhooks }}
+{{- $_ := set . "rules" (fromYamlArray (include "controlplane.kept" (dict "rules" .rules "wanted" $wanted))) }}
+{{- if .rules }}{{ $webhooks = append $webhooks . }}{{ end }}
+{{- end }}
+{{- $_ := set .object "webhooks" $webhooks }}
+{{- end }}
+{{- end -}}
+
+{{/* The rules whose resource is wanted. In: rules, wanted (group/plural). Out: YAML. */}}
+{{- define "controlplane.kept" -}}
+{{- $kept := list -}}
+{{- range .rules }}
+{{- $key := printf "%s/%s" (index .apiGroups 0) (index (splitList "/" (index .resources 0)) 0) }}
+{{- if hasKey $.wanted $key }}{{ $kept = append $kept . }}{{ end }}
+{{- end }}
+{{- toYaml $kept }}
+{{- end -}}
