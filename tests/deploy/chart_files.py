@@ -107,9 +107,7 @@ def values_schema() -> Schema:
         backup=OBJECT,
         verify=FLAG,
     )
-    certificate = _of(
-        existingSecret=TEXT, caBundle=TEXT, certManager=_of(enabled=FLAG, issuerRef=OBJECT)
-    )
+    certificate = _of(existingSecret=TEXT, caBundle=TEXT, certManager=_of(enabled=FLAG, issuerRef=OBJECT))
     found = _of(
         fullnameOverride=TEXT,
         image=_of(

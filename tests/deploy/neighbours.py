@@ -3,7 +3,8 @@ them.
 
 They stand in where the projects' CustomResourceDefinitions are not at hand (`CONTROLPLANE_TEST_CRDS` names their
 folder). What is not here is refused, so whoever uses another field looks it up: Kueue's apis/kueue/v1beta2/*_types.go
-(v0.18), the Prometheus operator's pkg/apis/monitoring/v1/prometheusrule_types.go (v0.86)."""
+(v0.18), the Prometheus operator's pkg/apis/monitoring/v1/*_types.go (v0.86), cert-manager's
+pkg/apis/certmanager/v1/types_{certificate,issuer}.go (v1.19), CloudNativePG's api/v1/cluster_types.go (v1.27)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,38 @@ GROUP = of(
     flavors=many(of("name", "resources", name=TEXT, resources=many(QUOTA))),
 )
 CHECKS = of(admissionChecks=many(of("name", name=TEXT, onFlavors=TEXTS)))
+FREE: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+FLAG: Object = {"type": "boolean"}
+SELECTOR = of(matchLabels=MAP)
+ENDPOINT = of(port=TEXT, path=TEXT, interval=TEXT)
+NAMED = of("name", name=TEXT)
+STORAGE = of(size=TEXT, storageClass=TEXT)
+INITDB = of(database=TEXT, owner=TEXT, encoding=TEXT, postInitSQL=TEXTS, postInitApplicationSQL=TEXTS)
+ROLE = of("name", name=TEXT, ensure=TEXT, login=FLAG, connectionLimit={"type": "integer"}, passwordSecret=NAMED)
 SPECS: dict[tuple[str, str], Object] = {
+    ("monitoring.coreos.com/v1", "ServiceMonitor"): of("endpoints", selector=SELECTOR, endpoints=many(ENDPOINT)),
+    ("monitoring.coreos.com/v1", "PodMonitor"): of(selector=SELECTOR, podMetricsEndpoints=many(ENDPOINT)),
+    ("cert-manager.io/v1", "Issuer"): of(selfSigned=of()),
+    ("cert-manager.io/v1", "Certificate"): of(
+        "secretName",
+        "issuerRef",
+        secretName=TEXT,
+        dnsNames=TEXTS,
+        issuerRef=of("name", group=TEXT, kind=TEXT, name=TEXT),
+        privateKey=of(rotationPolicy=TEXT),
+    ),
+    ("postgresql.cnpg.io/v1", "Cluster"): of(
+        "instances",
+        instances={"type": "integer"},
+        imageName=TEXT,
+        storage=STORAGE,
+        walStorage=STORAGE,
+        resources=FREE,
+        bootstrap=of(initdb=INITDB),
+        managed=of(roles=many(ROLE)),
+        postgresql=of(synchronous=of("method", "number", method=TEXT, number={"type": "integer"}), parameters=MAP),
+        backup=FREE,
+    ),
     ("monitoring.coreos.com/v1", "PrometheusRule"): of(
         groups=many(of("name", name=TEXT, interval=TEXT, rules=many(RULE)))
     ),
@@ -66,7 +98,7 @@ def plural(kind: str) -> str:
 def definition(api_version: str, kind: str) -> Object:
     """Return a CustomResourceDefinition of one of these kinds."""
     group, version = api_version.split("/")
-    cluster_wide = kind not in ("LocalQueue", "PrometheusRule")
+    cluster_wide = group == "kueue.x-k8s.io" and kind != "LocalQueue"
     schema = {"type": "object", "properties": {"spec": SPECS[api_version, kind]}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
