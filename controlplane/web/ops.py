@@ -1,4 +1,4 @@
-"""The endpoints for operators: /metrics, /healthz and /readyz, on one small server.
+"""The endpoints for operators: /metrics, /healthz, /readyz and /loglevel, on one small server.
 
 In: a `Health` and a metrics registry. Out: HTTP. Liveness and readiness differ on purpose: /healthz answers as long as
 the event loop turns, so that nobody restarts a process because its database is away; /readyz says what is missing."""
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import ssl
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from controlplane import telemetry
 from controlplane.web.guard import Guard, listen
 from controlplane.web.health import Health
 
@@ -22,6 +24,8 @@ HEALTH = web.AppKey("health", Health)
 REGISTRY = web.AppKey("registry", CollectorRegistry)
 _MOST = 64  # connections at a time: probes, a Prometheus or two, and people
 _UNCACHED = {"Cache-Control": "no-store"}
+_LONGEST = 1024  # bytes of a body that is read
+_log = telemetry.logger("controlplane.web.ops")
 
 
 class ListenError(Exception):
@@ -35,6 +39,8 @@ def create_app(health: Health, registry: CollectorRegistry) -> web.Application:
     app.router.add_get("/metrics", _metrics)
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz)
+    app.router.add_get("/loglevel", _level)
+    app.router.add_put("/loglevel", _set_level)
     return app
 
 
@@ -48,6 +54,36 @@ async def _readyz(request: web.Request) -> web.Response:
     return web.Response(
         body=body, status=200 if health.ready else 503, content_type="application/json", headers=_UNCACHED
     )
+
+
+async def _level(_request: web.Request) -> web.Response:
+    body = msgspec.json.encode({"level": telemetry.level_now()})
+    return web.Response(body=body, content_type="application/json", headers=_UNCACHED)
+
+
+async def _set_level(request: web.Request) -> web.Response:
+    """Change the level of messages until the process ends. Only for who is on this machine or comes by `kubectl
+    port-forward`: the port is open to Prometheus, and `debug` fills disks.
+    """
+    if not _local(request.remote):
+        return web.Response(status=403, text="The level is changed from 127.0.0.1 only: use kubectl port-forward.\n")
+    try:
+        given = msgspec.json.decode(await request.content.read(_LONGEST), type=dict[str, str])["level"].lower()
+        before = telemetry.level_now()
+        telemetry.set_level({level: level for level in telemetry.LEVELS}[given])
+    except (msgspec.DecodeError, KeyError):
+        return web.Response(
+            status=400, text=f'The body must be {{"level": LEVEL}}; levels are {", ".join(telemetry.LEVELS)}.\n'
+        )
+    _log.warning("log level changed", before=before, now=given)
+    return await _level(request)
+
+
+def _local(remote: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(remote or "").is_loopback
+    except ValueError:
+        return False
 
 
 async def _metrics(request: web.Request) -> web.Response:

@@ -1,13 +1,18 @@
-"""/metrics, /healthz and /readyz over a real socket."""
+"""/metrics, /healthz, /readyz and /loglevel over a real socket."""
 
 from __future__ import annotations
 
+import logging
+import platform
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
+from controlplane import telemetry
 from controlplane.telemetry import Metrics
 from controlplane.web import Health, ListenError, WebServer, create_app, serve
 
@@ -115,3 +120,61 @@ def test_since_changes_with_the_verdict_only() -> None:
     assert (health.checks["schema"].since, health.checks["schema"].detail) == (first, "b")
     health.set("schema", True)
     assert health.checks["schema"].since >= first
+
+
+@pytest.fixture
+def level() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.level
+    telemetry.set_level("info")
+    yield
+    root.setLevel(before)
+
+
+async def put_level(server: WebServer, body: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{server.port}/loglevel"
+    async with aiohttp.ClientSession() as session, session.put(url, data=body) as answer:
+        return answer.status, await answer.text()
+
+
+@pytest.mark.usefixtures("level")
+async def test_the_level_of_messages_changes_while_it_runs(server: WebServer) -> None:
+    assert (await get(server, "/loglevel"))[2] == '{"level":"info"}'
+    assert await put_level(server, '{"level": "DEBUG"}') == (200, '{"level":"debug"}')
+    assert logging.getLogger().level == logging.DEBUG
+    assert logging.getLogger("aiohttp.access").level == logging.WARNING
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize(
+    "body", ["", "debug", "[]", '{"level": 1}', '{"level": "loud"}', '{"lever": "debug"}', "x" * 5000]
+)
+async def test_a_level_that_is_none_is_refused_and_changes_nothing(server: WebServer, body: str) -> None:
+    status, text = await put_level(server, body)
+    assert (status, text) == (400, 'The body must be {"level": LEVEL}; levels are debug, info, warning, error.\n')
+    assert telemetry.level_now() == "info"
+
+
+@pytest.mark.usefixtures("level")
+async def test_from_another_machine_the_level_is_read_and_not_changed(server: WebServer) -> None:
+    async def elsewhere(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await handler(request.clone(remote="192.0.2.7"))
+
+    app = create_app(Health(()), Metrics().registry)
+    app.middlewares.append(web.middleware(elsewhere))
+    running = await serve(app, "127.0.0.1", 0)
+    try:
+        assert (await get(running, "/loglevel"))[0] == 200
+        assert (await put_level(running, '{"level": "debug"}'))[0] == 403
+        assert telemetry.level_now() == "info"
+    finally:
+        await running.stop()
+
+
+async def test_the_version_is_served_and_no_series_of_creation(server: WebServer, metrics: Metrics) -> None:
+    metrics.requeues.labels("worker-1").inc()
+    for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
+        text = (await get(server, "/metrics", Accept=accept))[2]
+        assert f'controlplane_build_info{{python="{platform.python_version()}",version="' in text
+        assert 'controlplane_requeues_from_lost_clusters_total{cluster="worker-1"} 1.0' in text
+        assert "_created" not in text
