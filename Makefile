@@ -17,7 +17,7 @@ SEEDS ?= 300
 PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-deep sim lint types bench lock clean
+.PHONY: help demo up test test-deep sim lint types bench chart docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -48,14 +48,21 @@ types: $(VENV)/.dev  ## mypy, strict
 bench: $(VENV)/.dev  ## measure on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
+chart: $(VENV)/.dev  ## copy the manifests into the Helm chart, and write the schema of its values
+	$(BIN)/python -m tests.deploy.chart_files
+
+docs: $(VENV)/.docs  ## build the site of docs/ into site/; a link that leads nowhere fails
+	$(BIN)/zensical build --strict
+
 lock:  ## resolve the dependencies anew and write the lock files (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv: $(PYTHON) -m pip install uv' >&2; exit 1; }
 	$(COMPILE) --upgrade pyproject.toml --extra embedded --output-file requirements.lock
 	$(COMPILE) --upgrade pyproject.toml --extra embedded --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --upgrade --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 	printf '%s\n' hatchling editables | $(COMPILE) --upgrade - --output-file requirements-build.lock
 
 clean:  ## remove what was built here: the environment, caches, the demo's database
-	rm -rf $(VENV) .controlplane .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) site .cache .controlplane .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A directory that was left half made (Ctrl-C) has no stamp, so it is made again from nothing.
@@ -78,6 +85,11 @@ $(VENV)/.project: requirements-build.lock pyproject.toml | $(VENV)/.made
 $(VENV)/.runtime: requirements.lock $(VENV)/.project
 	@echo 'Installing the locked dependencies into $(VENV) (once) ...'
 	@$(LOCKED) requirements.lock
+	@touch $@
+
+# The site generator, beside the development dependencies.
+$(VENV)/.docs: requirements-docs.lock | $(VENV)/.dev
+	@$(LOCKED) requirements-docs.lock
 	@touch $@
 
 # The development lock contains the runtime one, version for version (tests/house holds it to that).

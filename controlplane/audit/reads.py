@@ -143,13 +143,14 @@ class LogReader:
             autocommit=True,
             connect_timeout=timeout,
             application_name="controlplane audit",
-            options="-c default_transaction_read_only=on",
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,
             tcp_user_timeout=10_000,
         )
         try:
+            # Not an option of the connection: a URL that asks for a server which takes writes would refuse every one.
+            connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
             if role:
                 connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         except BaseException:

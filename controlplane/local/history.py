@@ -58,6 +58,6 @@ class LogHistory:
         return self._rows(SHOWN.replace("{log}", "%s"), self.log)
 
     def _rows(self, query: LiteralString, *parameters: str) -> list[tuple[Any, ...]]:
-        options = "-c default_transaction_read_only=on"
-        with psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=options) as connection:
+        with psycopg.connect(self._url, autocommit=True, connect_timeout=5) as connection:
+            connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
             return connection.execute(query, parameters).fetchall()

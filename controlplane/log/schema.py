@@ -82,8 +82,12 @@ def upgrade(url: str) -> tuple[str, str]:
     from sqlalchemy.exc import OperationalError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
-    timeout = {"connect_timeout": _CONNECT_TIMEOUT}
-    engine = create_engine(sqlalchemy_url(url), poolclass=NullPool, connect_args=timeout)
+    # libpq reads the URL: SQLAlchemy does not know one that names several hosts.
+    engine = create_engine(
+        "postgresql+psycopg://",
+        poolclass=NullPool,
+        creator=lambda: psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT),
+    )
     try:
         opened = engine.connect()
     except OperationalError as error:

@@ -52,6 +52,19 @@ def present() -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def value_names() -> set[str]:
+    """Return the name of every value of the chart, with dots: those of values.yaml, and every setting."""
+    found: set[str] = set()
+
+    def walk(schema: Schema, name: str) -> None:
+        found.add(name)
+        for key, inner in schema.get("properties", {}).items():
+            walk(inner, f"{name}.{key}" if name else key)
+
+    walk(values_schema(), "")
+    return found - {""}
+
+
 OBJECT: Schema = {"type": "object"}
 OBJECTS: Schema = {"type": "array", "items": OBJECT}
 TEXT: Schema = {"type": "string"}

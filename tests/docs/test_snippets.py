@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from controlplane.cli import cli
+from tests.deploy import chart_files
 from tests.docs.snippets import ROOT, Snippet, commands, snippets
 
 EXPECT = re.compile(r"^-- expect: (?P<error>.+)$", re.MULTILINE)
@@ -78,6 +79,18 @@ def psql(arguments: list[str]) -> None:
             assert (ROOT / value).is_file(), value
 
 
+def helm(arguments: list[str]) -> None:
+    """The verbs are Helm's own business; the chart, and the values that are set, are ours."""
+    values = chart_files.value_names()
+    if arguments[0] in ("install", "upgrade") or arguments[2:3] == ["install"]:
+        assert "deploy/chart" in arguments
+    for option, value in itertools.pairwise(arguments):
+        if option == "--set":
+            assert value.partition("=")[0] in values | {"settings.multikueue.kind"}, (
+                value
+            )  # which is shown to be refused
+
+
 def docker(arguments: list[str]) -> None:
     assert arguments[:1] in (["build"], ["compose"], ["run"])
 
@@ -93,6 +106,7 @@ PROGRAMS: dict[str, Callable[[list[str]], None]] = {
     "kubectl": kubectl,
     "psql": psql,
     "docker": docker,
+    "helm": helm,
     "cd": nothing,
     "git": nothing,
     "openssl": nothing,

@@ -28,7 +28,14 @@ def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.C
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    for file in ("Makefile", "requirements.lock", "requirements-dev.lock", "requirements-build.lock", "pyproject.toml"):
+    for file in (
+        "Makefile",
+        "requirements.lock",
+        "requirements-dev.lock",
+        "requirements-docs.lock",
+        "requirements-build.lock",
+        "pyproject.toml",
+    ):
         shutil.copy(ROOT / file, tmp_path)
     return tmp_path
 
@@ -45,7 +52,21 @@ def test_without_a_target_it_lists_every_target() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert result.returncode == 0
     assert targets == set(re.findall(r"^  make ([a-z-]+) ", result.stdout, re.MULTILINE))
-    assert {"demo", "test", "test-deep", "sim", "lint", "types", "bench", "up", "lock", "clean", "help"} == targets
+    assert {
+        "demo",
+        "test",
+        "test-deep",
+        "sim",
+        "lint",
+        "types",
+        "bench",
+        "up",
+        "lock",
+        "clean",
+        "help",
+        "chart",
+        "docs",
+    } == targets
 
 
 def test_an_old_python_is_named(clone: Path) -> None:
