@@ -7,8 +7,11 @@ BIN := $(VENV)/bin
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
+PIP_INSTALL := $(BIN)/python -m pip install --no-input --progress-bar off --disable-pip-version-check
 LOCKED := $(PIP_INSTALL) --require-hashes -r
+# An install of a minute is not silent: what pip says, as the names of the packages on one line. (sh has no pipefail.)
+NAMES = while read -r word name rest; do if [ "$$word" = Collecting ]; then printf ' %s' "$${name%%==*}"; fi; done
+SAYING = exec 4>&1; status=$$({ { $(1); echo $$? >&3; } | $(NAMES) >&4; } 3>&1); echo; exit $$status
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet
 # For one test more or fewer: make test ARGS='-k timeline'
 ARGS ?=
@@ -78,22 +81,23 @@ $(VENV)/.made:
 
 # Controlplane itself, from this tree: its entry point and its version. What builds it is locked as well.
 $(VENV)/.project: requirements-build.lock pyproject.toml | $(VENV)/.made
-	@$(LOCKED) requirements-build.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(LOCKED) requirements-build.lock --quiet
+	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Not compiled: half of the time of the install is for modules that nobody imports. What is imported, Python compiles itself.
 $(VENV)/.runtime: requirements.lock $(VENV)/.project
-	@echo 'Installing the locked dependencies into $(VENV) (once) ...'
-	@$(LOCKED) requirements.lock
+	@printf 'Installing the locked dependencies into $(VENV) (once):'
+	@$(call SAYING,$(LOCKED) requirements.lock --no-compile)
 	@touch $@
 
 # The site generator, beside the development dependencies.
 $(VENV)/.docs: requirements-docs.lock | $(VENV)/.dev
-	@$(LOCKED) requirements-docs.lock
+	@$(LOCKED) requirements-docs.lock --quiet
 	@touch $@
 
 # The development lock contains the runtime one, version for version (tests/house holds it to that).
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.project
-	@echo 'Installing the locked development dependencies into $(VENV) (once) ...'
-	@$(LOCKED) requirements-dev.lock
+	@printf 'Installing the locked development dependencies into $(VENV) (once):'
+	@$(call SAYING,$(LOCKED) requirements-dev.lock)
 	@touch $(VENV)/.runtime $@
