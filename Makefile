@@ -20,7 +20,7 @@ SEEDS ?= 300
 PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-deep sim lint types bench chart docs lock clean
+.PHONY: help demo up test test-deep sim lint types bench chart docs dist lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -54,14 +54,22 @@ bench: $(VENV)/.dev  ## measure on this machine
 chart: $(VENV)/.dev  ## copy the manifests into the Helm chart, and write the schema of its values
 	$(BIN)/python -m tests.deploy.chart_files
 
-docs: $(VENV)/.docs  ## build the site of docs/ into site/; a link that leads nowhere fails
+docs: $(VENV)/.release  ## build the site of docs/ into site/; a link that leads nowhere fails
 	$(BIN)/zensical build --strict
+
+dist: $(VENV)/.release  ## what a release consists of, in dist/: wheel, sdist, chart, bill of materials, checksums
+	@rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/cyclonedx-py requirements requirements.lock --output-reproducible --of JSON -o dist/controlplane.cdx.json
+	@PATH="$(BIN):$$PATH"; command -v helm >/dev/null || { echo 'make dist needs helm, for the chart' >&2; exit 1; }; \
+	  helm package deploy/chart --destination dist
+	cd dist && sha256sum * > SHA256SUMS
 
 lock:  ## resolve the dependencies anew and write the lock files (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv: $(PYTHON) -m pip install uv' >&2; exit 1; }
 	$(COMPILE) --upgrade pyproject.toml --extra embedded --output-file requirements.lock
 	$(COMPILE) --upgrade pyproject.toml --extra embedded --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	$(COMPILE) --upgrade --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock
+	$(COMPILE) --upgrade --group release --constraint requirements-dev.lock --output-file requirements-release.lock
 	printf '%s\n' hatchling editables | $(COMPILE) --upgrade - --output-file requirements-build.lock
 
 clean:  ## remove what was built here: the environment, caches, the demo's database
@@ -91,9 +99,9 @@ $(VENV)/.runtime: requirements.lock $(VENV)/.project
 	@$(call SAYING,$(LOCKED) requirements.lock --no-compile)
 	@touch $@
 
-# The site generator, beside the development dependencies.
-$(VENV)/.docs: requirements-docs.lock | $(VENV)/.dev
-	@$(LOCKED) requirements-docs.lock --quiet
+# What builds the site and the bill of materials, beside the development dependencies.
+$(VENV)/.release: requirements-release.lock | $(VENV)/.dev
+	@$(LOCKED) requirements-release.lock --quiet
 	@touch $@
 
 # The development lock contains the runtime one, version for version (tests/house holds it to that).

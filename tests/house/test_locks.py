@@ -33,8 +33,8 @@ def test_the_build_lock_agrees_with_the_development_lock_where_both_speak() -> N
     }
 
 
-def test_the_lock_of_the_site_agrees_with_the_development_lock_where_both_speak() -> None:
-    site, development = pins("requirements-docs.lock"), pins("requirements-dev.lock")
+def test_the_lock_of_a_release_agrees_with_the_development_lock_where_both_speak() -> None:
+    site, development = pins("requirements-release.lock"), pins("requirements-dev.lock")
     shared = site.keys() & development.keys()
     assert {name: site[name] for name in shared} == {name: development[name] for name in shared}
 
@@ -44,11 +44,11 @@ def test_everything_declared_is_locked() -> None:
     runtime = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["embedded"]]
     assert declared(runtime) <= pins("requirements.lock").keys()
     assert declared(project["dependency-groups"]["dev"]) <= pins("requirements-dev.lock").keys()
-    assert declared(project["dependency-groups"]["docs"]) <= pins("requirements-docs.lock").keys()
+    assert declared(project["dependency-groups"]["release"]) <= pins("requirements-release.lock").keys()
 
 
 def test_every_pin_has_a_hash_and_no_index_is_named() -> None:
-    for lock in ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-docs.lock"):
+    for lock in ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-release.lock"):
         text = (ROOT / lock).read_text()
         assert "://" not in text
         assert "index" not in re.sub(r"--hash=\S+", "", text)

@@ -32,7 +32,7 @@ def clone(tmp_path: Path) -> Path:
         "Makefile",
         "requirements.lock",
         "requirements-dev.lock",
-        "requirements-docs.lock",
+        "requirements-release.lock",
         "requirements-build.lock",
         "pyproject.toml",
     ):
@@ -66,6 +66,7 @@ def test_without_a_target_it_lists_every_target() -> None:
         "help",
         "chart",
         "docs",
+        "dist",
     } == targets
 
 
