@@ -11,6 +11,7 @@ import logging
 import platform
 import sys
 from collections.abc import Mapping, MutableMapping
+from datetime import datetime
 from importlib import metadata
 from typing import Any, TextIO, TypeVar
 
@@ -161,6 +162,13 @@ class Metrics:
         self.api_requests.labels(cluster, verb, resource, code).inc()
         self.api_request_seconds.labels(cluster, verb).observe(seconds)
 
+    def kubeconfig_read(self, cluster: str, expires: datetime | None) -> None:
+        """Show when the token with which a cluster is reached ends; nothing if it does not say."""
+        if expires is None:
+            self.kubeconfig_expires.remove_by_labels({"cluster": cluster})
+        else:
+            self.kubeconfig_expires.labels(cluster).set(expires.timestamp())
+
     def _make_clusters(self) -> None:
         """Requests to API servers, and what is seen there."""
         new = self._new
@@ -169,6 +177,12 @@ class Metrics:
             Histogram, "api_request_seconds", "cluster verb", "How long they took.", _SECONDS
         )
         self.cluster_connected = new(Gauge, "cluster_connected", "cluster", "1 while the cluster answers, otherwise 0.")
+        self.kubeconfig_expires = new(
+            Gauge,
+            "kubeconfig_expires_timestamp_seconds",
+            "cluster",
+            "When the token of the cluster's kubeconfig ends, in seconds since 1970, by the token itself.",
+        )
         self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
         self.observations_refused = new(
             Counter, "observations_refused_total", "cluster kind", "Objects that are not what they claim to be."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random as _random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.backoff import Random
@@ -90,7 +91,8 @@ class ConnectionConfig:
     `ClusterError`; `read_profile(name)` what a ClusterProfile says of the way to its cluster, where one of
     `access_providers` logs in. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
     (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
-    in the cluster's present incarnation; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
+    in the cluster's present incarnation; `on_expiry(cluster, time)` hears when the token of a kubeconfig that was
+    read ends, None if it does not say; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
     asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
     it is believed: why it is not to be used under this name, None if it may be; `held_by(cluster, incarnation)` before
     that: the name under which the same cluster is used already, "" if there is none.
@@ -109,6 +111,7 @@ class ConnectionConfig:
     yields: Callable[[str], str] = _for_good
     open_server: Callable[[str, ClientConfig], ApiServer] = Transport
     on_request: OnRequest = _uncounted
+    on_expiry: Callable[[str, datetime | None], None] = _uncounted
     allowed: Callable[[], bool] = always
     on_poison: OnPoison = _uncounted
     path_prefix: str = DEFAULT_PREFIX

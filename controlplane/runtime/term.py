@@ -143,6 +143,9 @@ class LeadershipTerm(ABC):
     ) -> ConnectionConfig:
         """Return what connections are given that watch `specs` and may ask as much as `budget` says."""
         settings, context, hosted = self._context.settings, self._context, self._controllers
+        clusters = settings.clusters
+        times = (clusters.probe_interval, clusters.probe_timeout, clusters.suspect_grace)
+        heartbeat, late, grace = (one.total_seconds() for one in times)
         config = ConnectionConfig(
             specs=specs,
             sink=sink,
@@ -152,15 +155,12 @@ class LeadershipTerm(ABC):
             newest=lambda cluster, kind: hosted.newest(cluster, kind.name) if self._same(cluster) else 0,
             is_gone=lambda cluster, uid: self._same(cluster) and hosted.is_gone(cluster, uid),
             on_request=context.metrics.request_ended,
+            on_expiry=context.metrics.kubeconfig_read,
             allowed=lambda: self.leader.sure,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=RateLimits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
-            pace=Pace(idle_timeout=settings.clusters.watch_inactivity.total_seconds()),
-            timing=ConnectionTiming(
-                heartbeat=settings.clusters.probe_interval.total_seconds(),
-                heartbeat_timeout=settings.clusters.probe_timeout.total_seconds(),
-                suspect_grace=settings.clusters.suspect_grace.total_seconds(),
-            ),
+            pace=Pace(idle_timeout=clusters.watch_inactivity.total_seconds()),
+            timing=ConnectionTiming(heartbeat=heartbeat, heartbeat_timeout=late, suspect_grace=grace),
             clock=self._clock,
             random=context.random.random,
         )

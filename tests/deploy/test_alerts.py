@@ -37,6 +37,7 @@ def test_what_has_to_wake_somebody_does() -> None:
     assert severities == {
         "ClusterLost": "warning",
         "ClusterFlapping": "warning",
+        "KubeconfigExpires": "warning",
         "MassOutage": "critical",
         "NobodyLeads": "critical",
         "LogUnreachable": "critical",
