@@ -79,6 +79,9 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.log:log",
         "Verify the log; move it to another management cluster; remove what it keeps of jobs.",
     ),
+    "completion": CommandEntry(
+        "controlplane.cli.completion:completion", "Print what makes a shell complete commands, options and names."
+    ),
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
@@ -97,7 +100,18 @@ CONTROLPLANE_DEBUG=1 shows the traceback of a failure.
 """
 
 
+def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from importlib import metadata
+
+        click.echo(f"controlplane {metadata.version('controlplane')}")
+        context.exit()
+
+
 @click.group(cls=CommandGroup, verbs=VERBS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and leave."
+)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Batch work on many Kubernetes clusters, with a history you can query."""

@@ -10,14 +10,13 @@ import click
 
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, log_option, nearest_namespaces, open_reader, place, span
-from controlplane.cli.options import Options
-from controlplane.cli.output import emit_in
+from controlplane.cli.history import clock, log_option, nearest_namespaces, open_reader, place, span, stamp
+from controlplane.cli.options import Options, listing, namespaced
+from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
 
-FORMATS = ("table", "wide", "json", "yaml", "csv")
 # Of each kind the columns of the table, and those that `wide` adds.
 COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "workloads": (
@@ -35,16 +34,11 @@ COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 @click.command(name="as-of", cls=Verb)
 @click.argument("moment", metavar="TIME")
 @click.argument("kind", type=click.Choice(tuple(COLUMNS)), metavar="clusters|workloads|queues")
-@click.option("-n", "--namespace", metavar="NS", help="Only those of a namespace.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Those of all namespaces, as without -n.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(FORMATS), metavar="FORM", help="table, wide, json, yaml, csv."
-)
+@namespaced
+@listing("name", "csv")
 @log_option
 @click.pass_obj
-def as_of(
-    options: Options, moment: str, kind: str, namespace: str | None, all_namespaces: bool, form: str | None
-) -> None:
+def as_of(options: Options, moment: str, kind: str, namespace: str | None) -> None:
     """Show the clusters, Workloads or LocalQueues as they were at a time.
 
     TIME is 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago: 6h,
@@ -59,18 +53,16 @@ def as_of(
       queues: namespace, queue, cluster_queue, and how many Workloads were
         pending, reserved, offered, admitted, running, lost, other, finished
     """
-    if all_namespaces and namespace:
-        raise click.UsageError("-n and -A exclude each other")
     if kind == "clusters" and namespace:
         raise click.UsageError("clusters have no namespace: leave -n out")
-    form = form or options.output
     at = times.moment(moment, "TIME")
     with open_reader(options, at=at) as reader:
         found = _ask(kind)(reader, at, namespace)
         known = nearest_namespaces(reader, namespace) if namespace and not found else ""
     short, more = COLUMNS[kind]
-    columns = (*short, *more) if form == "wide" else short
-    emit_in(form, found, columns, [[_cell(one, column, at) for column in columns] for one in found])
+    columns = (*short, *more) if options.wide else short
+    rows = [[_cell(one, column, at) for column in columns] for one in found]
+    emit(options.output, found, columns, rows, kind=kind.removesuffix("s"))
     if not found:
         where = f" in namespace {namespace}" if namespace else ""
         click.echo(f"There were no {kind}{where} at {clock(at)} UTC.{known}", err=True)
@@ -92,7 +84,7 @@ def _cell(one: dict[str, Any], column: str, at: datetime) -> object:
         return span(at - one["since"])
     value = one[column]
     if isinstance(value, datetime):
-        return clock(value)
+        return stamp(value)
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, dict):

@@ -14,9 +14,9 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.fleet import describe, grace_cell, in_words, mass_outage, outage_line, short_life
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.history import clock, is_empty, open_reader, place, policy_in_force
-from controlplane.cli.options import Options
-from controlplane.cli.output import dump, line, table
+from controlplane.cli.history import clock, is_empty, open_reader, place, policy_in_force, stamp
+from controlplane.cli.options import Options, listing, names_of
+from controlplane.cli.output import dump, in_order, line, table
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,6 +28,7 @@ COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", 
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
+@listing("name", "csv")
 @click.pass_context
 def clusters(context: click.Context) -> None:
     """Show the clusters: whether each can be reached, and what runs there.
@@ -54,7 +55,7 @@ def clusters(context: click.Context) -> None:
 
 
 @clusters.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("clusters"))
 @click.option("--i-know", is_flag=True, help="Do it: nothing of ours runs there any more, or may run twice.")
 @click.option("--by", metavar="WHO", help="Who says so; your login name by default.")
 @click.pass_obj
@@ -149,7 +150,8 @@ def show(options: Options) -> None:
     away = absences(index, now)
     found, outage = describe(index, away, now), mass_outage(index)
     if options.output != "table":
-        dump(options.output, {"mass_outage": outage, "policy": in_words(policy), "clusters": found})
+        value = {"mass_outage": outage, "policy": in_words(policy), "clusters": in_order(found)}
+        dump(options.output, value, kind="cluster", items="clusters")
         return
     if outage is not None:
         line(outage_line(outage))
@@ -157,7 +159,7 @@ def show(options: Options) -> None:
         (
             place(one["name"]),
             one["state"],
-            clock(one["since"]),
+            stamp(one["since"]),
             grace_cell(one, now),
             one["owed"] if one["name"] in away else "",
             one["running"],
@@ -166,7 +168,7 @@ def show(options: Options) -> None:
             one["server_version"],
             one["reason"],
         )
-        for one in found
+        for one in in_order(found)
     ]
     table(COLUMNS, rows)
 

@@ -14,7 +14,7 @@ import click
 
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, log_option, open_reader
+from controlplane.cli.history import log_option, open_reader, stamp
 from controlplane.cli.log_range import LogRange, log_range, progressing
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
@@ -227,4 +227,4 @@ def _row(one: Difference) -> tuple[object, ...]:
     recorded, now = _event(one.recorded), _event(one.now)
     nothing = {"what": "", "reason": ""}
     shown = [side[key] for side in (recorded or nothing, now or nothing) for key in ("what", "reason")]
-    return (one.position, clock(one.at), one.stream, one.verdict, *shown)
+    return (one.position, stamp(one.at), one.stream, one.verdict, *shown)

@@ -10,9 +10,9 @@ import click
 
 from controlplane.cli.errors import Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, is_empty, log_option, open_reader, place
-from controlplane.cli.options import LARGEST, Options, Whole
-from controlplane.cli.output import dump, emit, line
+from controlplane.cli.history import is_empty, log_option, open_reader, place, stamp
+from controlplane.cli.options import JSONPATH, LARGEST, Options, Whole, listing, names_of
+from controlplane.cli.output import dump, emit, line, zoned
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import Filter, LogReader
@@ -25,12 +25,19 @@ _LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 
 
 @click.command(cls=Verb)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-f", "--follow", "-w", "--watch", "follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of a type; may be repeated.")
 @click.option("--stream", "streams", multiple=True, metavar="STREAM", help="Only those of a stream; may be repeated.")
-@click.option("--cluster", default="", metavar="NAME", help="Only those on a cluster (@management for that one).")
+@click.option(
+    "--cluster",
+    default="",
+    metavar="NAME",
+    shell_complete=names_of("clusters"),
+    help="Only those on a cluster (@management for that one).",
+)
 @click.option("--after", type=Whole(0, LARGEST), metavar="POSITION", help="Begin after a position.")
 @click.option("--limit", type=Whole(1, LARGEST), default=100, show_default=True, metavar="N", help="At most so many.")
+@listing("csv")
 @log_option
 @click.pass_obj
 def events(
@@ -56,6 +63,9 @@ def events(
 
     wanted = Filter(after=after or 0, types=list(types) or None, streams=list(streams) or None, cluster=cluster)
     if follow:
+        if options.sort_by is not None or options.output == "csv":
+            what = "--sort-by" if options.sort_by is not None else "-o csv"
+            raise click.UsageError(f"{what} needs all events, and --follow has no end: leave one of the two out")
         return _show_on(options, wanted, limit, newest=after is None)
     with open_reader(options) as reader:
         found = list(reader.events(wanted, limit=limit, newest=after is None))
@@ -103,8 +113,8 @@ def _show_on(options: Options, wanted: Filter, limit: int, *, newest: bool) -> i
     first = open_reader(options)
     first.head()  # what is wrong from the start is a failure, and nothing to wait for
     try:
-        if options.output == "table":
-            line(_LINE.format(*(column.upper() for column in COLUMNS)))
+        if options.output == "table" and not options.no_headers:
+            line(_LINE.format(*(column.upper() for column in zoned(COLUMNS))))
         for recorded in _follow(options, first, wanted, limit, newest=newest):
             _print(options.output, recorded)
     except KeyboardInterrupt:
@@ -139,7 +149,7 @@ def _row(recorded: Recorded) -> Sequence[object]:
     one = plain(recorded)
     return (
         one["position"],
-        clock(recorded.recorded_at),
+        stamp(recorded.recorded_at),
         one["stream"],
         one["type"],
         one["reason"],
@@ -155,6 +165,8 @@ def _print(form: str, recorded: Recorded) -> None:
         click.echo(msgspec.json.encode(plain(recorded)).decode())
     elif form == "yaml":
         click.echo("---")
+        dump(form, plain(recorded))
+    elif form.startswith(JSONPATH):
         dump(form, plain(recorded))
     else:
         line(_LINE.format(*(str(cell) for cell in _row(recorded))).rstrip())

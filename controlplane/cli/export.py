@@ -14,8 +14,8 @@ import click
 
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import find_story, log_option, open_reader
-from controlplane.cli.options import Options
+from controlplane.cli.history import find_story, full_name, log_option, open_reader
+from controlplane.cli.options import Options, named, names_of
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ _MOST = 20  # wrong lines that are told
 
 
 @click.command(cls=Verb)
-@click.argument("workload", metavar="NAMESPACE/NAME")
+@click.argument("workload", metavar="NAMESPACE/NAME", shell_complete=names_of("workloads"))
 @click.option(
     "-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="FILE",
     help="The file to write, which must not be there yet; - is standard output.",
 )  # fmt: skip
+@named
 @log_option
 @click.pass_obj
 def export(options: Options, workload: str, file: Path) -> None:
@@ -46,7 +47,7 @@ def export(options: Options, workload: str, file: Path) -> None:
     from controlplane.audit.export import INCLUDED, Export
 
     with open_reader(options) as reader:
-        made = Export(reader, find_story(reader, workload), metadata.version("controlplane"))
+        made = Export(reader, find_story(reader, full_name(options, workload)), metadata.version("controlplane"))
         with _opened(file) as out:
             count = _write(out, lines_of(made.header, made.rows()))
     left_out = [what for what in ("bodies", "batches") if made.header[what] != INCLUDED]

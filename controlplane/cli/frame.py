@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.cli.options import parameters
+from controlplane.cli.options import FORMATS, LISTED, Options, parameters
 
 
 class CommandEntry(NamedTuple):
@@ -29,6 +29,21 @@ class Verb(click.Command):
         super().__init__(*arguments, **more)
         own = {flag for parameter in self.params for flag in parameter.opts}
         self.params.extend(parameter for parameter in parameters() if not own & set(parameter.opts))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; a form of output that it does not have is refused before anything is done."""
+        form = ctx.ensure_object(Options).output
+        if form in LISTED and form not in self.forms:
+            has = ", ".join([*FORMATS, "jsonpath=TEMPLATE", *sorted(self.forms)])
+            raise click.UsageError(
+                f"-o {form} is for lists, and this verb prints none of that form: choose one of {has}"
+            )
+        return super().invoke(ctx)
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """Those of `LISTED` that the verb has."""
+        return getattr(self.callback, "forms", frozenset())
 
 
 class CommandGroup(click.Group):

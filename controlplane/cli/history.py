@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, current
 
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
@@ -123,10 +123,33 @@ def split(text: str) -> tuple[str, str]:
     if not slash or not namespace or not name or "/" in name:
         raise CommandFailure(
             f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train, '
-            "or KIND/NAMESPACE/NAME, such as pod/default/web",
+            "or KIND/NAMESPACE/NAME, such as pod/default/web; -n says the namespace of a name without one",
             Exit.USAGE,
         )
     return namespace, name
+
+
+_WORKLOAD = ("workload", "workloads", "wl", "job", "jobs")
+
+
+def full_name(options: Options, text: str) -> str:
+    """Return [KIND/]NAMESPACE/NAME of what was typed, with the namespace of `-n` where it has none.
+
+    A KIND that only says that it is a Workload or a job is left out. Usage error if `-n` is another namespace."""
+    from controlplane.audit.local import PREFIXES
+
+    parts = text.split("/")
+    if len(parts) == 3 and parts[0] in _WORKLOAD:
+        parts = parts[1:]
+    namespace = options.namespace
+    if namespace is None or not all(parts):
+        return "/".join(parts)
+    kind = [parts.pop(0)] if len(parts) > 1 and parts[0] in (*_WORKLOAD, *PREFIXES) else []
+    if len(parts) == 2 and parts[0] != namespace:
+        raise CommandFailure(
+            f'-n says namespace {namespace}, and "{text}" says {parts[0]}: leave one of the two out', Exit.USAGE
+        )
+    return "/".join([*(one for one in kind if one not in _WORKLOAD), namespace, parts[-1]])
 
 
 def pod_name(text: str) -> tuple[str, str] | None:
@@ -193,6 +216,11 @@ def _not_yet(reader: LogReader, namespace: str, name: str) -> str:
 def clock(at: datetime | None) -> str:
     """Return a time as people read it, in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None else ""
+
+
+def stamp(at: datetime | None) -> str:
+    """Return a time as tables have it: as `clock`, in UTC or, with `--local-time`, in the zone of this machine."""
+    return clock(at.astimezone() if at is not None and current().local_time else at)
 
 
 def span(duration: timedelta) -> str:

@@ -11,7 +11,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, is_empty, log_option, open_reader, place, policy_in_force
+from controlplane.cli.history import is_empty, log_option, open_reader, place, policy_in_force, stamp
 from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, line, table
 
@@ -85,7 +85,7 @@ def _print(found: Inspection, changed: list[Change], *, only_changes: bool) -> N
     event = event_plain(found.recorded)
     because = f" ({event['reason']})" if event["reason"] else ""
     where = f" on {place(event['cluster'])}" if event["cluster"] else ""
-    line(f"{event['position']}  {clock(event['at'])}  {event['stream']}, version {event['version']}")
+    line(f"{event['position']}  {stamp(event['at'])}  {event['stream']}, version {event['version']}")
     line(f"{event['type']}{because}{where}: {event['what']}")
     _section("It rests on", found.causes)
     if found.left_alone:
@@ -111,7 +111,7 @@ def _section(title: str, events: list[Recorded]) -> None:
 
 
 def _row(one: dict[str, Any]) -> tuple[object, ...]:
-    at, cluster = clock(one["at"]), place(one["cluster"])
+    at, cluster = stamp(one["at"]), place(one["cluster"])
     return one["position"], at, one["stream"], one["type"], one["reason"], cluster, one["what"]
 
 

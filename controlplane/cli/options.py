@@ -1,26 +1,35 @@
 """What was said on the command line for every verb: which settings file, which database, which form of output.
 
-The three options may stand before the verb or after it; the later wins. Settings are read when a verb asks for them,
-not before, so that `version` works with broken ones."""
+In: options, before the verb or after it; the later wins. Out: an `Options`. What only some verbs have, such as a
+namespace or an order of rows, is said once as well: by the decorators below, which a verb takes. Settings are read when a
+verb asks for them, not before, so that `version` works with broken ones."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from controlplane.cli.errors import CommandFailure, Exit
 
 if TYPE_CHECKING:
     from controlplane.settings import Resolved, Settings
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
 LARGEST = 2**63 - 1
 """The largest number that the log and PostgreSQL count with."""
-FORMATS = ("table", "json", "yaml")
+FORMATS = ("table", "wide", "json", "yaml")
+LISTED = ("name", "csv")
+"""The forms that a verb has only for a list of things."""
+JSONPATH = "jsonpath="
 
 
 class Whole(click.IntRange):
@@ -29,17 +38,55 @@ class Whole(click.IntRange):
     name = "whole number"
 
 
+class OutputForm(click.ParamType[str]):
+    """What may be said to `-o`: one of `FORMATS` or `LISTED`, `more` that a verb has, or `jsonpath=TEMPLATE`."""
+
+    name = "form"
+
+    def __init__(self, *more: str) -> None:
+        self.choices = (*FORMATS, *LISTED, *more)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the form; what is none, or a template that cannot be read, is a usage error."""
+        form = value.removeprefix("=")  # of `-o=json`, as kubectl takes it
+        if form.startswith(JSONPATH):
+            from controlplane.cli.jsonpath import JsonPathError, parse
+
+            try:
+                parse(form.removeprefix(JSONPATH))
+            except JsonPathError as error:
+                self.fail(str(error), param, ctx)
+            return form
+        if form not in self.choices:
+            near = difflib.get_close_matches(form, (*self.choices, "jsonpath=TEMPLATE"), n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            known = ", ".join(f"'{one}'" for one in (*self.choices, "jsonpath=TEMPLATE"))
+            self.fail(f"'{form}' is not one of {known}{hint}", param, ctx)
+        return form
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the forms that begin so."""
+        return [CompletionItem(one) for one in (*self.choices, JSONPATH) if one.startswith(incomplete)]
+
+
 @dataclass(slots=True)
 class Options:
-    """The global options. `controllers` is what `run` was told to host; `output` is one of `FORMATS`.
+    """The global options, and those of the decorators below. `controllers` is what `run` was told to host; `output` is
+    `table` or the form for programs, `wide` whether the table is to have all columns.
 
-    `more` are settings that a verb's own options give: key → (value, option).
+    `more` are settings that a verb's own options give: key → (value, option). `namespace` is that of a name that has
+    none, `sort_by` the field by which a list is ordered, `local_time` whether tables have the zone of this machine.
     """
 
     config: Path | None = None
     database: str | None = None
     controllers: str | None = None
     output: str = "table"
+    wide: bool = False
+    namespace: str | None = None
+    no_headers: bool = False
+    sort_by: str | None = None
+    local_time: bool = False
     more: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def resolve(self) -> Resolved:
@@ -83,21 +130,103 @@ def parameters() -> list[click.Parameter]:
             "The database of the log: postgresql://USER:PASSWORD@HOST:PORT/NAME.",
             metavar="URL",
         ),
-        _option(
-            "output", "-o", "The form of the output: table, json or yaml.", type=click.Choice(FORMATS), metavar="FORM"
-        ),
+        output_option("table, wide, json, yaml, jsonpath=TEMPLATE; of lists also name and csv."),
     ]
 
 
+def output_option(text: str, *more: str) -> click.Option:
+    """Return the option `-o`, with more forms that a verb has."""
+    return _option("output", "-o", f"The form of the output: {text}", type=OutputForm(*more), metavar="FORM")
+
+
+def output_forms(*more: str) -> Callable[[Decorated], Decorated]:
+    """Give a verb an option `-o` with more forms."""
+    return _with(output_option(f"table, {', '.join(more)}, json, yaml, csv or jsonpath=TEMPLATE.", *more))
+
+
+def listing(*forms: str) -> Callable[[Decorated], Decorated]:
+    """Give a verb that prints a list the options of every list, and those of `LISTED` that it has."""
+    order = _option("sort_by", "--sort-by", "Order by this field of the JSON, such as since.", metavar="FIELD")
+
+    def give(verb: Decorated) -> Decorated:
+        verb.__dict__["forms"] = frozenset(forms)
+        return _with(order)(table(verb))
+
+    return give
+
+
+def table(verb: Decorated) -> Decorated:
+    """Give a verb that prints tables the options of every table."""
+    headings = _option("no_headers", "--no-headers", "No headings above the rows.", is_flag=True)
+    local = _option("local_time", "--local-time", "Tables have this machine's time, not UTC.", is_flag=True)
+    return _with(headings)(_with(local)(verb))
+
+
+def named(verb: Decorated) -> Decorated:
+    """Give a verb that takes a name the option `-n`: the namespace of a name that has none."""
+    text = "The namespace of the name, which then may be without one."
+    return _with(_option("namespace", "-n", text, metavar="NS", shell_complete=names_of("namespaces")))(verb)
+
+
+def namespaced(verb: Decorated) -> Decorated:
+    """Give a verb that prints a list `-n` and `-A`; it gets `namespace`, None for all."""
+
+    def one_only(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        if value and context.params.get("namespace"):
+            raise click.UsageError("-n and -A exclude each other")
+
+    several = click.Option(
+        ["-A", "--all-namespaces"], is_flag=True, expose_value=False, callback=one_only,
+        help="Those of all namespaces, as without -n.",
+    )  # fmt: skip
+    only = click.Option(
+        ["-n", "--namespace", "namespace"], metavar="NS", is_eager=True, help="Only those of a namespace.",
+        shell_complete=names_of("namespaces"),
+    )  # fmt: skip
+    return _with(only)(_with(several)(verb))
+
+
+def names_of(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what offers the names of `workloads`, `namespaces` or `clusters` at a tab."""
+
+    def offer(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from controlplane.cli.offered import offered
+
+        return offered(what, context, incomplete)
+
+    return offer
+
+
+def _with(option: click.Option) -> Callable[[Decorated], Decorated]:
+    def give(verb: Decorated) -> Decorated:
+        # Where click's own decorators keep what they give, until `click.command` makes the verb.
+        verb.__dict__.setdefault("__click_params__", []).append(option)
+        return verb
+
+    return give
+
+
+def current() -> Options:
+    """Return what was said to the verb that runs; the defaults outside of one."""
+    context = click.get_current_context(silent=True)
+    found = context.find_object(Options) if context is not None else None
+    return found or Options()
+
+
 def _option(field: str, flag: str, text: str, **more: Any) -> click.Option:
-    flags = [flag, "--output"] if flag == "-o" else [flag]
+    long = {"-o": ["--output"], "-n": ["--namespace"]}
+    flags = [flag, *long.get(flag, [])]
     return click.Option([*flags, field], help=text, expose_value=False, callback=_remember(field), **more)
 
 
 def _remember(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def remember(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+    def remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         options = context.ensure_object(Options)
-        if value is not None:
-            setattr(options, field, value)
+        if value is None or context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT:
+            return
+        if field == "output":
+            options.wide = value == "wide"
+            value = "table" if value in ("wide", "text") else value
+        setattr(options, field, value)
 
     return remember

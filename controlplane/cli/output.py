@@ -6,31 +6,77 @@ instead of reaching the terminal."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
+
+from controlplane.cli.options import JSONPATH, LISTED, current
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDE = 100_000
 
 
-def emit(form: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a value as JSON or YAML, or its rows as a table."""
+def emit(
+    form: str,
+    value: Any,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    kind: str = "",
+    items: str = "",
+) -> None:
+    """Print a value in a form for programs, or its rows as a table, in the order that was asked for.
+
+    Where the value is a list its objects belong to the rows, one to one; more rows, such as a sum, stay at the end.
+    `kind` and `items` are those of `dump`."""
+    rows = list(rows)
+    if (field := current().sort_by) is not None and isinstance(value, list):
+        value, rows = ordered(value, rows, field)
     if form == "table":
         table(columns, rows)
     else:
-        dump(form, value)
+        dump(form, value, kind=kind, items=items)
 
 
-def emit_in(form: str, value: list[dict[str, Any]], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print objects in one of the forms of `emit`, as `csv` with a line of their fields, or their rows as `wide`."""
-    if form == "csv":
-        comma_separated(value)
-    else:
-        emit("table" if form == "wide" else form, value, columns, rows)
+def ordered(
+    value: list[dict[str, Any]], rows: Sequence[Sequence[object]], field: str
+) -> tuple[list[dict[str, Any]], list[Sequence[object]]]:
+    """Return objects and their rows by a field, written `since`, `.since` or `{.data.name}`; those without it come
+    first, as kubectl has it. Usage error for one that no object has."""
+    path = field.removeprefix("{").removesuffix("}").lstrip(".").split(".")
+    found = [_at(one, path) for one in value]
+    if value and all(one is None for one in found) and path[0] not in value[0]:
+        near = difflib.get_close_matches(path[0], value[0], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(value[0])}"
+        raise click.UsageError(f'--sort-by: the rows have no field "{field}": {hint}')
+    order = sorted(range(len(value)), key=lambda place: _rank(found[place]))
+    return [value[place] for place in order], [*(rows[place] for place in order), *rows[len(value) :]]
+
+
+def in_order(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return objects in the order that was asked for, as they are if none was."""
+    field = current().sort_by
+    return value if field is None else ordered(value, [()] * len(value), field)[0]
+
+
+def _at(one: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        one = one.get(name) if isinstance(one, dict) else None
+    return one
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Return what values of any kind are ordered by: nothing, numbers, texts and times, the rest as text."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, (int, float, Decimal)):
+        return 1, value
+    return 2, str(value)
 
 
 def comma_separated(value: Sequence[dict[str, Any]]) -> None:
@@ -53,17 +99,39 @@ def comma_separated(value: Sequence[dict[str, Any]]) -> None:
         writer.writerow(["" if cell is None else cell for cell in cells])
 
 
-def dump(form: str, value: Any) -> None:
-    """Print a value as `json` (indented) or `yaml`."""
+def dump(form: str, value: Any, *, kind: str = "", items: str = "") -> None:
+    """Print a value as `json` (indented), `yaml`, `jsonpath=TEMPLATE`, or as `csv` and `name` if it is a list.
+
+    `items` is the field of a list within the value. `kind` begins each name: KIND/NAMESPACE/NAME, as verbs take it. A
+    template is asked of an object with the field `items` where the value is a list, as in kubectl."""
     import msgspec
 
-    if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
-        return
-    import yaml
+    if form in LISTED:
+        listed = value[items] if items else value
+        comma_separated(listed) if form == "csv" else names(kind, listed)
+    elif form.startswith(JSONPATH):
+        from controlplane.cli.jsonpath import JsonPathError, render
 
-    text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True, width=_WIDE)
-    click.echo(text, nl=False)
+        plain = msgspec.to_builtins(value, str_keys=True)
+        try:
+            text = render(form.removeprefix(JSONPATH), {"items": plain} if isinstance(plain, list) else plain)
+        except JsonPathError as error:
+            raise click.UsageError(f"-o jsonpath: {error}") from None
+        click.echo(text, nl=not text.endswith("\n"))
+    elif form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    else:
+        import yaml
+
+        text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True, width=_WIDE)
+        click.echo(text, nl=False)
+
+
+def names(kind: str, listed: Sequence[dict[str, Any]]) -> None:
+    """Print a list of things by their names, one a line."""
+    for one in listed:
+        parts = (kind, one.get("namespace"), one["name"] if "name" in one else one[kind])
+        line("/".join(part for part in parts if part))
 
 
 def line(text: str) -> None:
@@ -77,17 +145,26 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
     on_terminal = sys.stdout.isatty()
-    for shown in (folded if on_terminal else aligned)([column.upper() for column in columns], cells):
+    headings = [column.upper() for column in zoned(columns)] if not current().no_headers else []
+    if not headings and not cells:
+        return
+    for shown in (folded if on_terminal else aligned)(headings, cells):
         click.echo(shown.rstrip())
+
+
+def zoned(columns: Sequence[str]) -> list[str]:
+    """Return headings with the zone that the times below them have."""
+    zone = "(local time)" if current().local_time else "(UTC)"
+    return [column.replace("(UTC)", zone) for column in columns]
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table, each whole: as `folded` on a terminal that is wide enough, and quick also for many."""
     from rich.cells import cell_len
 
-    table = [columns, *rows]
+    table = [columns, *rows] if columns else list(rows)
     sizes = [[cell_len(cell) for cell in row] for row in table]
-    widths = [max(row[column] for row in sizes) for column in range(len(columns))]
+    widths = [max(row[column] for row in sizes) for column in range(len(table[0]))]
     for row, lengths in zip(table, sizes, strict=True):
         padded = (f"{cell}{' ' * (width - size)}" for cell, size, width in zip(row, lengths, widths, strict=True))
         yield "  ".join(padded)
@@ -100,8 +177,8 @@ def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
     from rich.text import Text
 
     console = Console(width=width, highlight=False, no_color=None if width is None else True)
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(columns))
+    for column in columns or [""] * len(rows[0]):
         grid.add_column(column, overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))

@@ -51,8 +51,12 @@ def told(options: Options, words: Sequence[str], *, lanes: bool) -> Told:
         raise CommandFailure(f'nothing is told of the kind "{kind}": {hint}', Exit.USAGE)
     if not kind and name.count("/") == 2 and _singular(name.partition("/")[0]) in ("workload", "queue"):
         kind, _, name = name.partition("/")
+    if _singular(kind) == "queue" and options.namespace is not None and "/" not in name:
+        name = f"{options.namespace}/{name}"
     if _singular(kind) in PLACES:
         return _of_place(options, _singular(kind), name)
+    if _singular(name.partition("/")[0]) not in PLACES:
+        name = history.full_name(options, name)
     if kind and _singular(kind) != "workload":
         name = f"{kind}/{name}"
     first, _, rest = name.partition("/")

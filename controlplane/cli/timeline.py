@@ -12,7 +12,7 @@ import click
 
 from controlplane.cli import history, times
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, listing, named, names_of, output_forms
 from controlplane.cli.output import emit
 from controlplane.cli.stories import Told, told
 
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from controlplane.audit.timeline import TimelineEntry
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
-FORMATS = ("text", "table", "json", "yaml", "svg")
 
 
 @click.command(cls=Verb)
-@click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME")
+@click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=names_of("workloads"))
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @click.option("--since", metavar="TIME", help="From this time on: 2026-01-31T13:00:00Z, or 6h ago.")
 @click.option("--until", metavar="TIME", help="Up to this time, and without it.")
-@click.option("-o", "--output", "form", type=click.Choice(FORMATS), metavar="FORM", help="text, json, yaml or svg.")
+@output_forms("text", "svg")
+@named
+@listing("csv")
 @history.log_option
 @click.pass_obj
-def timeline(
-    options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None, form: str | None
-) -> None:
+def timeline(options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None) -> None:
     """Tell the story of a Workload: what happened when, where and why.
 
     NAME is NAMESPACE/NAME of the Workload or of its job. KIND is another
@@ -51,7 +50,7 @@ def timeline(
       the first moment), cluster, what, why, reason, type, noteworthy
     """
     begin, end = times.interval(since, until)
-    form = {"text": "table", None: options.output}.get(form, form)
+    form = options.output
     found = told(options, name, lanes=form == "svg")
     if form == "svg":
         _draw(found, begin, end)
@@ -62,7 +61,7 @@ def timeline(
         for one in found.entries
         if (everything or one.noteworthy) and (begin is None or one.at >= begin) and (end is None or one.at < end)
     ]
-    _show(str(form), found, kept, start, everything=everything)
+    _show(form, found, kept, start, everything=everything)
     if found.entries and not kept:
         _say_nothing_happened(found)
     if found.streams.others and form == "table":
@@ -80,9 +79,9 @@ def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime
     rows = [_row(moment, start) for moment in kept]
     if everything:
         every = [(m.position, *row, m.type) for m, row in zip(kept, rows, strict=True)]
-        emit(form, value, ("position", *COLUMNS, "type"), every)
+        emit(form, value, ("position", *COLUMNS, "type"), every, items="moments")
     else:
-        emit(form, value, COLUMNS, rows)
+        emit(form, value, COLUMNS, rows, items="moments")
 
 
 def _say_nothing_happened(found: Told) -> None:
@@ -116,4 +115,4 @@ def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
 
 def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
     since = f"+{history.span(moment.at - start)}" if start else ""
-    return history.clock(moment.at), since, history.place(moment.cluster), moment.what, moment.why or moment.reason
+    return history.stamp(moment.at), since, history.place(moment.cluster), moment.what, moment.why or moment.reason

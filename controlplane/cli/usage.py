@@ -13,10 +13,9 @@ from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader
-from controlplane.cli.options import Options
-from controlplane.cli.output import emit_in
+from controlplane.cli.options import Options, listing, namespaced
+from controlplane.cli.output import emit
 
-FORMATS = ("table", "json", "yaml", "csv")
 BY = ("namespace", "queue", "cluster", "day")  # those of controlplane.audit.past, here so that the help loads nothing
 _GIB = Decimal(2**30)
 
@@ -25,13 +24,11 @@ _GIB = Decimal(2**30)
 @click.option("--since", metavar="DAY", help="From this day on (UTC): 2026-01-31, or 7d ago.")
 @click.option("--until", metavar="DAY", help="Up to this day, and without it.")
 @click.option("--by", multiple=True, metavar="WHAT", help=f"Add up by {', '.join(BY)}; several with commas.")
-@click.option("-n", "--namespace", metavar="NS", help="Only those of a namespace.")
-@click.option("-o", "--output", "form", type=click.Choice(FORMATS), metavar="FORM", help="table, json, yaml or csv.")
+@namespaced
+@listing("csv")
 @log_option
 @click.pass_obj
-def usage(
-    options: Options, since: str | None, until: str | None, by: tuple[str, ...], namespace: str | None, form: str | None
-) -> None:
+def usage(options: Options, since: str | None, until: str | None, by: tuple[str, ...], namespace: str | None) -> None:
     """Show how many hours jobs ran, and the resources they asked for in them.
 
     Days are those of UTC. Without --by, by namespace; what runs still counts up
@@ -48,17 +45,16 @@ def usage(
 
     begin, end = times.interval(since, until)
     keys = _keys(by)
-    form = form or options.output
     with open_reader(options) as reader:
         found = past.usage(reader, keys, _day(begin, since, "--since"), _day(end, until, "--until"), namespace)
         nothing = _nothing(is_empty(reader), nearest_namespaces(reader, namespace)) if not found else ""
     resources = sorted({name for one in found for name in one["resource_hours"]})
     columns = (*keys, *(["runs"] if "day" in keys else []), "run hours", *map(_heading, resources))
-    if form == "csv":
+    if options.output == "csv":
         flat = [{k: v for k, v in one.items() if k != "resource_hours"} | _flat(one, resources) for one in found]
-        emit_in(form, flat, (), ())
+        emit(options.output, flat, (), ())
     else:
-        emit_in(form, [_plain(one) for one in found], columns, _rows(found, keys, resources))
+        emit(options.output, [_plain(one) for one in found], columns, _rows(found, keys, resources))
     if nothing:
         click.echo(nothing, err=True)
 

@@ -11,7 +11,8 @@ import click
 
 from controlplane.cli import history, times
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, named, names_of
+from controlplane.cli.options import table as table_options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 
 
 @click.command(cls=Verb)
-@click.argument("name", metavar="[KIND/]NAMESPACE/NAME")
+@click.argument("name", metavar="[KIND/]NAMESPACE/NAME", shell_complete=names_of("workloads"))
 @click.option("--at", "moment", metavar="TIME", help="As it was at a time: 2026-01-31T13:00:00Z, or 6h ago.")
+@named
+@table_options
 @history.log_option
 @click.pass_obj
 def why(options: Options, name: str, moment: str | None) -> None:
@@ -54,7 +57,7 @@ def why(options: Options, name: str, moment: str | None) -> None:
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
     at = times.moment(moment, "--at") if moment is not None else None
-    workload, explanation = ask(options, name, at)
+    workload, explanation = ask(options, history.full_name(options, name), at)
     events = [
         {
             "position": recorded.position,
@@ -99,7 +102,7 @@ def _print(explanation: Explanation) -> None:
 def _event(recorded: Recorded) -> tuple[object, ...]:
     from controlplane.audit.words import reason_of, type_of, what
 
-    at, place = history.clock(recorded.recorded_at), history.place(recorded.cluster)
+    at, place = history.stamp(recorded.recorded_at), history.place(recorded.cluster)
     return recorded.position, at, type_of(recorded), reason_of(recorded), place, what(recorded.event)
 
 
@@ -118,7 +121,7 @@ def plain(statement: Statement) -> dict[str, Any]:
 
 def _row(statement: Statement) -> Sequence[object]:
     proof = ", ".join(str(recorded.position) for recorded in statement.events)
-    return history.clock(statement.events[0].recorded_at), statement.text, proof
+    return history.stamp(statement.events[0].recorded_at), statement.text, proof
 
 
 def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, Explanation]:

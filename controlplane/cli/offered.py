@@ -1,0 +1,34 @@
+"""The names that a shell offers at a tab: those of Workloads, clusters and namespaces in the log.
+
+In: the options so far, and how the word begins. Out: the names that begin so, or none: a prompt is not kept waiting for
+a database that is away, and nothing is printed into it."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from controlplane.cli.options import Options
+
+_PATIENCE = 1  # seconds for a connection to the database
+_MOST = 200
+_STREAMS = {"workloads": "workload", "namespaces": "workload", "clusters": "cluster"}
+
+
+def offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Return the `workloads` (NAMESPACE/NAME), `namespaces` or `clusters` whose names begin so, 200 at most."""
+    try:
+        found = _names(what, context.find_object(Options) or Options())
+    except Exception:  # the verb itself will say what is wrong
+        return []
+    return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)][:_MOST]
+
+
+def _names(what: str, options: Options) -> set[str]:
+    from controlplane.audit.reads import LogReader
+
+    settings = options.settings()
+    url, role = options.database_url(), settings.database.role
+    with LogReader.connect(url, log=settings.database.log, role=role, timeout=_PATIENCE) as reader:
+        names = {stream.partition("/")[2] for stream in reader.streams(_STREAMS[what])}
+    return {name.partition("/")[0] for name in names} if what == "namespaces" else names
