@@ -35,8 +35,9 @@ def emit(
     Where the value is a list its objects belong to the rows, one to one; more rows, such as a sum, stay at the end.
     `kind` and `items` are those of `dump`."""
     rows = list(rows)
-    if (field := current().sort_by) is not None and isinstance(value, list):
-        value, rows = ordered(value, rows, field)
+    if (field := current().sort_by) is not None:
+        listed, rows = ordered(value[items] if items else value, rows, field)
+        value = {**value, items: listed} if items else listed
     if form == "table":
         table(columns, rows)
     else:

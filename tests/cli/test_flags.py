@@ -135,6 +135,18 @@ def test_the_order_of_rows_is_that_of_the_json(url: str) -> None:
     assert positions == sorted(positions)
 
 
+def test_the_order_of_what_stands_within_an_object(url: str) -> None:
+    moments = json.loads(said(url, "timeline", "default/train", "--sort-by", "what", "-o", "json"))["moments"]
+    assert [one["what"] for one in moments] == sorted(one["what"] for one in moments)
+    told = json.loads(said(url, "timeline", "default/train", "-o", "json"))["moments"]
+    assert moments != told
+    rows = said(url, "timeline", "default/train", "--sort-by", "what", "--no-headers").splitlines()
+    assert len(rows) == len(moments)
+    assert all(one["what"] in row for one, row in zip(moments, rows, strict=True))
+    found = json.loads(said(url, "clusters", "--sort-by", "running", "-o", "json"))["clusters"]
+    assert [one["running"] for one in found] == sorted(one["running"] for one in found)
+
+
 def test_an_unknown_field_has_its_nearest(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean cluster?" in refused(capsys, "--database-url", url, "workloads", "--sort-by", "clustr")
 
