@@ -131,6 +131,12 @@ class TestProtocol:
         async with api.session.post(server.url + GADGETS.path("default"), data=body, headers=headers) as response:
             assert (await response.json())["spec"] == {"x": 1}
 
+    async def test_categories(self, api: Api) -> None:
+        groups = {"/api/v1": {"pods"}, "/apis/batch/v1": {"jobs"}, "/apis/kueue.x-k8s.io/v1beta2": set()}
+        for path, wanted in groups.items():
+            document = (await api.call("GET", path)).ok()
+            assert {one["name"] for one in document["resources"] if "all" in one.get("categories", ())} == wanted
+
     async def test_aggregated_discovery(self, api: Api) -> None:
         accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
         (await api.call("GET", "/api", accept=accept)).ok()

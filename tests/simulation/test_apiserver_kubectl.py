@@ -164,6 +164,14 @@ async def test_discovery_lists_what_is_served(kubectl: Kubectl) -> None:
     assert "v1.36.0-simulated" in await kubectl("version")
 
 
+async def test_get_all_is_what_a_real_server_has_in_it(kubectl: Kubectl) -> None:
+    await kubectl("apply", "-f", "-", stdin=MANIFEST)
+    named = [row[0] for row in lines(await kubectl("get", "all")) if row and row[0] != "NAME"]
+    assert named == ["job.batch/j1"]
+    listed = await kubectl("api-resources", "--categories=all", "-o", "name")
+    assert set(listed.split()) == {"pods", "jobs.batch"}
+
+
 async def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
     """`kubectl create namespace` itself writes protobuf, which the server does not take; manifests are JSON."""
     assert "415" in await kubectl("create", "namespace", "team", "-v=6", status=1)

@@ -109,8 +109,7 @@ def _resources(kinds: list[ServedKind]) -> Json:
             "kind": kind.kind,
             "verbs": _VERBS,
         }
-        if served.short_names:
-            entry["shortNames"] = list(served.short_names)
+        entry |= _other_names(served)
         resources.append(entry)
         if served.status_subresource:
             status = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced}
@@ -122,6 +121,12 @@ def _resources(kinds: list[ServedKind]) -> Json:
         ]
     group_version = kinds[0].kind.api_version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
+
+
+def _other_names(served: ServedKind) -> Json:
+    """Return by what other words a kind may be asked for; a list that is empty is left out."""
+    names = {"shortNames": list(served.short_names), "categories": list(served.categories)}
+    return {field: words for field, words in names.items() if words}
 
 
 def _gvk(kind: Kind) -> Json:
@@ -137,8 +142,7 @@ def _aggregated_resource(served: ServedKind) -> Json:
         "singularResource": kind.kind.lower(),
         "verbs": _VERBS,
     }
-    if served.short_names:
-        entry["shortNames"] = list(served.short_names)
+    entry |= _other_names(served)
     if served.status_subresource:
         status = {"subresource": "status", "responseKind": _gvk(kind), "verbs": _STATUS_VERBS}
         entry["subresources"] = [status]

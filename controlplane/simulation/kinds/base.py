@@ -63,6 +63,13 @@ class Column:
     value: Callable[[Json, datetime], Any] | None = None
 
 
+_IN_ALL = frozenset(
+    {("", "pods"), ("", "services"), ("batch", "jobs"), ("batch", "cronjobs")}
+    | {("apps", plural) for plural in ("deployments", "replicasets", "statefulsets", "daemonsets")}
+)
+"""What kube-apiserver has in the category `all`: built-in kinds, and none of Kueue's."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServedKind:
     """A kind and the traits that its definition gives it on the server.
@@ -87,6 +94,11 @@ class ServedKind:
     def builtin(self) -> bool:
         """Whether the API server knows the kind itself, without a CustomResourceDefinition."""
         return self.kind.group in BUILTIN_GROUPS
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The words that stand for several kinds at once, such as `kubectl get all`."""
+        return ("all",) if (self.kind.group, self.kind.plural) in _IN_ALL else ()
 
     @property
     def stored(self) -> Kind:
