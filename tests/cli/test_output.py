@@ -25,3 +25,10 @@ def test_a_pipe_gets_what_a_wide_terminal_shows(table: tuple[list[str], list[lis
 
 def test_wide_characters_take_two_cells() -> None:
     assert list(aligned(["A", "B"], [["日本", "x"], ["a", "y"]])) == ["A     B", "日本  x", "a     y"]
+
+
+def test_a_table_without_headings_is_folded_as_one_with_them() -> None:
+    rows = [["a", "a long text that has to be wrapped somewhere"], ["b", "c"]]
+    lines = [one.rstrip() for one in folded([], rows, 30)]
+    assert lines == ["a  a long text that has to be", "   wrapped somewhere", "b  c"]
+    assert list(aligned([], rows[1:])) == ["b  c"]
