@@ -47,6 +47,10 @@ VERBS = {
     "stats": CommandEntry(
         "controlplane.cli.log_stats:stats", "Show how much the log holds, by type, table and partition."
     ),
+    "archive": CommandEntry(
+        "controlplane.cli.log_archive:archive", "Write old events to Parquet files, and drop them from the database."
+    ),
+    "restore": CommandEntry("controlplane.cli.log_archive:restore", "Bring archived events back into the database."),
     "seal": CommandEntry(
         "controlplane.cli.log_chain:seal", "Give hashes to what was appended before there were any, once."
     ),

@@ -34,28 +34,48 @@ _WHAT_TO_DO = "Compare with a checkpoint that is kept elsewhere, or with a backu
     metavar="POSITION",
     help="From the batch with this position on.",
 )
+@click.option(
+    "--archive",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The archives in this folder, and whether the log goes on where they end.",
+)
+@click.option("--offline", is_flag=True, help="With --archive: without the database.")
 @click.option("--checkpoint", "file", type=_FILE, metavar="FILE", help="Also compare with a checkpoint that was kept.")
 @click.option("--key", type=_FILE, metavar="FILE", help="The key that the checkpoint was signed with.")
 @log_option
 @click.pass_obj
-def verify(options: Options, since: int, file: Path | None, key: Path | None) -> int:
+def verify(
+    options: Options, since: int, directory: Path | None, offline: bool, file: Path | None, key: Path | None
+) -> int:
     """Check that the events are those that were appended.
 
     Each batch has a hash over its events and the hash of the batch before.
     What was changed, removed, exchanged or put in is told with its batch, and
     the exit code is 1. Whoever owns the database can make all hashes anew: a
     checkpoint that is kept elsewhere shows that too. Bodies are checked
-    against their names. Takes the rights of the service or of the owner.
+    against their names. Takes the rights of the service or of the owner. What
+    is in archives alone is verified with --archive.
 
     \b
     With -o json or yaml, one object:
       log, first, last (positions), batches, events, chained_from, sealed,
       bodies, redacted (bodies that lost values, which cannot be checked),
-      checkpoint (its position), deviations: first, last, what, epoch, at
+      checkpoint (its position), deviations: first, last, what, epoch, at;
+      archived_to, kept (events up to there that stayed). With --archive:
+      log, first, last, events, batches, bodies, redacted, hash
     """
     from controlplane.log.verify import verify as verified
 
     said = _checkpoint(file, key)
+    if directory is not None:
+        from controlplane.cli.log_archive import verify_archives
+
+        verify_archives(options, directory, said, offline=offline)
+        return Exit.OK
+    if offline:
+        raise CommandFailure("--offline is for archives: name their folder with --archive", Exit.USAGE)
     with open_database(options) as (connection, log):
         found = verified(connection, log, since, said)
     if options.output != "table":
@@ -121,15 +141,16 @@ def seal(options: Options) -> None:
 
 
 @contextmanager
-def open_database(options: Options) -> Iterator[tuple[psycopg.Connection[Any], str]]:
-    """Connect to the log's database, and yield the log's name too; what cannot be verified becomes exit code 5."""
+def open_database(options: Options, other: str | None = None) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """Connect to the log's database, or to the one of another URL, and yield the log's name too; what cannot be verified
+    becomes exit code 5."""
     import psycopg
 
     from controlplane.log import schema
     from controlplane.log.verify import NoLog
 
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
-    url, log = options.database_url(), options.settings().database.log
+    url, log = other or options.database_url(), options.settings().database.log
     schema.check(url)
     with psycopg.connect(schema.libpq_url(url), autocommit=True, client_encoding="utf-8") as connection:
         try:
@@ -176,6 +197,8 @@ def _plain(log: str, found: Verified, said: Checkpoint | None) -> dict[str, Any]
         "bodies": found.bodies,
         "redacted": found.redacted,
         "checkpoint": said.position if said else None,
+        "archived_to": found.archived_to,
+        "kept": found.kept,
         "deviations": [*(one._asdict() for one in found.wrong), *bodies],
     }
 
@@ -188,6 +211,12 @@ def _deviation(one: Deviation) -> str:
 
 
 def _summary(log: str, found: Verified, said: Checkpoint | None) -> Iterator[str]:
+    if found.archived_to:
+        where = f" in {', '.join(found.directories)}" if found.directories else ""
+        yield (
+            f"What is up to position {found.archived_to} is in archives{where}: `controlplane log verify --archive DIR` verifies it."
+            f" {found.kept} events of it stayed, and are as they were then."
+        )
     if found.first is None:
         yield f"The log {log} has nothing with a hash yet: its chain begins at position {found.chained_from}."
         return

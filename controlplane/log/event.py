@@ -152,6 +152,11 @@ class LogReplaced(Fenced):
         self.read_to, self.ends_at = read_to, ends_at
 
 
+class LogArchived(Fenced):
+    """While the log was read, events that were read, or were to be read next, left it for an archive, or came back. What was
+    folded of it is a part of some streams: whoever reads begins again."""
+
+
 class VersionConflict(LogError):  # noqa: N818
     """A stream has moved on since the decision was taken. Fold what is new and decide again."""
 

@@ -21,7 +21,7 @@ from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent, CommittedEvents, Page
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Fenced, Head, LogReplaced, Recorded, Sign
+from controlplane.log.event import Append, Fenced, Head, LogArchived, LogReplaced, Recorded, Sign
 from controlplane.log.line import Line
 from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
@@ -33,13 +33,18 @@ _log = structlog.get_logger(__name__)
 _LISTEN_AGAIN = 30.0
 
 # The last row says which batch it came with: by that the next look tells whether the log is still the one that was
-# read. Positions have no holes, so which row is the last is known before the page is.
+# read. Positions have no holes, so which row is the last is known before the page is: but for those that are in archives
+# alone.
 _READ = """
 SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
        e.observed_at, e.recorded_at, CASE WHEN e.position = page.last THEN (
-    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.last ORDER BY b.last LIMIT 1) END
+    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.last ORDER BY b.last LIMIT 1) END, page.archived_to
 FROM (
-    SELECT least(h.position, %(after)s::bigint + %(limit)s) AS last FROM controlplane.log_head h WHERE h.log = %(log)s
+    SELECT CASE WHEN %(after)s::bigint >= h.archived_to THEN least(h.position, %(after)s::bigint + %(limit)s) ELSE (
+        SELECT max(n.position) FROM (
+            SELECT o.position FROM controlplane.events o
+            WHERE o.log = %(log)s AND o.position > %(after)s ORDER BY o.position LIMIT %(limit)s) n) END AS last, h.archived_to
+    FROM controlplane.log_head h WHERE h.log = %(log)s
 ) page, controlplane.events e
 WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORDER BY e.position"""
 
@@ -47,7 +52,7 @@ WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORD
 _LOOK = """
 SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extract(epoch FROM h.renewed_at)),
        h.renewed_at = '-infinity',
-       (SELECT b.batch FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(read_to)s ORDER BY b.last LIMIT 1)
+       (SELECT b.batch FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(read_to)s ORDER BY b.last LIMIT 1), h.archived_to
 FROM controlplane.log_head h WHERE h.log = %(log)s"""
 
 
@@ -69,6 +74,7 @@ class _LeadRow(NamedTuple):
     sign: str = ""
     free: bool = True
     batch: uuid.UUID | None = None
+    archived_to: int = 0
 
 
 # A sign of life and a look in one round trip.
@@ -118,6 +124,7 @@ class PostgresLog:
         self._id: uuid.UUID | None = None
         self._read_to = 0
         self._read_batch: uuid.UUID | None = None
+        self._archived_to: int | None = None  # up to where events were in archives alone when reading began
         self._rung = asyncio.Event()
         self._heard = 0  # how often we were told that somebody else appended
         self._read_when = 0  # what we had heard when what was read last was the end of the log
@@ -213,9 +220,18 @@ class PostgresLog:
         if look.position < read_to:
             said = f"log {self.name} ends at position {look.position}, and had been read up to {read_to}"
             raise self._replaced(said, look.position)
+        self._compare_archived(look.archived_to, read_to)
         if read_batch is not None and look.batch != read_batch:
             raise self._replaced(f"log {self.name} has another event at position {read_to} than before", look.position)
         return look
+
+    def _compare_archived(self, archived_to: int, read_to: int) -> None:
+        """Raise `LogArchived` if events left the log, or came back, among which `read_to` is: others were read before."""
+        if self._archived_to != archived_to and 0 < read_to < max(archived_to, self._archived_to or 0):
+            raise LogArchived(
+                f"the events of log {self.name} up to position {archived_to} are in archives, and {read_to} had been read"
+            )
+        self._archived_to = archived_to
 
     def _replaced(self, said: str, ends_at: int) -> LogReplaced:
         return LogReplaced(
@@ -273,6 +289,8 @@ class PostgresLog:
     async def _page(self, after: int, limit: int) -> Page:
         heard = self._heard
         rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
+        if rows:
+            self._compare_archived(rows[-1][-1], after)
         decode = self._codec.decode
         found = [
             Recorded(
@@ -286,9 +304,9 @@ class PostgresLog:
                 observed_at=observed_at,
                 recorded_at=recorded_at,
             )
-            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, _ in rows
+            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, *_ in rows
         ]
-        return Page(found, rows[-1][-1] if rows else None, heard if len(found) < limit else None)
+        return Page(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
 
     async def place(self) -> Place | None:
         """Return how far the log was read, None if that cannot be told."""

@@ -49,6 +49,9 @@ log_head = Table(
     Column("batch", Uuid),
     _needed("chained_from", BigInteger),
     _needed("room", BigInteger),
+    _needed("archived_to", BigInteger),
+    _needed("kept_events", BigInteger),
+    Column("kept_hash", LargeBinary),
 )
 streams = Table(
     "streams",
@@ -56,6 +59,7 @@ streams = Table(
     _key("log", Text),
     _key("stream", Text),
     _needed("version", BigInteger),
+    Column("archived_to", BigInteger),
 )
 sources = Table(
     "sources",
@@ -121,4 +125,17 @@ snapshots = Table(
     _needed("data", LargeBinary),
     _needed("checksum", LargeBinary),
     _needed("written_at", _stamp),
+)
+archives = Table(
+    "archives",
+    metadata,
+    _key("log", Text),
+    _key("first", BigInteger),
+    _needed("last", BigInteger),
+    _needed("since", _stamp),
+    _needed("until", _stamp),
+    _needed("directory", Text),
+    _needed("hash", LargeBinary),
+    _needed("archived_at", _stamp),
+    Column("dropped_at", _stamp),
 )

@@ -6,7 +6,7 @@ verified, and every deviation, each with what it means. One statement reads the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, LiteralString, NamedTuple
 
 import psycopg
@@ -24,15 +24,15 @@ EVENT_HASH: LiteralString = (
     " e.trace, e.observed_at, e.recorded_at)"
 )
 
-# `part` says what is verified: from the batch with %(since)s on, but for what has no hashes. The batch before that one is
-# read too, for its hash.
+# `part` says what is verified: from the batch with %(since)s on, but for what has no hashes, and what is in archives alone. The
+# batch before that one is read too, for its hash.
 _VERIFY: LiteralString = """
 WITH head AS MATERIALIZED (
-    SELECT h.log, h.id, h.position, h.hash, h.chained_from,
+    SELECT h.log, h.id, h.position, h.hash, h.chained_from, h.archived_to, h.kept_events, h.kept_hash,
            (SELECT b.hash FROM controlplane.batches b WHERE b.log = h.log AND b.last = h.chained_from - 1) AS sealed
     FROM controlplane.log_head h WHERE h.log = %(log)s
 ), part AS MATERIALIZED (
-    SELECT h.*, greatest(CASE WHEN h.sealed IS NULL THEN h.chained_from ELSE 1 END, (
+    SELECT h.*, greatest(CASE WHEN h.sealed IS NULL THEN h.chained_from ELSE 1 END, h.archived_to + 1, (
         SELECT b.first FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(since)s ORDER BY b.last LIMIT 1)) AS since
     FROM head h
 ), ordered AS (
@@ -61,7 +61,8 @@ WITH head AS MATERIALIZED (
                FILTER (WHERE j.wrong IS NOT NULL))[1:20] AS wrong
     FROM judged j
 )
-SELECT f.*, p.id AS log_id, p.position, p.chained_from, p.sealed IS NOT NULL AS is_sealed, encode(p.sealed, 'hex') AS sealed,
+SELECT f.*, p.id AS log_id, p.position, p.chained_from, p.archived_to, p.kept_events, p.kept_hash,
+       p.sealed IS NOT NULL AS is_sealed, encode(p.sealed, 'hex') AS sealed,
        p.hash IS DISTINCT FROM (SELECT b.hash FROM controlplane.batches b WHERE b.log = p.log AND b.last = p.position) AS tip_differs,
        (SELECT max(b.last) FROM controlplane.batches b WHERE b.log = p.log) AS last_batch,
        ARRAY(SELECT e.position FROM controlplane.events e WHERE e.log = p.log AND e.position > p.position ORDER BY 1 LIMIT 20)
@@ -75,12 +76,23 @@ SELECT count(*), count(*) FILTER (WHERE b.redacted), (array_agg(encode(b.hash, '
     WHERE NOT coalesce(b.redacted, false) AND sha256(convert_to(b.body::text, 'UTF8')) <> b.hash))[1:20]
 FROM controlplane.bodies b"""
 
-# Versions are 1, 2, 3 … in each stream. The index that would refuse another one is each partition's own.
+# Versions are 1, 2, 3 … in each stream, and go on where those end that are in archives alone. The index that would refuse another
+# one is each partition's own.
 _VERSIONS: LiteralString = """
-SELECT e.stream, min(e.position) AS first, max(e.position) AS last
-FROM controlplane.events e WHERE e.log = %(log)s
-GROUP BY e.stream HAVING count(*) <> max(e.version) OR sum(e.version) <> count(*) * (count(*) + 1) / 2
-ORDER BY e.stream LIMIT 20"""
+SELECT v.stream, v.first, v.last
+FROM (SELECT e.stream, min(e.position) AS first, max(e.position) AS last, count(*) AS count, max(e.version) AS newest, sum(e.version) AS sum
+      FROM controlplane.events e WHERE e.log = %(log)s GROUP BY e.stream) v
+LEFT JOIN controlplane.streams s ON s.log = %(log)s AND s.stream = v.stream AND s.archived_to IS NOT NULL
+WHERE v.count <> v.newest - coalesce(s.version, 0) OR v.sum <> v.count * coalesce(s.version, 0) + v.count * (v.count + 1) / 2
+ORDER BY v.stream LIMIT 20"""
+
+# What stayed of the part that is in archives: the events of streams that went on.
+_KEPT: LiteralString = """
+SELECT count(*) AS count, sha256(string_agg({hash}, '' ORDER BY e.position)) AS hash
+FROM controlplane.events e WHERE e.log = %(log)s AND e.position <= %(upto)s""".replace("{hash}", EVENT_HASH)
+
+_ARCHIVES: LiteralString = """
+SELECT array_agg(DISTINCT a.directory) FROM controlplane.archives a WHERE a.log = %s AND a.dropped_at IS NOT NULL"""
 
 _HEAD: LiteralString = """
 SELECT h.id AS log_id, h.position, encode(h.hash, 'hex') AS hash, h.chained_from, clock_timestamp() AS at,
@@ -112,7 +124,8 @@ class Deviation(NamedTuple):
 class Verified(NamedTuple):
     """What was verified. `first` and `last` are positions, None if there is nothing that has hashes; `chained_from` is
     where the chain begins, and `sealed` says whether what is before it was given hashes later. `deviations` counts those
-    of batches, of which `wrong` has the first ones, with all others; `bodies` and `redacted` count bodies."""
+    of batches, of which `wrong` has the first ones, with all others; `bodies` and `redacted` count bodies. What is up to
+    `archived_to` is in archives, in these `directories`, but for `kept` events."""
 
     first: int | None
     last: int | None
@@ -125,6 +138,9 @@ class Verified(NamedTuple):
     deviations: int
     wrong: list[Deviation]
     bad_bodies: list[str]
+    archived_to: int = 0
+    kept: int = 0
+    directories: Sequence[str] = ()
 
 
 def verify(
@@ -140,10 +156,16 @@ def verify(
             raise no_log(connection, log)
         if since > max(row["position"], 1):
             raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
+        if checkpoint is not None and checkpoint.position < row["archived_to"]:
+            raise NoLog(
+                f"the checkpoint is of position {checkpoint.position}, and what the log {log} had up to {row['archived_to']} is in"
+                " archives: compare it with them by `controlplane log verify --archive DIR`"
+            )
         cursor.execute("SET LOCAL enable_seqscan = on")
         bodies, redacted, bad = connection.execute(_BODIES).fetchone() or (0, 0, None)
         wrong = [_told(*one) for one in row["wrong"] or ()]
         wrong += _tail(row)
+        wrong += _kept(cursor, log, row)
         if not wrong and since <= 1:
             wrong += [_misnumbered(**one) for one in cursor.execute(_VERSIONS, values)]
     if checkpoint is not None:
@@ -160,6 +182,9 @@ def verify(
         row["deviations"],
         wrong,
         bad or [],
+        row["archived_to"],
+        row["kept_events"],
+        (connection.execute(_ARCHIVES, (log,)).fetchone() or (None,))[0] or (),
     )
 
 
@@ -190,6 +215,20 @@ def _told(wrong: str, first: int, last: int, epoch: int, at: str, before: int, c
 def _misnumbered(stream: str, first: int, last: int) -> Deviation:
     what = f"the versions of the stream {stream} are not 1, 2, 3 and so on: the one that appended gave one twice, or left one out"
     return Deviation(first, last, what)
+
+
+def _kept(cursor: psycopg.Cursor[dict[str, Any]], log: str, row: Mapping[str, Any]) -> Iterator[Deviation]:
+    upto = row["archived_to"]
+    if not upto:
+        return
+    found = cursor.execute(_KEPT, {"log": log, "upto": upto}).fetchone()
+    assert found is not None
+    if (found["count"], found["hash"]) != (row["kept_events"], row["kept_hash"]):
+        what = (
+            f"of the events up to {upto}, which are in archives, {row['kept_events']} stayed here, and they are not what they were then:"
+            f" there are {found['count']}; `controlplane log restore` brings all of them back"
+        )
+        yield Deviation(1, upto, what)
 
 
 def _tail(row: Mapping[str, Any]) -> Iterator[Deviation]:

@@ -21,7 +21,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import LogWentBack
 from controlplane.controllers.connectivity.local_connection import log_went_back
 from controlplane.log.codec import Codec
-from controlplane.log.event import Fenced, Head, LogReplaced, NewEvent, Recorded
+from controlplane.log.event import Fenced, Head, LogArchived, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.read_models import ReadModels
 from controlplane.log.snapshots import SnapshotStore
@@ -272,6 +272,8 @@ async def run_terms(
                 _log.warning(
                     "the log is not the one that was read, starting over with what it holds", detail=str(other)
                 )
+            except LogArchived as archived:
+                _log.warning("events left the log while it was read, starting over", detail=str(archived))
             except Fenced as fenced:
                 _log.warning("another replica leads, following it", detail=str(fenced))
     finally:

@@ -5,19 +5,46 @@ from __future__ import annotations
 import psycopg
 from alembic import command
 from psycopg import sql
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
 from controlplane.log import schema
+
+# What 0016 adds and this program asks of any log: a schema before that has it as long as a test uses this program on it.
+_ASKED = {
+    "log_head": "archived_to bigint NOT NULL DEFAULT 0, kept_events bigint NOT NULL DEFAULT 0, kept_hash bytea",
+    "streams": "archived_to bigint",
+    "archives": "log text, directory text, dropped_at timestamptz",
+}
 
 
 def migrate(url: str, revision: str, *, back: bool = False) -> None:
     """Bring the schema of a database to a revision, or back to it."""
     engine = create_engine(schema.sqlalchemy_url(url), poolclass=NullPool)
     with engine.begin() as connection:
+        _lent(connection, taken=True)
         config = schema._config()
         config.attributes["connection"] = connection
         (command.downgrade if back else command.upgrade)(config, revision)
+        _lent(connection, taken=False)
+
+
+def _lent(connection: Connection, *, taken: bool) -> None:
+    """Give a schema before 0016 what this program asks of it, or take it away again."""
+    current = schema._migrated(connection)
+    if not current or current >= "0016":
+        return
+    for table, columns in _ASKED.items():
+        if table == "archives":
+            connection.exec_driver_sql(
+                "DROP TABLE IF EXISTS controlplane.archives"
+                if taken
+                else f"CREATE TABLE controlplane.archives ({columns}); GRANT SELECT ON controlplane.archives TO PUBLIC"
+            )
+            continue
+        for column in columns.split(", "):
+            change = f"DROP COLUMN IF EXISTS {column.split()[0]}" if taken else f"ADD COLUMN {column}"
+            connection.exec_driver_sql(f"ALTER TABLE controlplane.{table} {change}")
 
 
 def partition_size(url: str, size: int) -> None:

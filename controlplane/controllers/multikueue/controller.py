@@ -59,6 +59,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
     GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
+    ENDING = frozenset({"workload"})
+    """The first words of streams of which no fold needs an event once they are over (`is_over`): those may leave the log."""
 
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity

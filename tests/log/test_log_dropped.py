@@ -1,0 +1,467 @@
+"""A log whose old events left it: it goes on, what is over is known by its version, and everything comes back as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane.log.archive import dropping, exchange
+from controlplane.log.archive.manifest import ArchiveError, archives_of
+from controlplane.log.archive.restoring import Restored
+from controlplane.log.event import LogArchived, VersionConflict
+from controlplane.log.verify import NoLog, checkpoint_of, verify
+from tests.log.archived import BATCHES, EVENTS, archive, connected, dropped, over, restored, rows, written
+from tests.log.words import everything, postgres_opener, request, saw
+from tests.support import postgres
+from tests.support.deep import deep_after
+
+STREAMS = "SELECT stream, events, archived_to FROM audit.streams WHERE log = 'main' ORDER BY stream"
+
+
+@contextmanager
+def another(server: postgres.Server, template: str) -> Iterator[str]:
+    """A database beside that of the test."""
+    name = postgres.new_name("another")
+    yield server.create(name, template)
+    server.drop(name)
+
+
+@pytest.fixture
+def owner(database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with connected(database_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def log(database_url: str, owner: psycopg.Connection[Any], tmp_path: Path) -> psycopg.Connection[Any]:
+    """A log of 75 events of which 60 are archived."""
+    await written(database_url)
+    archive(owner, tmp_path)
+    return owner
+
+
+async def test_streams_that_are_over_leave_as_a_whole_and_the_others_stay(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    before = rows(log)
+    found = dropped(log, tmp_path, over(1 << 40, "short/3"))
+    assert (found.upto, found.streams, found.why) == (60, 19, "")
+    stay = [one for one in before if "'short/" not in one[2] or int(one[1]) > 60 or one[2] == "'short/3'"]
+    assert rows(log) == stay
+    assert (found.events, found.kept) == (len(before) - len(stay), len(stay) - 15)
+    left = {name: (count, to) for name, count, to in log.execute(STREAMS)}
+    assert left["short/0"] == (1, 1)
+    assert left["short/4"] == (2, 15)
+    assert left["short/3"] == (2, None)
+    assert left["long/a"] == (25, None)
+    names = [one.table for one in exchange.partitions(log)]
+    assert names == ["events_1", "events_61", "events_81"]
+    assert log.execute("SELECT min(last) FROM controlplane.batches").fetchone() == (60,)
+    async with postgres_opener(database_url) as opened:
+        assert [one.position for one in await everything(opened(), 7)] == [int(one[1]) for one in stay]
+
+
+async def test_the_log_is_verified_from_there_on_with_what_stayed(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    at = checkpoint_of(log, "main")
+    dropped(log, tmp_path)
+    found = verify(log, "main", checkpoint=at)
+    assert (found.first, found.last, found.wrong, found.archived_to) == (61, 75, [], 60)
+    assert list(found.directories) == [str(tmp_path)]
+    log.execute("UPDATE controlplane.events SET data = '{}' WHERE position = 2")
+    (wrong,) = verify(log, "main").wrong
+    assert "of the events up to 60, which are in archives, 24 stayed here, and they are not" in wrong.what
+
+
+async def test_a_checkpoint_of_what_left_is_not_taken_for_a_deviation(
+    database_url: str, owner: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    await written(database_url, 10)
+    at = checkpoint_of(owner, "main")
+    await written(database_url, 15, size=None)
+    archive(owner, tmp_path)
+    dropped(owner, tmp_path)
+    with pytest.raises(NoLog, match=r"the checkpoint is of position 30, .* in archives: compare"):
+        verify(owner, "main", checkpoint=at)
+
+
+async def test_what_is_over_is_known_by_its_version_and_goes_on_from_there(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    dropped(log, tmp_path)
+    async with postgres_opener(database_url) as opened:
+        keeper = opened()
+        await keeper.take_epoch("two")
+        with pytest.raises(VersionConflict):
+            await keeper.append(request(saw("short/4", 1), **{"short/4": 0}))
+        with pytest.raises(VersionConflict):
+            await keeper.append(request(saw("short/4", 1), **{"short/4": 1}))
+        assert await keeper.append(request(saw("short/4", 1), **{"short/4": 2})) == 1
+        assert await keeper.append(request(saw("short/6", 1))) == 1
+        assert await keeper.append(request(saw("long/a", 1), **{"long/a": 25})) == 1
+        found = {one.stream: one.version for one in await everything(keeper)}
+    assert (found["short/4"], found["short/6"], found["long/a"]) == (3, 3, 26)
+    assert verify(log, "main").wrong == []
+
+
+async def test_observations_that_were_known_stay_known(
+    database_url: str, owner: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    async with postgres_opener(database_url) as opened:
+        await written(database_url)
+        keeper = opened()
+        await keeper.take_epoch("two")
+        seen = request(saw("short/0", 7, source="c/i/pods/u", mark=7))
+        assert await keeper.append(seen) == 1
+        await written(database_url, 20, size=None)
+        archive(owner, tmp_path)
+        assert dropped(owner, tmp_path).upto > 76
+        other = opened()
+        await other.take_epoch("three")
+        assert await other.append(seen) == 0
+
+
+async def test_a_second_drop_takes_what_has_ended_since(
+    database_url: str, log: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    everyone = rows(log)
+    dropped(log, tmp_path, over(1 << 40, "short/3"))
+    assert dropped(log, tmp_path).why == "everything that is archived has left already"
+    await written(database_url, 30, size=None)
+    more = archive(log, tmp_path)
+    assert [one.manifest.first for one in more] == [61, 79, 100, 121, 139]
+    found = dropped(log, tmp_path)
+    assert found.upto == more[-1].manifest.last
+    assert not log.execute(
+        "SELECT FROM controlplane.events WHERE stream = 'short/3' AND position <= %s", (found.upto,)
+    ).fetchall()
+    assert verify(log, "main").wrong == []
+    back = restored(log, tmp_path)
+    assert (back.first, back.last) == (1, found.upto)
+    assert rows(log)[: len(everyone)] == everyone
+
+
+@pytest.mark.parametrize(("position", "upto"), [(60, 60), (59, 39), (17, 0)])
+async def test_nothing_leaves_after_the_snapshot(
+    log: psycopg.Connection[Any], tmp_path: Path, position: int, upto: int
+) -> None:
+    found = dropped(log, tmp_path, over(position))
+    assert found.upto == upto
+    assert found.why == (
+        "" if upto == 60 else f"the newest snapshot that a process can start from is of position {position}"
+    )
+
+
+async def test_nothing_leaves_that_the_read_models_have_not_looked_at(
+    log: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    with exchange.alone(log):
+        found = dropping.drop(log, "main", tmp_path, over(), read_models=True)
+        assert (found.upto, found.why) == (0, "the read models have been made up to position 0")
+        log.execute("INSERT INTO read_models.progress VALUES ('main', 40)")
+        assert dropping.drop(log, "main", tmp_path, over(), read_models=True).upto == 39
+
+
+async def test_a_changed_log_keeps_everything(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    log.execute("UPDATE controlplane.events SET data = '{}' WHERE position = 30")
+    with pytest.raises(ArchiveError, match=r"is not as it was appended .*, so nothing was dropped"):
+        dropped(log, tmp_path)
+    assert len(rows(log)) == 75
+
+
+# --- who else is there -----------------------------------------------------------------------------------------------
+
+
+async def test_who_reads_while_events_leave_is_told_to_begin_again(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    async with postgres_opener(database_url) as opened:
+        amid, looks, beyond = opened(), opened(), opened()
+        await amid.read(0, 10)
+        await looks.head()
+        await looks.read(0, 10)
+        await beyond.head()
+        at = (await beyond.read(0, 70))[-1].position
+        dropped(log, tmp_path)
+        with pytest.raises(LogArchived, match="up to position 60 are in archives, and 10 had been read"):
+            await amid.read(10, 10)
+        with pytest.raises(LogArchived):
+            await looks.head()
+        assert [one.position for one in await beyond.read(at)] == [71, 72, 73, 74, 75]
+        await beyond.head()
+
+
+async def test_another_log_appends_meanwhile_and_loses_nothing(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(database_url, 5, log="other", size=None)
+    async with postgres_opener(database_url) as opened:
+        other, main = opened("other"), opened()
+        await other.take_epoch("two")
+        await main.take_epoch("two")
+        appended = []
+
+        def append() -> None:
+            appended.append(asyncio.run_coroutine_threadsafe(other.append(request(saw("late", 1))), loop).result())
+            appended.append(asyncio.run_coroutine_threadsafe(main.append(request(saw("late", 1))), loop).result())
+
+        lock = exchange._lock
+        monkeypatch.setattr(exchange, "_lock", lambda *given: (append(), lock(*given)))
+        loop = asyncio.get_running_loop()
+        assert (await asyncio.to_thread(dropped, log, tmp_path)).upto == 60
+        assert appended == [1, 1]
+        assert [one.position for one in await everything(other)] == list(range(1, 17))
+        monkeypatch.undo()
+        await asyncio.to_thread(restored, log, tmp_path)
+        assert [one.position for one in await everything(opened("other"))] == list(range(1, 17))
+        assert [one.position for one in await everything(opened())] == list(range(1, 77))
+
+
+async def test_appends_wait_for_a_moment_and_a_held_lock_is_named(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_TRIES", 2)
+    before = rows(log)
+    with connected(database_url) as other, other.transaction():
+        other.execute("LOCK TABLE controlplane.events IN ACCESS SHARE MODE")
+        with pytest.raises(
+            ArchiveError, match=r"another session holds a lock on controlplane.events: nothing was changed"
+        ):
+            dropped(log, tmp_path)
+    assert rows(log) == before
+    assert dropped(log, tmp_path).upto == 60
+    assert len(exchange.partitions(log)) == 3
+
+
+async def test_one_at_a_time(log: psycopg.Connection[Any], database_url: str, tmp_path: Path) -> None:
+    with (
+        connected(database_url) as other,
+        exchange.alone(other),
+        pytest.raises(ArchiveError, match="another session archives"),
+    ):
+        dropped(log, tmp_path)
+
+
+async def test_the_services_role_may_not(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    log.execute("SET ROLE controlplane_service")
+    for attempt in (dropped, archive):
+        with pytest.raises(ArchiveError, match="use a login with the rights of the schema's owner"):
+            attempt(log, tmp_path / "new" if attempt is archive else tmp_path)
+
+
+# --- and back --------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_restored_is_as_if_nothing_had_left(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    before = rows(log), rows(log, BATCHES)
+    left = dropped(log, tmp_path)
+    assert restored(log, tmp_path) == Restored(1, 60, left.events, 0)
+    assert (rows(log), rows(log, BATCHES)) == before
+    assert restored(log, tmp_path) == Restored(None, None, 0, 0)
+    assert (verify(log, "main").first, verify(log, "main").wrong) == (1, [])
+    assert not log.execute("SELECT FROM controlplane.streams WHERE archived_to IS NOT NULL").fetchall()
+    assert dropped(log, tmp_path).events == left.events
+
+
+async def test_a_part_of_it_comes_back_with_whole_streams(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    at_18 = _as_if_dropped_to(log, tmp_path, 18)
+    dropped(log, tmp_path)
+    assert restored(log, tmp_path, (20, 60)).first == 19
+    assert (rows(log), rows(log, BATCHES), rows(log, STREAMS)) == at_18
+    found = verify(log, "main")
+    assert (found.first, found.wrong, found.archived_to) == (19, [], 18)
+    assert restored(log, tmp_path).last == 18
+    assert len(rows(log)) == 75
+
+
+def _as_if_dropped_to(log: psycopg.Connection[Any], tmp_path: Path, position: int) -> tuple[Any, ...]:
+    dropped(log, tmp_path, over(position))
+    found = rows(log), rows(log, BATCHES), rows(log, STREAMS)
+    restored(log, tmp_path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ((1, 30), "the positions 1 to 30 alone would leave a gap up to 60, where the database goes on: name 1..60"),
+        ((61, 70), "the positions from 61 on are in the database"),
+    ],
+)
+async def test_a_gap_is_refused(
+    log: psycopg.Connection[Any], tmp_path: Path, wanted: tuple[int, int], told: str
+) -> None:
+    dropped(log, tmp_path)
+    with pytest.raises(ArchiveError, match=told):
+        restored(log, tmp_path, wanted)
+
+
+async def test_missing_and_foreign_archives_are_refused(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    dropped(log, tmp_path)
+    last = archives_of(tmp_path, "main")[-1].folder
+    last.rename(tmp_path / "aside")
+    with pytest.raises(
+        ArchiveError, match=r"what left the database ends at position 60, and the archives in .* end at 39"
+    ):
+        restored(log, tmp_path)
+    (tmp_path / "aside").rename(last)
+    log.execute("UPDATE controlplane.log_head SET id = %s", (uuid.uuid4(),))
+    with pytest.raises(ArchiveError, match="has archives of another log than the main of this database"):
+        restored(log, tmp_path)
+
+
+async def test_bodies_that_were_removed_come_back_if_asked_for(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    dropped(log, tmp_path)
+    log.execute("DELETE FROM controlplane.bodies")
+    restored(log, tmp_path)
+    assert log.execute("SELECT count(*) FROM controlplane.bodies").fetchone() == (0,)
+    assert restored(log, tmp_path, bodies=True).bodies == 20
+    assert verify(log, "main").bad_bodies == []
+
+
+async def test_into_a_database_that_has_nothing_of_it(
+    log: psycopg.Connection[Any], tmp_path: Path, postgres_server: postgres.Server, migrated_template: str
+) -> None:
+    sealed = rows(log, EVENTS.replace("ORDER", "AND position <= 60 ORDER"))
+    dropped(log, tmp_path)
+    with another(postgres_server, migrated_template) as url, connected(url) as auditor:
+        assert restored(auditor, tmp_path, bodies=True) == Restored(1, 60, 60, 20)
+        assert rows(auditor) == sealed
+        found = verify(auditor, "main")
+        assert (found.first, found.last, found.wrong) == (1, 60, [])
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_whatever_is_dropped_and_restored_in_whatever_steps_is_as_before(
+    data: st.DataObject, postgres_server: postgres.Server, migrated_template: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / uuid.uuid4().hex
+    with another(postgres_server, migrated_template) as url, connected(url) as owner:
+        await written(url, data.draw(st.integers(8, 30)), size=data.draw(st.integers(5, 30)))
+        archive(owner, folder)
+        before = rows(owner), rows(owner, BATCHES)
+        last = len(before[0])
+        archived = archives_of(folder, "main")
+        if not archived:
+            return
+        for _ in range(data.draw(st.integers(1, 4))):
+            but = data.draw(st.sets(st.integers(0, 9).map("short/{}".format)))
+            if data.draw(st.booleans()):
+                dropped(owner, folder, over(data.draw(st.integers(1, last)), *but))
+            elif (left := verify(owner, "main").archived_to) > 0:
+                restored(owner, folder, (data.draw(st.integers(1, left)), left))
+            found = verify(owner, "main")
+            assert (found.wrong, found.last) == ([], last)
+            for stream in {one[2] for one in rows(owner)}:
+                assert [one for one in rows(owner) if one[2] == stream] == [
+                    one for one in before[0] if one[2] == stream
+                ]
+        restored(owner, folder)
+        assert (rows(owner), rows(owner, BATCHES)) == before
+
+
+# --- killed ----------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.log.archived import archive, connected, dropped, over, restored
+from controlplane.log.archive import exchange, manifest, writing
+url, folder, what, at = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+steps = 0
+def killing(of, name):
+    before = getattr(of, name)
+    def step(*given, **more):
+        global steps
+        steps += 1
+        if steps == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return before(*given, **more)
+    setattr(of, name, step)
+import psycopg
+killing(psycopg.Connection, "execute")
+killing(Path, "rename")
+killing(writing, "settle")
+with connected(url) as owner:
+    {"archive": archive, "drop": dropped, "restore": restored}[what](owner, folder)
+print(steps)
+"""
+
+
+def killed(url: str, folder: Path, what: str, at: int) -> bool:
+    """Let another process do something and be killed at a step; return whether it was."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, url, str(folder), what, str(at)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": "."},
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0 or int(done.stdout) < at
+
+
+@pytest.mark.parametrize(
+    ("what", "share"),
+    deep_after(
+        3,
+        [
+            ("archive", 0.6),
+            ("drop", 0.97),
+            ("restore", 0.97),
+            *((what, share / 24) for share in range(25) for what in ("archive", "drop", "restore")),
+        ],
+    ),
+)
+async def test_a_process_that_is_killed_at_any_step_leaves_what_was_or_what_is_to_be(
+    database_url: str, owner: psycopg.Connection[Any], tmp_path: Path, what: str, share: float
+) -> None:
+    await written(database_url)
+    whole = rows(owner), rows(owner, BATCHES)
+    archive(owner, tmp_path)
+    dropped(owner, tmp_path)
+    left = rows(owner), rows(owner, BATCHES)
+    if what != "restore":
+        restored(owner, tmp_path)
+    if what == "archive":
+        shutil.rmtree(tmp_path / "main")
+    steps = {"archive": 30, "drop": 40, "restore": 45}[what]
+    assert killed(database_url, tmp_path, what, max(round(share * steps), 1))
+    _ended(owner)
+    assert (rows(owner), rows(owner, BATCHES)) in (whole, left)
+    assert verify(owner, "main").wrong == []
+    {"archive": archive, "drop": dropped, "restore": restored}[what](owner, tmp_path)
+    assert (rows(owner), rows(owner, BATCHES)) == (left if what == "drop" else whole)
+    assert [one.manifest.last for one in archives_of(tmp_path, "main")] == [18, 39, 60]
+    assert not list(tmp_path.glob("main/*.unfinished"))
+    assert not owner.execute("SELECT FROM pg_class WHERE relname LIKE 'events_new_%'").fetchall()
+
+
+def _ended(owner: psycopg.Connection[Any]) -> None:
+    """Wait until the server has noticed that a process is gone."""
+    for _ in range(600):
+        if owner.execute("SELECT pg_try_advisory_lock(hashtextextended('controlplane.archives', 0))").fetchone() == (
+            True,
+        ):
+            owner.execute("SELECT pg_advisory_unlock(hashtextextended('controlplane.archives', 0))")
+            return
+        time.sleep(0.05)
+    raise AssertionError("the lock of a process that was killed is still held")
