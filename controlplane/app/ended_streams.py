@@ -1,13 +1,13 @@
 """Says which streams of the service's log are over, so that no process needs their events to know what it knows now.
 
 In: settings, a log, and the newest snapshot that a process of this version and these settings would start from. Out: what
-`controlplane.log.archive.dropping` asks. A stream is over if the controller that owns it says so, and if that controller
-names its kind in `ENDING`: then a fold of the log without its events gives the same state, but for the UIDs of objects that
-went last, which are remembered for a while and no longer."""
+`controlplane.log.archive.dropping` asks. The controller that owns a stream says so (`may_leave`), if it names the stream's kind in
+`ENDING`: then a fold of the log without its events gives the same state."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.clock import SystemClock
@@ -42,7 +42,7 @@ def ended_streams(database: Database, log: str, settings: Settings) -> Ended:
 def ended_of(router: ControllerRouter, position: int) -> Ended:
     """Return which streams are over by what a router has folded up to a position."""
     kinds = {
-        kind: one.controller.is_over
+        kind: one.controller.may_leave
         for one in router.registrations
         for kind in getattr(one.controller, "ENDING", ())
         if kind in one.owns
@@ -52,7 +52,8 @@ def ended_of(router: ControllerRouter, position: int) -> Ended:
         over = kinds.get(stream.partition("/")[0])
         return over is not None and stream not in router.left_alone and over(stream)
 
-    return Ended(position, frozenset(kinds), is_over)
+    ages = [one.controller.forgets_after for one in router.registrations if getattr(one.controller, "ENDING", ())]
+    return Ended(position, frozenset(kinds), is_over, max(ages, default=timedelta(0)))
 
 
 async def _restored(database: Database, log: str, settings: Settings, router: ControllerRouter) -> int | None:

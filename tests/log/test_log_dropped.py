@@ -443,7 +443,7 @@ async def test_a_process_that_is_killed_at_any_step_leaves_what_was_or_what_is_t
         restored(owner, tmp_path)
     if what == "archive":
         shutil.rmtree(tmp_path / "main")
-    steps = {"archive": 30, "drop": 40, "restore": 45}[what]
+    steps = {"archive": 24, "drop": 45, "restore": 61}[what]
     assert killed(database_url, tmp_path, what, max(round(share * steps), 1))
     _ended(owner)
     assert (rows(owner), rows(owner, BATCHES)) in (whole, left)

@@ -49,6 +49,7 @@ class ResourceVersionTracker:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._versions: dict[str, dict[str, int]] = {}
+        self._shown_by: dict[str, dict[str, str]] = {}
         self._listed: dict[str, set[str]] = {}
         self._gone: dict[str, OrderedDict[str, None]] = {}
         self._incarnations: dict[str, str] = {}
@@ -67,6 +68,10 @@ class ResourceVersionTracker:
         """Whether an object was seen to go in the cluster's present incarnation, not too long ago."""
         return uid in self._gone.get(cluster, ())
 
+    def rests_on(self, stream: str) -> bool:
+        """Whether a highest resourceVersion is known by a stream: without its events it would be lower."""
+        return any(stream in shown.values() for shown in self._shown_by.values())
+
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         event, cluster = recorded.event, recorded.cluster
@@ -74,11 +79,11 @@ class ResourceVersionTracker:
             return
         shown = self._reads(event)
         if shown is not None:
-            self._note(cluster, shown.kind, shown.resource_version)
+            self._note(recorded, shown.kind, shown.resource_version)
             if shown.gone:
                 self._buried(cluster, shown.gone)
         elif isinstance(event, KindSynced):
-            self._note(cluster, event.kind, event.resource_version)
+            self._note(recorded, event.kind, event.resource_version)
             self._listed.setdefault(cluster, set()).add(event.kind)
         elif isinstance(event, (ClusterRestored, LogRebound)) or (
             isinstance(event, ClusterDisconnected) and event.reason == "Removed"
@@ -97,10 +102,14 @@ class ResourceVersionTracker:
 
     def _begin(self, cluster: str) -> None:
         self._versions.pop(cluster, None)
+        self._shown_by.pop(cluster, None)
         self._listed.pop(cluster, None)
         self._gone.pop(cluster, None)
 
-    def _note(self, cluster: str, kind: str, version: str) -> None:
-        if (number := version_number(version)) is not None:
-            versions = self._versions.setdefault(cluster, {})
-            versions[kind] = max(versions.get(kind, 0), number)
+    def _note(self, recorded: Recorded, kind: str, version: str) -> None:
+        if (number := version_number(version)) is None:
+            return
+        versions = self._versions.setdefault(recorded.cluster, {})
+        if number > versions.get(kind, -1):
+            versions[kind] = number
+            self._shown_by.setdefault(recorded.cluster, {})[kind] = recorded.stream

@@ -60,7 +60,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
     ENDING = frozenset({"workload"})
-    """The first words of streams of which no fold needs an event once they are over (`is_over`): those may leave the log."""
+    """The first words of the streams of which no fold needs an event any more at some time: see `may_leave`."""
 
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -101,6 +101,21 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     def is_over(self, stream: str) -> bool:
         """Whether nothing is left of a stream, so that nothing can follow for it."""
         return stream.startswith("workload/") and stream not in self.index.workloads
+
+    def may_leave(self, stream: str) -> bool:
+        """Whether a fold of the log without a stream's events gives what it gives with them, once none of them is younger than
+        `forgets_after`; but for the UIDs of what went last, which are hints.
+        """
+        index = self.index
+        rested_on = index.newest.rests_on(stream) or index.core.rests_on(stream) or stream in index.names.streams
+        return self.is_over(stream) and not rested_on
+
+    @property
+    def forgets_after(self) -> timedelta:
+        """For how long what happened to a Workload counts for others: the answers of clusters, and how many Workloads were
+        queued again in the last minute.
+        """
+        return max(self.policy.scoring_window, timedelta(minutes=1))
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a stream."""

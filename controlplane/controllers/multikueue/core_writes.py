@@ -23,7 +23,12 @@ class CoreWrites:
 
     def __init__(self) -> None:
         self._says_so = False
+        self._said_by = ""
         self._since: dict[str, datetime] = {}
+
+    def rests_on(self, stream: str) -> bool:
+        """Whether the core's habits are known by a stream."""
+        return stream == self._said_by
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a Workload's stream."""
@@ -36,9 +41,9 @@ class CoreWrites:
     def _fold(self, stream: str, seen: WorkloadObserved, at: datetime) -> None:
         admitted = seen.condition("Admitted")
         if admitted is not None and admitted.status == "False" and admitted.reason == _SAYS:
-            self._says_so = True
+            self._says_so, self._said_by = True, stream
         elif seen.nominated and _lacks(seen):
-            self._says_so = False  # it was nominated before anything came
+            self._says_so, self._said_by = False, stream  # it was nominated before anything came
         if _lacks(seen):
             self._since.setdefault(stream, at)
         else:

@@ -7,6 +7,7 @@ Events of streams that go on stay, however old they are."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, LiteralString, NamedTuple
 
@@ -29,8 +30,9 @@ SELECT s.stream, n.version, n.position
 FROM (SELECT DISTINCT e.stream FROM controlplane.events e
       WHERE e.log = %(log)s AND e.position <= %(upto)s AND split_part(e.stream, '/', 1) = ANY(%(kinds)s)) s
 CROSS JOIN LATERAL (
-    SELECT e.version, e.position FROM controlplane.events e WHERE e.log = %(log)s AND e.stream = s.stream ORDER BY e.version DESC LIMIT 1) n
-WHERE n.position <= %(upto)s"""
+    SELECT e.version, e.position, e.recorded_at FROM controlplane.events e
+    WHERE e.log = %(log)s AND e.stream = s.stream ORDER BY e.version DESC LIMIT 1) n
+WHERE n.position <= %(upto)s AND n.recorded_at < clock_timestamp() - %(age)s"""
 _LEAVE: LiteralString = """
 UPDATE controlplane.streams s SET version = l.version, archived_to = l.position FROM leaving l WHERE s.log = %s AND s.stream = l.stream"""
 _UNCHAIN: LiteralString = "DELETE FROM controlplane.batches b WHERE b.log = %s AND b.last < %s AND b.last <> %s - 1"
@@ -42,11 +44,12 @@ UPDATE controlplane.log_head h SET archived_to = %s, kept_events = %s, kept_hash
 
 class Ended(NamedTuple):
     """Which streams are over, by what was folded up to a position: of those whose first word is one of `kinds`,
-    `is_over` says whether any fold needs its events."""
+    `is_over` says whether any fold needs its events, once the last of them is older than `age`."""
 
     position: int
     kinds: frozenset[str]
     is_over: Callable[[str], bool]
+    age: timedelta = timedelta(0)
 
 
 class Dropped(NamedTuple):
@@ -123,7 +126,7 @@ def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: En
     )
     count = 0
     with connection.transaction(), connection.cursor("ended") as cursor:
-        cursor.execute(_ENDED, {"log": log, "upto": upto, "kinds": sorted(ended.kinds)})
+        cursor.execute(_ENDED, {"log": log, "upto": upto, "kinds": sorted(ended.kinds), "age": ended.age})
         while rows := cursor.fetchmany(_AT_ONCE):
             over = [row for row in rows if ended.is_over(row[0])]
             with connection.cursor() as other, other.copy("COPY leaving FROM STDIN") as copy:
