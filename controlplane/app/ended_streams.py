@@ -1,12 +1,13 @@
 """Says which streams of the service's log are over, so that no process needs their events to know what it knows now.
 
 In: settings, a log, and the newest snapshot that a process of this version and these settings would start from. Out: what
-`controlplane.log.archive.dropping` asks. The controller that owns a stream says so (`may_leave`), if it names the stream's kind in
+`controlplane.log.archive.dropping` asks. The controller that owns a stream says so (`leaves_nothing`), if it names the stream's kind in
 `ENDING`: then a fold of the log without its events gives the same state."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 from controlplane.app.hosted import HostedControllers
@@ -16,6 +17,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.snapshots import PostgresSnapshots
+from controlplane.runtime.controller import EndingController
 from controlplane.runtime.fold_version import fold_version
 from controlplane.runtime.router import ControllerRouter
 from controlplane.runtime.snapshots import Snapshots
@@ -41,19 +43,20 @@ def ended_streams(database: Database, log: str, settings: Settings) -> Ended:
 
 def ended_of(router: ControllerRouter, position: int) -> Ended:
     """Return which streams are over by what a router has folded up to a position."""
-    kinds = {
-        kind: one.controller.may_leave
-        for one in router.registrations
-        for kind in getattr(one.controller, "ENDING", ())
-        if kind in one.owns
-    }
+    kinds: dict[str, Callable[[str], bool]] = {}
+    needed = set(router.left_alone)
+    age = timedelta(0)
+    for one in router.registrations:
+        if isinstance(one.controller, EndingController):
+            kinds.update(dict.fromkeys(one.controller.ENDING & one.owns, one.controller.leaves_nothing))
+            needed |= one.controller.needed_streams()
+            age = max(age, one.controller.forgets_after)
 
     def is_over(stream: str) -> bool:
         over = kinds.get(stream.partition("/")[0])
-        return over is not None and stream not in router.left_alone and over(stream)
+        return over is not None and stream not in needed and over(stream)
 
-    ages = [one.controller.forgets_after for one in router.registrations if getattr(one.controller, "ENDING", ())]
-    return Ended(position, frozenset(kinds), is_over, max(ages, default=timedelta(0)))
+    return Ended(position, frozenset(kinds), is_over, age)
 
 
 async def _restored(database: Database, log: str, settings: Settings, router: ControllerRouter) -> int | None:

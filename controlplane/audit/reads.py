@@ -231,8 +231,8 @@ class LogReader:
             "SELECT stream FROM audit.streams s WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
             " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
             " AND (%(name)s::text IS NULL OR name = %(name)s)"
-            " AND (%(until)s::bigint IS NULL OR EXISTS (SELECT FROM audit.events e WHERE e.log = s.log"
-            " AND e.stream = s.stream AND e.version = 1 AND e.position <= %(until)s))"
+            " AND (%(until)s::bigint IS NULL OR (SELECT e.position FROM audit.events e WHERE e.log = s.log"
+            " AND e.stream = s.stream ORDER BY e.version LIMIT 1) <= %(until)s)"
             " ORDER BY stream",
             {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name, "until": self.until},
         )

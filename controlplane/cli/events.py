@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.archived import refuse_archived_stream
 from controlplane.cli.errors import Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, open_reader, place, stamp
@@ -91,6 +92,7 @@ def _unknown(reader: LogReader, wanted: Filter) -> str:
         return f"the log {reader.log} has no cluster {wanted.cluster}{_nearest(wanted.cluster, clusters, there)}"
     for stream in wanted.streams or ():
         if not reader.first_seen([stream]):
+            refuse_archived_stream(reader, f"the stream {stream}", [stream])
             near = reader.streams(stream.partition("/")[0])
             return f"the log {reader.log} has no stream {stream}{_nearest(stream, near, '')}"
     head = reader.head()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.archived import refuse_archived_stream, refuse_archived_time
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options, current
 
@@ -63,6 +64,7 @@ def go_back(reader: LogReader, at: datetime, *, may_be_empty: bool = False) -> N
     now = reader.clock()
     if at > now:
         raise CommandFailure(f"{clock(at)} UTC is to come: it is {clock(now)} UTC by the database", Exit.USAGE)
+    refuse_archived_time(reader, at)
     if reader.read_at(at) or may_be_empty:
         return
     reader.until = None
@@ -183,6 +185,7 @@ def find_story(reader: LogReader, text: str) -> Found:
     namespace, name = split(text)
     found = find(reader, namespace, name)
     if found is not None:
+        refuse_archived_stream(reader, f"{namespace}/{name}", found.streams)
         return found
     when = _not_yet(reader, namespace, name)
     if when:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
@@ -78,6 +79,8 @@ def _missing(reader: LogReader, position: int) -> str:
     empty = is_empty(reader)
     if empty:
         return f"there is no position {position}: {empty}"
+    if archived := archived_position(reader, position):
+        return archived
     return f"there is no position {position} in the log {reader.log}, which ends at {reader.head()}"
 
 

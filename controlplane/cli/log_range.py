@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.history import clock, first_event, is_empty
 from controlplane.cli.times import EXPECTED, moment
@@ -29,10 +30,13 @@ class LogRange(NamedTuple):
 def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange:
     """Return the part of a log from `--from` to `--to`, all of it by default; `CommandFailure` if nothing is in it, or
     the log does not begin with its first event, so that no state of it is known."""
+    from controlplane.audit.archived import archived_to
+
     first, head = next(iter(first_event(reader)), None), reader.head()
     if first is None:
         raise CommandFailure(f"the log {reader.log} has no events: {is_empty(reader)}", Exit.NOT_FOUND)
-    if first.position != 1:
+    gone = archived_to(reader)
+    if first.position != 1 and not gone:
         raise CommandFailure(
             f"the log {reader.log} begins with position {first.position}: what came before it was taken out of this "
             "database, and without that no state is known; read a database that has the whole log",
@@ -42,6 +46,9 @@ def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange
         0 if begin is None else _position(reader, begin, "--from", head) - 1,
         head if end is None else _position(reader, end, "--to", head),
     )
+    if found.begin < gone:
+        said = archived_position(reader, found.begin + 1)
+        raise CommandFailure(f"{said}; or ask with --from {gone + 1}" if gone < head else said, Exit.NOT_FOUND)
     if found.begin >= found.end:
         raise CommandFailure(
             f"nothing is between --from {begin or 'the beginning'} and --to {end or 'now'} in the log {reader.log}, "

@@ -7,8 +7,8 @@ both, so that a controller need not know the loop."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -160,6 +160,25 @@ class AnticipatingController(Protocol):
         """Return all that follows once some events are folded, which are the next ones of one stream; None where they
         have to be folded first. Nothing of them may be kept: they may never come to be in the log.
         """
+
+
+@runtime_checkable
+class EndingController(Protocol):
+    """What a controller adds to `Controller` if streams of its own may leave the log once they are over
+    (docs/decisions/0036). A fold of the log without the events of such a stream gives what it gives with them."""
+
+    ENDING: frozenset[str]
+    """The first words of these streams."""
+
+    def leaves_nothing(self, stream: str) -> bool:
+        """Whether no state is left of a stream."""
+
+    def needed_streams(self) -> set[str]:
+        """Return the streams on whose events what is known of others rests, also if no state is left of them."""
+
+    @property
+    def forgets_after(self) -> timedelta:
+        """For how long after its last event a stream counts for others."""
 
 
 class Controller(Protocol):

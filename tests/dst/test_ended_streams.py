@@ -111,7 +111,6 @@ def test_what_cannot_be_folded_is_not_over() -> None:
     codec = Codec(HostedControllers(Settings()).router.types)
     events = [recorded(line, codec) for line in written("workloads-23")]
     router = folded.folded(HostedControllers(Settings()).router, events)
-    is_over = ended_of(router, 1).is_over
-    gone = next(one.stream for one in events if is_over(one.stream))
+    gone = next(one.stream for one in events if ended_of(router, 1).is_over(one.stream))
     router._folding.left_alone[gone] = "it could not be read"
-    assert not is_over(gone)
+    assert not ended_of(router, 1).is_over(gone)

@@ -68,9 +68,9 @@ class ResourceVersionTracker:
         """Whether an object was seen to go in the cluster's present incarnation, not too long ago."""
         return uid in self._gone.get(cluster, ())
 
-    def rests_on(self, stream: str) -> bool:
-        """Whether a highest resourceVersion is known by a stream: without its events it would be lower."""
-        return any(stream in shown.values() for shown in self._shown_by.values())
+    def shown_by(self) -> set[str]:
+        """Return the streams that the highest resourceVersions are known by: without their events these would be lower."""
+        return {stream for shown in self._shown_by.values() for stream in shown.values()}
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""

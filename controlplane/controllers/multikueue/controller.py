@@ -59,8 +59,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
     GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
-    ENDING = frozenset({"workload"})
-    """The first words of the streams of which no fold needs an event any more at some time: see `may_leave`."""
+    ENDING = frozenset({"workload", "job"})
+    """The first words of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -102,13 +102,17 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         """Whether nothing is left of a stream, so that nothing can follow for it."""
         return stream.startswith("workload/") and stream not in self.index.workloads
 
-    def may_leave(self, stream: str) -> bool:
-        """Whether a fold of the log without a stream's events gives what it gives with them, once none of them is younger than
-        `forgets_after`; but for the UIDs of what went last, which are hints.
+    def leaves_nothing(self, stream: str) -> bool:
+        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
+        one of `needed_streams` either, and none of them is younger than `forgets_after`; but for the UIDs of what went last,
+        which are hints.
         """
+        return not self.index.has_job(stream) if stream.startswith("job/") else self.is_over(stream)
+
+    def needed_streams(self) -> set[str]:
+        """Return the streams on whose events what is known of others rests, also if they are over."""
         index = self.index
-        rested_on = index.newest.rests_on(stream) or index.core.rests_on(stream) or stream in index.names.streams
-        return self.is_over(stream) and not rested_on
+        return {*index.newest.shown_by(), index.core.said_by, *index.names.streams, *index.shown_streams}
 
     @property
     def forgets_after(self) -> timedelta:

@@ -26,9 +26,10 @@ class CoreWrites:
         self._said_by = ""
         self._since: dict[str, datetime] = {}
 
-    def rests_on(self, stream: str) -> bool:
-        """Whether the core's habits are known by a stream."""
-        return stream == self._said_by
+    @property
+    def said_by(self) -> str:
+        """The stream that the core's habits are known by, "" if they are not."""
+        return self._said_by
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a Workload's stream."""

@@ -275,7 +275,7 @@ class WorkloadIndex(SharedJobs):
             self._judgements.forget(stream)
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
-        for dependent in sorted(own):
+        for dependent in self._resting(own, stream):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
             self._mark(dependent)
         self._fold_group(stream, before, after, own)
@@ -299,7 +299,7 @@ class WorkloadIndex(SharedJobs):
         if not self._groups.get((seen.namespace, seen.group)):
             self._groups.pop((seen.namespace, seen.group), None)
         concerned = {dependent for mate in mates for dependent in self._dependents.get(mate, ())} - own
-        for dependent in sorted(concerned):
+        for dependent in self._resting(concerned, stream):
             self.workloads[dependent] = fold_member(self.workloads[dependent], seen.name, before, after)
             self._mark(dependent)
 

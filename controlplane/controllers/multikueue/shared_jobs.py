@@ -18,7 +18,8 @@ from controlplane.log.event import Recorded
 
 class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
-    seen last, `_sharers` by cluster and UID the streams that know of them."""
+    seen last, `_sharers` by cluster and UID the streams that know of them, `_showed` by job the streams whose events others
+    were shown, as long as the job has a Workload, `_rest_on` by Workload the streams of jobs that its state rests on."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -27,6 +28,18 @@ class SharedJobs(ExistingObjects):
         self._unsure: set[str] = set()
         self._shared: dict[str, dict[str, Recorded]] = {}
         self._sharers: dict[tuple[str, str], set[str]] = {}
+        self._showed: dict[str, set[str]] = {}
+        self._rest_on: dict[str, set[str]] = {}
+
+    @property
+    def shown_streams(self) -> set[str]:
+        """The streams whose events other Workloads were shown, or are to be shown."""
+        seen = {one.stream for shared in self._shared.values() for one in shared.values()}
+        return seen.union(*self._showed.values(), *self._rest_on.values())
+
+    def has_job(self, job: str) -> bool:
+        """Whether a job, given by its stream, is there, or a Workload that has it."""
+        return job in self.jobs or job in self._dependents
 
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
@@ -35,6 +48,12 @@ class SharedJobs(ExistingObjects):
         """Return the streams of the Workloads that have a job, given by its stream."""
         return self._dependents.get(job, set())
 
+    def _resting(self, workloads: set[str], job: str) -> list[str]:
+        """Return Workloads in order, which are about to be shown an event of a job's stream."""
+        for stream in workloads:
+            self._rest_on.setdefault(stream, set()).add(job)
+        return sorted(workloads)
+
     def _siblings(self, state: WorkloadState) -> set[str]:
         return self.dependents(self.stream_of_job(state))
 
@@ -42,6 +61,7 @@ class SharedJobs(ExistingObjects):
         if state.settled:
             self.workloads.pop(stream, None)
             self._depend(stream, state, None)
+            self._rest_on.pop(stream, None)
         else:
             self.workloads[stream] = state
         if state.unsure:
@@ -58,6 +78,7 @@ class SharedJobs(ExistingObjects):
             dependents.discard(stream)
             if not dependents:
                 self._dependents.pop(old, None)
+                self._showed.pop(old, None)
         if new:
             self._dependents.setdefault(new, set()).add(stream)
 
@@ -82,11 +103,14 @@ class SharedJobs(ExistingObjects):
             known = self._shared.get(job, {}).get(cluster)
             if known is not None and getattr(known.event, "uid", "") == event.uid:
                 del self._shared[job][cluster]
+                if not self._shared[job]:
+                    del self._shared[job]
             sharers = self._sharers.pop((cluster, event.uid))
         else:
             return
         for other in sorted(sharers - {recorded.stream}):
             if other in self.workloads:
+                self._showed.setdefault(job, set()).add(recorded.stream)
                 self._keep(other, fold_remote(self.workloads[other], event, recorded))
                 self._mark(other)
 
