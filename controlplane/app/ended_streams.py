@@ -6,7 +6,6 @@ In: settings, a log, and the newest snapshot that a process of this version and 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -28,10 +27,10 @@ class NoSnapshot(Exception):  # noqa: N818 - what the operator is told
     """There is no snapshot that says which streams are over; the message says why and what to do."""
 
 
-def ended_streams(database: Database, log: str, settings: Settings) -> Ended:
+async def ended_streams(database: Database, log: str, settings: Settings) -> Ended:
     """Return which streams are over by the newest snapshot. Raises `NoSnapshot`, and `LogUnavailable`."""
     router = HostedControllers(settings).router
-    position = asyncio.run(_restored(database, log, settings, router))
+    position = await _restored(database, log, settings, router)
     if position is None:
         raise NoSnapshot(
             f"the log {log} has no snapshot of this version and these settings, which would say what a process still needs: run this"

@@ -7,7 +7,7 @@ may run a job twice."""
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.controllers.multikueue.index import WorkloadIndex
 
+T = TypeVar("T")
 COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "life", "server", "reason")
 
 
@@ -124,8 +125,8 @@ def whoami() -> str:
         return f"uid {os.getuid()}"
 
 
-def tell(word: Coroutine[Any, Any, int]) -> int:
-    """Run what is said to a log. That it waits meanwhile is not logged: if it comes to nothing, one sentence says so."""
+def tell(word: Coroutine[Any, Any, T]) -> T:
+    """Run what is said to, or asked of, a log. That it waits meanwhile is not logged: if it comes to nothing, one sentence says so."""
     import asyncio
     import logging
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.clusters import tell
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import clock, log_option
@@ -170,7 +171,7 @@ def dropping(options: Options, connection: psycopg.Connection[Any], log: str, di
 
     settings = options.settings()
     try:
-        ended = ended_streams(Database(options.database_url(), settings.database.role), log, settings)
+        ended = tell(ended_streams(Database(options.database_url(), settings.database.role), log, settings))
     except NoSnapshot as error:
         raise CommandFailure(str(error)) from None
     return of_log.drop(connection, log, directory, ended, read_models=bool(settings.log.read_models_after))

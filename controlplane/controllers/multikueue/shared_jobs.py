@@ -18,8 +18,8 @@ from controlplane.log.event import Recorded
 
 class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
-    seen last, `_sharers` by cluster and UID the streams that know of them, `_showed` by job the streams whose events others
-    were shown, as long as the job has a Workload, `_rest_on` by Workload the streams of jobs that its state rests on."""
+    seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the other streams that its state
+    rests on."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -28,14 +28,13 @@ class SharedJobs(ExistingObjects):
         self._unsure: set[str] = set()
         self._shared: dict[str, dict[str, Recorded]] = {}
         self._sharers: dict[tuple[str, str], set[str]] = {}
-        self._showed: dict[str, set[str]] = {}
         self._rest_on: dict[str, set[str]] = {}
 
     @property
     def shown_streams(self) -> set[str]:
         """The streams whose events other Workloads were shown, or are to be shown."""
         seen = {one.stream for shared in self._shared.values() for one in shared.values()}
-        return seen.union(*self._showed.values(), *self._rest_on.values())
+        return seen.union(*self._rest_on.values())
 
     def has_job(self, job: str) -> bool:
         """Whether a job, given by its stream, is there, or a Workload that has it."""
@@ -78,7 +77,6 @@ class SharedJobs(ExistingObjects):
             dependents.discard(stream)
             if not dependents:
                 self._dependents.pop(old, None)
-                self._showed.pop(old, None)
         if new:
             self._dependents.setdefault(new, set()).add(stream)
 
@@ -110,7 +108,7 @@ class SharedJobs(ExistingObjects):
             return
         for other in sorted(sharers - {recorded.stream}):
             if other in self.workloads:
-                self._showed.setdefault(job, set()).add(recorded.stream)
+                self._rest_on.setdefault(other, set()).add(recorded.stream)
                 self._keep(other, fold_remote(self.workloads[other], event, recorded))
                 self._mark(other)
 
@@ -128,6 +126,7 @@ class SharedJobs(ExistingObjects):
             event = seen.event
             if isinstance(event, observations.RemoteJobObserved) and _is_of(state, event.shared):
                 self._sharers.setdefault((cluster, event.uid), set()).add(stream)
+                self._rest_on.setdefault(stream, set()).add(seen.stream)
                 state = fold_remote(state, event, seen)
         return state
 
