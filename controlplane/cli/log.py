@@ -50,6 +50,9 @@ VERBS = {
     "archive": CommandEntry(
         "controlplane.cli.log_archive:archive", "Write old events to Parquet files, and drop them from the database."
     ),
+    "retention": CommandEntry(
+        "controlplane.cli.log_retention:retention", "Remove, archive and drop what is kept no longer by the settings."
+    ),
     "restore": CommandEntry("controlplane.cli.log_archive:restore", "Bring archived events back into the database."),
     "seal": CommandEntry(
         "controlplane.cli.log_chain:seal", "Give hashes to what was appended before there were any, once."

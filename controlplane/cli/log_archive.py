@@ -76,7 +76,7 @@ def archive(options: Options, directory: Path, before: str | None, without_bodie
             f"There is nothing new to archive of the log {log}: whole partitions are, once the log has gone past their end."
         )
     if dropped is not None:
-        line(_dropped(log, dropped))
+        line(dropped_line(log, dropped))
 
 
 @click.command(cls=Verb)
@@ -222,7 +222,8 @@ def _told(options: Options, one: Archive) -> dict[str, Any]:
     }
 
 
-def _dropped(log: str, found: Dropped) -> str:
+def dropped_line(log: str, found: Dropped) -> str:
+    """Say what left a log, and why no more did."""
     why = f" No more was: {found.why}." if found.why else ""
     if not found.upto:
         return f"Nothing was dropped from the log {log}: {found.why}."

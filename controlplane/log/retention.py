@@ -6,6 +6,7 @@ removed. Nothing that runs needs a stored body: what copies are made of is read 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, LiteralString, NamedTuple
 
@@ -33,7 +34,10 @@ _OLD = """
 CREATE TEMP TABLE old ON COMMIT PRESERVE ROWS AS
 SELECT b.hash FROM controlplane.bodies b
 WHERE b.recorded_at < %(before)s AND NOT EXISTS (SELECT FROM recent r WHERE r.hash = b.hash)
-  AND (%(namespace)s::text IS NULL OR EXISTS (SELECT FROM theirs t WHERE t.hash = b.hash))"""
+  AND (%(namespace)s::text IS NULL OR EXISTS (SELECT FROM theirs t WHERE t.hash = b.hash))
+  AND NOT EXISTS (SELECT FROM others o WHERE o.hash = b.hash)"""
+_SIZE = """
+SELECT count(*), coalesce(sum(octet_length(b.body::text)), 0)::bigint FROM old o JOIN controlplane.bodies b ON b.hash = o.hash"""
 _TAKE = "WITH taken AS (DELETE FROM old WHERE hash IN (SELECT hash FROM old LIMIT %s) RETURNING hash)"
 _REMOVE = """
 , gone AS (DELETE FROM controlplane.bodies b USING taken t WHERE b.hash = t.hash RETURNING octet_length(b.body::text) AS size)
@@ -75,23 +79,25 @@ def _left(redaction: Redaction, hash_: bytes, stored: str) -> str | None:
     return found.text if found.text != stored else None
 
 
-def purge(url: str, older_than: timedelta, namespace: str | None = None) -> Purged:
+def purge(
+    url: str, older_than: timedelta, namespace: str | None = None, *, but: Sequence[str] = (), dry_run: bool = False
+) -> Purged:
     """Remove bodies that were stored so long ago, and that no newer event names; of one namespace, those that an event
-    of it names.
+    of it names; and none that an event of the namespaces `but` names. With `dry_run` only say which would be.
 
     In batches, each a commit.
     """
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
         (before,) = connection.execute("SELECT clock_timestamp() - %s::interval", (older_than,)).fetchone() or (None,)
         _name(connection, "recent", "e.recorded_at >= %(before)s", {"before": before})
-        if namespace is not None:
-            of_it = (
-                "substring(e.stream FROM '/([^/]+)/[^/]+$') = %(namespace)s OR e.data ->> 'namespace' = %(namespace)s"
-            )
-            _name(connection, "theirs", of_it, {"namespace": namespace})
-        else:
-            _name(connection, "theirs", "false", {})
+        of_it = (
+            "(substring(e.stream FROM '/([^/]+)/[^/]+$') = ANY(%(these)s) OR e.data ->> 'namespace' = ANY(%(these)s))"
+        )
+        _name(connection, "theirs", of_it, {"these": [namespace] if namespace is not None else []})
+        _name(connection, "others", of_it, {"these": list(but)})
         _execute(connection, _OLD, {"before": before, "namespace": namespace})
+        if dry_run:
+            return Purged(*(_execute(connection, _SIZE, {}).fetchone() or (0, 0)))
         bodies = size = 0
         while True:
             taken, gone, freed = _execute(connection, _TAKE + _REMOVE, (_BATCH,)).fetchone() or (0, 0, 0)

@@ -20,6 +20,7 @@ from controlplane.job_kinds.custom import parse
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
+from controlplane.settings.retention import Retention
 from controlplane.settings.rules import (
     Checked,
     Choice,
@@ -202,6 +203,7 @@ class LogSettings(Value, rename="camel"):
             "a Workload that is over is kept in a table, so that a month of the fleet is quickly read. 0: never.",
         ),
     ] = timedelta(minutes=10)
+    retention: Retention = Retention()
 
 
 class LeaderSettings(Value, rename="camel"):

@@ -5,7 +5,9 @@ they are.
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,12 +16,15 @@ from click.testing import CliRunner
 
 from controlplane.cli import cli
 from controlplane.log import retention, schema
+from controlplane.log.archive.manifest import archives_of
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, Body, Event, NewEvent, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.redaction import LARGEST, Redaction
 from controlplane.runtime.bodies import Bodies
+from controlplane.settings import SettingsError, load
+from tests.log.archived import written
 
 SECRET = "hunter2-in-plain-text"
 
@@ -120,6 +125,58 @@ async def test_old_bodies_go_and_those_that_a_newer_event_names_stay(database_ur
     assert retention.purge(database_url, timedelta(days=30)).bodies == 1
     assert set(rows(database_url)) == {job(2).ref}
     assert execute(database_url, "SELECT count(*) FROM controlplane.events") == [(3,)]
+
+
+async def test_some_namespaces_keep_theirs_for_another_time(database_url: str) -> None:
+    await stored(database_url, ("a", job(1)), ("b", job(2)), ("c", job(3)), ("a", plain(1)), ("b", plain(1)))
+    for table in ("bodies", "events"):
+        execute(database_url, f"UPDATE controlplane.{table} SET recorded_at = recorded_at - interval '40 days'")
+    assert retention.purge(database_url, timedelta(days=30), but=["a", "b"], dry_run=True) == (1, len(job(3).text))
+    assert len(rows(database_url)) == 4
+    given = ["--database-url", database_url, "-o", "json", "log", "retention"]
+    environment = {
+        "CONTROLPLANE_LOG_RETENTION_NAMESPACES": "a=240h,b=9000h",
+        "CONTROLPLANE_LOG_RETENTION_BODIES": "720h",
+    }
+    for arguments, left in ((["--dry-run"], 4), ([], 2)):
+        run = CliRunner().invoke(cli, [*given, *arguments], env=environment)
+        assert [(one["namespace"], one["bodies"]) for one in json.loads(run.output)["bodies"]] == [
+            ("a", 1),
+            ("b", 0),
+            (None, 1),
+        ]
+        assert len(rows(database_url)) == left
+    assert set(rows(database_url)) == {job(2).ref, plain(1).ref}
+
+
+async def test_retention_archives_what_is_old_and_wants_a_folder(database_url: str, tmp_path: Path) -> None:
+    await written(database_url, 10)
+    given = ["--database-url", database_url, "log", "retention"]
+    environment = {"CONTROLPLANE_LOG_RETENTION_EVENTS": "1ms"}
+    said = CliRunner().invoke(cli, given, env=environment)
+    assert "name the folder" in str(said.exception)
+    environment["CONTROLPLANE_LOG_RETENTION_ARCHIVE"] = str(tmp_path / "new")
+    said = CliRunner().invoke(cli, [*given, "--dry-run"], env=environment)
+    assert f"The positions 1 to 18 would be archived to {tmp_path / 'new'}." in said.output
+    assert not (tmp_path / "new").exists()
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(CliRunner().invoke, cli, given, env=environment).result()
+    assert "has no snapshot of this version" in str(said.exception or said.output)
+    assert [one.manifest.last for one in archives_of(tmp_path / "new", "main")] == [18]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("a", '"a" is none'), ("a=soon", "a: "), ("a=-1h", "a: must not be negative"), ("a=1h,a=2h", "a is there twice")],
+)
+def test_a_wrong_age_is_told_with_its_namespace(value: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        load(None, {"CONTROLPLANE_LOG_RETENTION_NAMESPACES": value})
+
+
+def test_without_settings_nothing_is_removed(database_url: str) -> None:
+    said = CliRunner().invoke(cli, ["--database-url", database_url, "log", "retention"])
+    assert "everything is kept for ever" in str(said.exception)
 
 
 async def test_the_command_line_removes_and_redacts(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

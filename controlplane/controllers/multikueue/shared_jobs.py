@@ -84,6 +84,7 @@ class SharedJobs(ExistingObjects):
         """Take the copy of an elastic job from the slice that had it when it is seen as that of another one."""
         before = self.stream_of_remote_job(cluster, uid)
         if before and before != stream and before in self.workloads:
+            self._rest_on.setdefault(before, set()).add(stream)
             self._keep(before, fold_moved(self.workloads[before], cluster, uid))
             self._mark(before)
 

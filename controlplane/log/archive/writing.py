@@ -93,6 +93,23 @@ def log_end(connection: psycopg.Connection[Any], log: str) -> LogEnd:
     return LogEnd(*row)
 
 
+def planned(
+    connection: psycopg.Connection[Any], log: str, directory: Path, before: int | datetime | None = None
+) -> list[tuple[int, int]]:
+    """Return which archives a directory lacks, by their first and last positions: of sealed partitions alone that end before
+    a position or a time. Raises `ArchiveError`, `NoLog`, and psycopg's errors."""
+    end = log_end(connection, log)
+    if end.chained_from > 1 and not end.sealed and end.archived_to < end.chained_from:
+        raise ArchiveError(
+            f"what the log {log} has before position {end.chained_from} has no hashes: run `controlplane log seal` first"
+        )
+    after = _goes_on_after(directory, log, end)
+    given: dict[str, Any] = {"log": log, "head": end.position, "after": after, "position": None, "time": None}
+    given["time" if isinstance(before, datetime) else "position"] = before
+    ends = [last for (last,) in connection.execute(_ENDS, given).fetchall()]
+    return list(zip([after + 1, *(last + 1 for last in ends)], ends, strict=False))
+
+
 def write_archives(
     connection: psycopg.Connection[Any],
     log: str,
@@ -101,21 +118,14 @@ def write_archives(
     *,
     bodies: bool = True,
 ) -> Iterator[Archive]:
-    """Yield the archives of a log that a directory lacked, as they are written: of sealed partitions alone that end before a
-    position or a time. Raises `ArchiveError`, `NoLog`, and psycopg's errors."""
+    """Yield the archives that a directory lacks (`planned`), as they are written. Raises as `planned` does."""
     parquet.arrow()
+    missing = planned(connection, log, directory, before)
     end = log_end(connection, log)
-    if end.chained_from > 1 and not end.sealed and end.archived_to < end.chained_from:
-        raise ArchiveError(
-            f"what the log {log} has before position {end.chained_from} has no hashes: run `controlplane log seal` first"
-        )
     try:
-        after = _goes_on_after(directory, log, end)
-        given: dict[str, Any] = {"log": log, "head": end.position, "after": after, "position": None, "time": None}
-        given["time" if isinstance(before, datetime) else "position"] = before
-        for (last,) in connection.execute(_ENDS, given).fetchall():
-            yield _write(connection, log, directory, end, after + 1, last, bodies=bodies)
-            after = last
+        directory.mkdir(parents=True, exist_ok=True)
+        for first, last in missing:
+            yield _write(connection, log, directory, end, first, last, bodies=bodies)
     except OSError as error:
         raise ArchiveError(
             f"the archive cannot be written to {directory}: {error.strerror or error}; nothing was dropped, and another run"
@@ -125,7 +135,6 @@ def write_archives(
 
 def _goes_on_after(directory: Path, log: str, end: LogEnd) -> int:
     """Return after which position the next archive begins."""
-    directory.mkdir(parents=True, exist_ok=True)
     there = archives_of(directory, log)
     if there and there[-1].manifest.log_id != end.id:
         raise ArchiveError(
