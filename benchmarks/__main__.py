@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    archive,
     audit,
     coscheduling,
     decide,
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "takeover": takeover.run,
     "failover": failover.run,
     "audit": audit.run,
+    "archive": archive.run,
     "whatif": whatif.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
@@ -52,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
     log_.add_argument("--batches", type=int, nargs="+", default=[100, 1000], help="most events of one commit")
     log_.add_argument("--submitters", type=int, default=2000, help="requests that wait for the log at the same time")
-    recorded = found.add_argument_group("replay, decide, takeover, and what log appends")
+    recorded = found.add_argument_group("replay, decide, takeover, and what log and archive append")
     recorded.add_argument(
         "--recorded", type=int, default=200, help="workloads in the history that is recorded for them"
     )
@@ -67,6 +69,8 @@ def parser() -> argparse.ArgumentParser:
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
     audit_ = found.add_argument_group("audit and whatif")
     audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
+    archive_ = found.add_argument_group("archive")
+    archive_.add_argument("--archived", type=int, default=200_000, help="events to archive, drop and restore")
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")

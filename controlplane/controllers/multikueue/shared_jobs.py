@@ -18,8 +18,8 @@ from controlplane.log.event import Recorded
 
 class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
-    seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the other streams that its state
-    rests on."""
+    seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the streams of jobs that its
+    state rests on, `_took_from` those of other Workloads, where copies are handed on or shown."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -29,12 +29,13 @@ class SharedJobs(ExistingObjects):
         self._shared: dict[str, dict[str, Recorded]] = {}
         self._sharers: dict[tuple[str, str], set[str]] = {}
         self._rest_on: dict[str, set[str]] = {}
+        self._took_from: dict[str, set[str]] = {}
 
     @property
     def shown_streams(self) -> set[str]:
         """The streams whose events other Workloads were shown, or are to be shown."""
         seen = {one.stream for shared in self._shared.values() for one in shared.values()}
-        return seen.union(*self._rest_on.values())
+        return seen.union(*self._rest_on.values(), *self._took_from.values())
 
     def has_job(self, job: str) -> bool:
         """Whether a job, given by its stream, is there, or a Workload that has it."""
@@ -60,7 +61,10 @@ class SharedJobs(ExistingObjects):
         if state.settled:
             self.workloads.pop(stream, None)
             self._depend(stream, state, None)
-            self._rest_on.pop(stream, None)
+            rested = self._rest_on.pop(stream, set()) | self._took_from.pop(stream, set())
+            for others in self._took_from.values():
+                if stream in others:  # whoever rests on it rests on what it rests on
+                    others |= rested
         else:
             self.workloads[stream] = state
         if state.unsure:
@@ -84,7 +88,7 @@ class SharedJobs(ExistingObjects):
         """Take the copy of an elastic job from the slice that had it when it is seen as that of another one."""
         before = self.stream_of_remote_job(cluster, uid)
         if before and before != stream and before in self.workloads:
-            self._rest_on.setdefault(before, set()).add(stream)
+            self._took_from.setdefault(before, set()).add(stream)
             self._keep(before, fold_moved(self.workloads[before], cluster, uid))
             self._mark(before)
 
@@ -109,7 +113,7 @@ class SharedJobs(ExistingObjects):
             return
         for other in sorted(sharers - {recorded.stream}):
             if other in self.workloads:
-                self._rest_on.setdefault(other, set()).add(recorded.stream)
+                self._took_from.setdefault(other, set()).add(recorded.stream)
                 self._keep(other, fold_remote(self.workloads[other], event, recorded))
                 self._mark(other)
 
@@ -127,7 +131,7 @@ class SharedJobs(ExistingObjects):
             event = seen.event
             if isinstance(event, observations.RemoteJobObserved) and _is_of(state, event.shared):
                 self._sharers.setdefault((cluster, event.uid), set()).add(stream)
-                self._rest_on.setdefault(stream, set()).add(seen.stream)
+                self._took_from.setdefault(stream, set()).add(seen.stream)
                 state = fold_remote(state, event, seen)
         return state
 
