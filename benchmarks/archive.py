@@ -1,7 +1,8 @@
 """Old events as Parquet files and back: how fast they are archived, verified, dropped and restored, and how large they are.
 
-The log is filled with what the service really recorded, in as many copies as are wanted, and cut into four partitions. Every
-stream counts as over when it is dropped: that is the most that can leave."""
+The log is filled with what the service really recorded, in as many copies as are wanted, some at a time, and cut into four
+partitions. Copies are alike and compress better than life: what was recorded is archived once without them too. Every stream
+counts as over when it is dropped: that is the most that can leave."""
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ from controlplane.log.archive.checking import check_archives
 from controlplane.log.archive.dropping import Ended, drop
 from controlplane.log.archive.manifest import archives_of
 from controlplane.log.archive.restoring import restore
-from controlplane.log.archive.writing import write_archives
+from controlplane.log.archive.writing import write_archives, write_events
 from controlplane.log.connect import Database
+from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.schema import libpq_url
 from controlplane.log.stats import stats
 
 _LOG, _PARTITIONS = "bench-archive", 4
-_SUBMITTERS = 2000
+_SUBMITTERS, _TOGETHER = 2000, 32
 T = TypeVar("T")
 
 
@@ -38,7 +40,9 @@ async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
     async with database(args.folder) as url:
         events = await record(url, args)
-        asked = requests(events, await bodies_of(url, events), args.archived)
+        asked = _some_at_a_time(
+            requests(events, await bodies_of(url, events), args.archived), len(events), args.archived
+        )
         total = sum(len(one.events) for one in asked)
         _partitions(url, total // _PARTITIONS)
         async with PostgresLog(Database(url, ROLE), codec(), log=_LOG) as log:
@@ -52,8 +56,28 @@ async def run(args: argparse.Namespace) -> None:
             await asyncio.gather(*(submit() for _ in range(_SUBMITTERS)))
         del asked
         with tempfile.TemporaryDirectory(dir=args.folder) as folder, owners_connection(url) as connection:
-            rows = _measure(connection, Path(folder))
+            rows = [_once(connection, Path(folder)), *_measure(connection, Path(folder))]
     show(f"archive: {total:,} events in the log", ["", "events", "seconds", "events/s", "bytes an event"], rows)
+
+
+def _some_at_a_time(asked: list[Append], events: int, count: int) -> list[Append]:
+    """Return requests, of which each has its copies one after the other, so that the first copies end before the next
+    begin."""
+    copies = -(-count // events)
+    groups = [asked[first : first + copies] for first in range(0, len(asked), copies)]
+    return [
+        one for first in range(0, copies, _TOGETHER) for group in groups for one in group[first : first + _TOGETHER]
+    ]
+
+
+def _once(connection: psycopg.Connection[Any], folder: Path) -> list[object]:
+    """Archive what was recorded, as it was."""
+    path = folder / "once.parquet"
+    row = connection.execute("SELECT position FROM controlplane.log_head WHERE log = 'main'").fetchone()
+    assert row is not None
+    with connection.transaction():
+        write_events(connection, path, "main", 1, row[0])
+    return ["events.parquet of what was recorded", row[0], "", "", path.stat().st_size / row[0]]
 
 
 def _partitions(url: str, size: int) -> None:

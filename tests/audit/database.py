@@ -17,6 +17,7 @@ from tests.support import postgres
 
 VIEWS = (
     "actors",
+    "archives",
     "candidates",
     "cluster_absences",
     "cluster_connectivity",

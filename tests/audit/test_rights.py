@@ -20,7 +20,7 @@ from tests.audit.samples import sample
 from tests.audit.script import Script, write
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
-TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches", "snapshots")
+TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches", "snapshots", "archives")
 INSERT = (
     "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, recorded_at)"
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
@@ -46,6 +46,11 @@ async def url(database_url: str) -> str:
     script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
     requested = NewEvent(stream="sourcepod/default/web", event=sample(CandidateRequested), cluster="a")
     await write(database_url, [*script.appended, requested], types=READ)
+    with psycopg.connect(schema.libpq_url(database_url)) as owner:
+        owner.execute(
+            "INSERT INTO controlplane.archives (log, first, last, since, until, directory, hash)"
+            " VALUES ('main', 1, 2, now(), now(), '/archives', '')"
+        )
     return database_url
 
 

@@ -19,7 +19,7 @@ from controlplane.log.archive import exchange
 from controlplane.log.archive.checking import check_archives, check_seam
 from controlplane.log.archive.exchange import NewTable, Partition, kept_of
 from controlplane.log.archive.manifest import BATCHES, BODIES, EVENTS, Archive, ArchiveError, some_archives
-from controlplane.log.archive.parquet import BATCH_COLUMNS, BODY_COLUMNS, EVENT_COLUMNS, Row, read
+from controlplane.log.archive.parquet import BATCH_COLUMNS, BODY_COLUMNS, EVENT_COLUMNS, Row, read, streams_of
 from controlplane.log.archive.writing import LogEnd, log_end
 from controlplane.log.verify import NoLog
 
@@ -131,7 +131,7 @@ def _chosen(
 def _found_log(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archive]) -> None:
     """Make the log in a database that has nothing of it, as if all of its events had left."""
     manifest = archives[-1].manifest
-    (*_, batch) = _rows(archives[-1], BATCHES)
+    (*_, batch) = _rows(archives[-1])
     with connection.transaction():
         given = (
             log,
@@ -176,11 +176,11 @@ def _restore(
         connection.execute(_BACK, {"log": log, "first": first})
         connection.execute(_NEW_STREAMS, (log,))
         for one in earlier[-1:]:
-            (*_, batch) = _rows(one, BATCHES)
+            (*_, batch) = _rows(one)
             connection.execute(_BATCH, (log, *batch))
         for one in chosen:
             with connection.cursor() as cursor:
-                cursor.executemany(_BATCH, [(log, *row) for row in _rows(one, BATCHES)])
+                cursor.executemany(_BATCH, [(log, *row) for row in _rows(one)])
         connection.execute(_NOTE, (log, first))
 
     def head() -> None:
@@ -196,7 +196,7 @@ def _streams(connection: psycopg.Connection[Any], archives: Sequence[Archive]) -
     connection.execute('CREATE TEMP TABLE back (stream text COLLATE "C" PRIMARY KEY)')
     names: set[str] = set()
     for one in archives:
-        names.update(row[1] for row in _rows(one, EVENTS))
+        names |= streams_of(one.file(EVENTS))
     with connection.cursor() as cursor, cursor.copy("COPY back FROM STDIN") as copy:
         for name in names:
             copy.write_row((name,))
@@ -247,7 +247,6 @@ def _bodies(connection: psycopg.Connection[Any], archives: Sequence[Archive]) ->
     return count
 
 
-def _rows(archive: Archive, name: str) -> Iterator[Row]:
-    columns = {EVENTS: EVENT_COLUMNS, BATCHES: BATCH_COLUMNS, BODIES: BODY_COLUMNS}[name]
-    for piece in read(archive.file(name), columns):
+def _rows(archive: Archive) -> Iterator[Row]:
+    for piece in read(archive.file(BATCHES), BATCH_COLUMNS):
         yield from piece

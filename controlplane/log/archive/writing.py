@@ -45,7 +45,7 @@ _AT_ONCE = 1000
 _HEAD: LiteralString = """
 SELECT h.id, h.position, h.chained_from, h.archived_to,
        (SELECT b.hash FROM controlplane.batches b WHERE b.log = h.log AND b.last = h.chained_from - 1) IS NOT NULL AS sealed,
-       (SELECT v.version_num FROM controlplane.alembic_version v) AS schema
+       (SELECT v.version_num FROM controlplane.alembic_version v) AS schema, has_table_privilege('controlplane.archives', 'INSERT')
 FROM controlplane.log_head h WHERE h.log = %s"""
 # The batch with which an archive ends: the last one that ends in a sealed partition, and before a position and a time.
 _ENDS: LiteralString = """
@@ -83,6 +83,7 @@ class LogEnd(NamedTuple):
     archived_to: int
     sealed: bool
     schema: str
+    may_archive: bool
 
 
 def log_end(connection: psycopg.Connection[Any], log: str) -> LogEnd:
@@ -122,6 +123,12 @@ def write_archives(
     parquet.arrow()
     missing = planned(connection, log, directory, before)
     end = log_end(connection, log)
+    if not end.may_archive:
+        raise ArchiveError(
+            "the database's role may not note archives: use a login with the rights of the schema's owner"
+        )
+    for one in archives_of(directory, log):  # whoever wrote it may have been ended before he could note it
+        _note(connection, one, directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for first, last in missing:
@@ -161,7 +168,7 @@ def _write(
     unfinished.mkdir()
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        named, since, until = _write_events(connection, unfinished / EVENTS, log, first, last)
+        named, since, until = write_events(connection, unfinished / EVENTS, log, first, last)
         batches = _write_batches(connection, unfinished / BATCHES, log, first, last)
         _write_bodies(connection, unfinished / BODIES, sorted(named) if bodies else [])
         before = connection.execute(_BEFORE, (log, first - 1)).fetchone() if first != end.chained_from else None
@@ -185,15 +192,22 @@ def _write(
     settle([*unfinished.iterdir(), unfinished])
     unfinished.rename(whole)
     settle([folder])
-    noted = (log, first, last, since, until, str(directory.resolve()), bytes.fromhex(manifest.hash))
+    written = Archive(whole, manifest)
+    _note(connection, written, directory)
+    return written
+
+
+def _note(connection: psycopg.Connection[Any], archive: Archive, directory: Path) -> None:
+    one = archive.manifest
+    noted = (one.log, one.first, one.last, one.since, one.until, str(directory.resolve()), bytes.fromhex(one.hash))
     connection.execute(_NOTE, noted)
-    return Archive(whole, manifest)
 
 
-def _write_events(
+def write_events(
     connection: psycopg.Connection[Any], path: Path, log: str, first: int, last: int
 ) -> tuple[set[str], datetime, datetime]:
-    """Write events; return the bodies that they name, and when the first and the last one were recorded."""
+    """Write events to a file; return the bodies that they name, and when the first and the last one were recorded. Raises
+    `ArchiveError` if some are missing."""
     named: set[str] = set()
     times: list[datetime] = []
     with ParquetFile(path, EVENT_COLUMNS) as file:
