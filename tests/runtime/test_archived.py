@@ -189,6 +189,13 @@ async def test_the_commands_verify_and_restore(
     assert "Nothing has left the log main" in asked(stage, "log", "restore", "--from", str(tmp_path)).output
 
 
+async def test_a_workload_that_the_read_models_do_not_have_stays(stage: Stage, tmp_path: Path) -> None:
+    stage.run("DELETE FROM read_models.streams")
+    archived(stage, tmp_path)
+    assert gone(stage)
+    assert [one for one in gone(stage) if one.startswith("workload/")] == []
+
+
 async def test_without_a_snapshot_of_this_version_nothing_leaves(
     stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,8 @@ from controlplane.log.verify import verify
 _AT_ONCE = 10_000
 
 _LEFT: LiteralString = "SELECT r.position FROM read_models.progress r WHERE r.log = %s"
-# The streams of some kinds that have no event after a position, each with its last event.
+# The streams of some kinds that have no event after a position, each with its last event: of Workloads those alone that the
+# read models have, if they are made. A Workload that they leave out would be told of no more.
 _ENDED: LiteralString = """
 SELECT s.stream, n.version, n.position
 FROM (SELECT DISTINCT e.stream FROM controlplane.events e
@@ -32,7 +33,9 @@ FROM (SELECT DISTINCT e.stream FROM controlplane.events e
 CROSS JOIN LATERAL (
     SELECT e.version, e.position, e.recorded_at FROM controlplane.events e
     WHERE e.log = %(log)s AND e.stream = s.stream ORDER BY e.version DESC LIMIT 1) n
-WHERE n.position <= %(upto)s AND n.recorded_at < clock_timestamp() - %(age)s"""
+WHERE n.position <= %(upto)s AND n.recorded_at < clock_timestamp() - %(age)s AND (
+    NOT %(read_models)s OR s.stream NOT LIKE 'workload/%%' OR EXISTS (
+        SELECT FROM read_models.streams k WHERE k.log = %(log)s AND k.stream = s.stream AND k.version >= n.version))"""
 _LEAVE: LiteralString = """
 UPDATE controlplane.streams s SET version = l.version, archived_to = l.position FROM leaving l WHERE s.log = %s AND s.stream = l.stream"""
 _UNCHAIN: LiteralString = "DELETE FROM controlplane.batches b WHERE b.log = %s AND b.last < %s AND b.last <> %s - 1"
@@ -82,7 +85,7 @@ def drop(
     _check(connection, log, chosen, progress)
     upto = chosen[-1].manifest.last
     exchange.begin(connection)
-    streams = _leaving(connection, log, upto, ended)
+    streams = _leaving(connection, log, upto, ended, read_models=read_models)
     before = _count(connection, log, upto)
     kept = _without(connection, log, end, upto)
     return Dropped(upto, before - kept, streams, kept, why)
@@ -118,7 +121,7 @@ def _check(
         )
 
 
-def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: Ended) -> int:
+def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: Ended, *, read_models: bool) -> int:
     """Make a table of the streams that leave, and return how many that are."""
     connection.execute("DROP TABLE IF EXISTS pg_temp.leaving")
     connection.execute(
@@ -126,7 +129,8 @@ def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: En
     )
     count = 0
     with connection.transaction(), connection.cursor("ended") as cursor:
-        cursor.execute(_ENDED, {"log": log, "upto": upto, "kinds": sorted(ended.kinds), "age": ended.age})
+        given = {"log": log, "upto": upto, "kinds": sorted(ended.kinds), "age": ended.age, "read_models": read_models}
+        cursor.execute(_ENDED, given)
         while rows := cursor.fetchmany(_AT_ONCE):
             over = [row for row in rows if ended.is_over(row[0])]
             with connection.cursor() as other, other.copy("COPY leaving FROM STDIN") as copy:
