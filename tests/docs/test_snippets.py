@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+import tomllib
 from collections.abc import Callable
 
 import click
+import duckdb
 import psycopg
 import pytest
 import yaml
@@ -95,6 +97,19 @@ def docker(arguments: list[str]) -> None:
     assert arguments[:1] in (["build"], ["compose"], ["run"])
 
 
+def pip(arguments: list[str]) -> None:
+    """An extra that is named is one of ours."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for word in arguments:
+        if named := re.fullmatch(r"controlplane\[(\w+)\]", word):
+            assert named[1] in extras, word
+
+
+def in_duckdb(arguments: list[str]) -> None:
+    """The statement is one that DuckDB understands."""
+    assert duckdb.extract_statements(arguments[arguments.index("-c") + 1])
+
+
 def nothing(arguments: list[str]) -> None:
     """Something that every shell has."""
 
@@ -107,6 +122,8 @@ PROGRAMS: dict[str, Callable[[list[str]], None]] = {
     "psql": psql,
     "docker": docker,
     "helm": helm,
+    "pip": pip,
+    "duckdb": in_duckdb,
     "cd": nothing,
     "git": nothing,
     "openssl": nothing,

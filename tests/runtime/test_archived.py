@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
@@ -23,13 +24,15 @@ from controlplane.log.event import Append, NewEvent
 from controlplane.log.postgres import PostgresLog
 from controlplane.runtime.fold_version import fold_version
 from tests.audit.test_read_models import looked_through
+from tests.docs.snippets import ROOT, blocks, commands
 from tests.log.migrating import partition_size
 from tests.log.words import ROLE
 from tests.runtime.test_snapshots import SETTINGS, Replica, Stage, events_of
-from tests.support import folded
+from tests.support import folded, postgres
 
 FOLD = fold_version(SETTINGS, [one.name for one in HostedControllers(SETTINGS).router.registrations])
 LEFT = "workload/default/"
+PAGE = ROOT / "docs/howto/production/archive.md"
 T = TypeVar("T")
 
 
@@ -194,6 +197,40 @@ async def test_a_workload_that_the_read_models_do_not_have_stays(stage: Stage, t
     archived(stage, tmp_path)
     assert gone(stage)
     assert [one for one in gone(stage) if one.startswith("workload/")] == []
+
+
+async def test_the_page_can_be_followed(
+    stage: Stage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    postgres_server: postgres.Server,
+    migrated_template: str,
+) -> None:
+    """Each command of the page, one after the other, with another folder and another database."""
+    name = postgres.new_name("auditor")
+    auditor = postgres_server.create(name, migrated_template)
+    settings = tmp_path / "settings.yaml"
+    (example,) = (one.text for one in blocks(PAGE) if one.language == "yaml")
+    settings.write_text(example.replace("/archives", str(tmp_path)).replace("2160h", "1ms"))
+    last, done, refusals = "1..300", [], []
+    for snippet in (one for one in blocks(PAGE) if one.language == "console"):
+        for words in commands(snippet):
+            if words[0] == "duckdb":
+                assert duckdb.sql(words[2].replace("/archives", str(tmp_path))).fetchall()
+            if words[0] != "controlplane":
+                continue
+            exchanged = {
+                "/archives": str(tmp_path),
+                "30000001..50000000": last,
+                "postgresql://auditor@localhost/audit": auditor,
+            }
+            arguments = [exchanged.get(word, word) for word in words[1:]]
+            code = apart(program, ["--config", str(settings), "--database-url", stage.url, *arguments])
+            done.append(" ".join(words[1:3]))
+            refusals += [(words, capsys.readouterr().err)] if code else []
+    postgres_server.drop(name)
+    assert refusals == []
+    assert set(done) == {f"log {verb}" for verb in ("stats", "archive", "verify", "restore", "retention")}
 
 
 async def test_without_a_snapshot_of_this_version_nothing_leaves(
