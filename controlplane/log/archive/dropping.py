@@ -24,8 +24,7 @@ from controlplane.log.verify import verify
 _AT_ONCE = 10_000
 
 _LEFT: LiteralString = "SELECT r.position FROM read_models.progress r WHERE r.log = %s"
-# The streams of some kinds that have no event after a position, each with its last event: of Workloads those alone that the
-# read models have, if they are made. A Workload that they leave out would be told of no more.
+# The streams of some kinds that have no event after a position, each with its last event.
 _ENDED: LiteralString = """
 SELECT s.stream, n.version, n.position
 FROM (SELECT DISTINCT e.stream FROM controlplane.events e
@@ -33,9 +32,13 @@ FROM (SELECT DISTINCT e.stream FROM controlplane.events e
 CROSS JOIN LATERAL (
     SELECT e.version, e.position, e.recorded_at FROM controlplane.events e
     WHERE e.log = %(log)s AND e.stream = s.stream ORDER BY e.version DESC LIMIT 1) n
-WHERE n.position <= %(upto)s AND n.recorded_at < clock_timestamp() - %(age)s AND (
-    NOT %(read_models)s OR s.stream NOT LIKE 'workload/%%' OR EXISTS (
-        SELECT FROM read_models.streams k WHERE k.log = %(log)s AND k.stream = s.stream AND k.version >= n.version))"""
+WHERE n.position <= %(upto)s AND n.recorded_at < clock_timestamp() - %(age)s"""
+# The Workloads that leave and that the read models do not tell of, such as one with a write that never showed.
+_UNTOLD: LiteralString = """
+SELECT l.stream, l.version FROM leaving l
+WHERE l.stream LIKE 'workload/%%' AND NOT EXISTS (
+    SELECT FROM read_models.streams k WHERE k.log = %s AND k.stream = l.stream AND k.version >= l.version)"""
+_TOLD = ("workload_phases", "runs", "placements", "pending_reasons", "effects")
 _LEAVE: LiteralString = """
 UPDATE controlplane.streams s SET version = l.version, archived_to = l.position FROM leaving l WHERE s.log = %s AND s.stream = l.stream"""
 _UNCHAIN: LiteralString = "DELETE FROM controlplane.batches b WHERE b.log = %s AND b.last < %s AND b.last <> %s - 1"
@@ -85,7 +88,9 @@ def drop(
     _check(connection, log, chosen, progress)
     upto = chosen[-1].manifest.last
     exchange.begin(connection)
-    streams = _leaving(connection, log, upto, ended, read_models=read_models)
+    streams = _leaving(connection, log, upto, ended)
+    if read_models:
+        _tell(connection, log)
     before = _count(connection, log, upto)
     kept = _without(connection, log, end, upto)
     return Dropped(upto, before - kept, streams, kept, why)
@@ -121,7 +126,7 @@ def _check(
         )
 
 
-def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: Ended, *, read_models: bool) -> int:
+def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: Ended) -> int:
     """Make a table of the streams that leave, and return how many that are."""
     connection.execute("DROP TABLE IF EXISTS pg_temp.leaving")
     connection.execute(
@@ -129,7 +134,7 @@ def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: En
     )
     count = 0
     with connection.transaction(), connection.cursor("ended") as cursor:
-        given = {"log": log, "upto": upto, "kinds": sorted(ended.kinds), "age": ended.age, "read_models": read_models}
+        given = {"log": log, "upto": upto, "kinds": sorted(ended.kinds), "age": ended.age}
         cursor.execute(_ENDED, given)
         while rows := cursor.fetchmany(_AT_ONCE):
             over = [row for row in rows if ended.is_over(row[0])]
@@ -139,6 +144,28 @@ def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: En
             count += len(over)
     connection.execute("ANALYZE leaving")
     return count
+
+
+def _tell(connection: psycopg.Connection[Any], log: str) -> None:
+    """Let the read models tell of the Workloads that leave: what the views say of them is final now."""
+    for stream, version in connection.execute(_UNTOLD, (log,)).fetchall():
+        _, namespace, name = stream.split("/", 2)
+        with connection.transaction():
+            connection.execute("DELETE FROM read_models.streams WHERE log = %s AND stream = %s", (log, stream))
+            for view in _TOLD:
+                which = sql.SQL("WHERE log = %s AND namespace = %s AND name = %s")
+                connection.execute(
+                    sql.SQL("DELETE FROM read_models.{} ").format(sql.Identifier(view)) + which, (log, namespace, name)
+                )
+            for view in _TOLD:
+                kept, live = sql.Identifier(view), sql.Identifier(f"live_{view}")
+                said = sql.SQL(
+                    "INSERT INTO read_models.{} SELECT * FROM read_models.{} WHERE log = %s AND namespace = %s AND name = %s"
+                )
+                connection.execute(said.format(kept, live), (log, namespace, name))
+            connection.execute(
+                "INSERT INTO read_models.streams (log, stream, version) VALUES (%s, %s, %s)", (log, stream, version)
+            )
 
 
 def _count(connection: psycopg.Connection[Any], log: str, upto: int) -> int:
