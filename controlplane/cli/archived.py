@@ -55,7 +55,7 @@ def refuse_archived_stream(reader: LogReader, what: str, streams: Sequence[str])
             click.echo(f"What {stream} had up to position {position} is archived in {_place(place)}.", err=True)
         elif stream == streams[0]:
             raise CommandFailure(
-                f"{what} is over and archived in {_place(place)}: {_back(place)}; what the views of the schema audit kept of it is there",
+                f"{what} is over and archived in {_place(place)}: {_back(place)}; the views of the schema audit still tell of it",
                 Exit.NOT_FOUND,
             )
 
