@@ -165,7 +165,7 @@ class AnticipatingController(Protocol):
 @runtime_checkable
 class EndingController(Protocol):
     """What a controller adds to `Controller` if streams of its own may leave the log once they are over
-    (docs/decisions/0036). A fold of the log without the events of such a stream gives what it gives with them."""
+    (docs/decisions/0037). A fold of the log without the events of such a stream gives what it gives with them."""
 
     ENDING: frozenset[str]
     """The first words of these streams."""
