@@ -10,6 +10,7 @@ from typing import Any
 from controlplane.settings.access_providers import AccessProviders
 from controlplane.settings.load import shown
 from controlplane.settings.model import LEAVES, Leaf, Settings
+from controlplane.settings.retention import DurationOfEach
 from controlplane.settings.rules import Choice, Duration, Integer, Items, Names, ValueRule
 
 Schema = dict[str, Any]
@@ -47,7 +48,7 @@ def _type(rule: ValueRule) -> Schema:
             return {"enum": list(words)}
         case Names(known=known):
             return {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(known)}}
-        case Items():
+        case Items() | DurationOfEach():
             return {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
         case AccessProviders():
             return {"type": "array", "items": {"type": "object"}}
