@@ -333,12 +333,11 @@ def test_values_that_make_no_sense_are_refused(values: Object, said: str) -> Non
 def test_what_is_rendered_changes_on_purpose_alone(name: str, values: Object) -> None:
     """`UPDATE_GOLDEN=1 pytest tests/deploy/test_chart.py` writes them anew."""
     done = run("template", "controlplane", str(CHART), "--namespace", "kueue-system", values=values)
-    short = [item for item in documents(done.stdout) if item["kind"] != "CustomResourceDefinition"]
+    left_out = ("CustomResourceDefinition", "PrometheusRule")  # files of ours as they are
+    short = [item for item in documents(done.stdout) if item["kind"] not in left_out]
     for item in short:
         if "dashboard" in item["metadata"]["name"]:
             item["data"] = dict.fromkeys(item["data"], "…")
-        if item["kind"] == "PrometheusRule":
-            item["spec"]["groups"] = [rule["alert"] for group in item["spec"]["groups"] for rule in group["rules"]]
     found = yaml.safe_dump_all(short, sort_keys=True, allow_unicode=True, width=120)
     path = GOLDEN / f"chart-{name}.yaml"
     if os.environ.get("UPDATE_GOLDEN"):
