@@ -50,8 +50,8 @@ bench: $(VENV)/.dev  ## measure on this machine
 
 lock:  ## resolve the dependencies anew and write the lock files (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv: $(PYTHON) -m pip install uv' >&2; exit 1; }
-	$(COMPILE) --upgrade pyproject.toml --extra embedded --output-file requirements.lock
-	$(COMPILE) --upgrade pyproject.toml --extra embedded --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra web --output-file requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra web --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	printf '%s\n' hatchling editables | $(COMPILE) --upgrade - --output-file requirements-build.lock
 
 clean:  ## remove what was built here: the environment, caches, the demo's database

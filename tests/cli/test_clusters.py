@@ -18,7 +18,7 @@ from controlplane.app.hosted import TYPES
 from controlplane.audit.absence import Absence
 from controlplane.cli import cli
 from controlplane.cli.clusters import whoami
-from controlplane.cli.fleet import grace_cell
+from controlplane.audit.clusters_now import grace_cell
 from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterForgotten,
