@@ -1,6 +1,8 @@
 // The two things that the pages do besides htmx: the time control, and charts of what a table says.
 "use strict";
 
+const DAY = 86400; // seconds
+
 function timeControl() {
   const slider = document.getElementById("slider");
   const field = document.getElementById("at");
@@ -28,20 +30,25 @@ async function drawCharts() {
     if (!answer.ok || place.firstChild) continue;
     const rows = (await answer.json()).rows;
     const ink = getComputedStyle(document.body).color;
-    const days = rows.map((row) => Date.parse(row.by.day) / 1000);
-    const axis = { stroke: ink, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884", width: 1 } };
+    const hours = new Map(rows.map((row) => [Date.parse(row.by.day) / 1000, row.run_hours]));
+    const known = [...hours.keys()].sort((one, other) => one - other);
+    const days = [];
+    for (let day = known[0]; day <= known[known.length - 1]; day += DAY) days.push(day);
+    const lines = { stroke: "#8884", width: 1 };
+    const date = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
     const options = {
       width: Math.max(place.clientWidth, 280),
       height: 220,
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
-      scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high, 1)] } },
-      axes: [axis, { ...axis, label: "run hours" }],
-      series: [
-        { value: "{YYYY}-{MM}-{DD}" },
-        { label: "run hours", stroke: "#2f6bb0", fill: "#2f6bb055", paths: uPlot.paths.bars({ size: [0.7, 60] }) },
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false } },
+      scales: { x: { time: false, range: (_, low, high) => [low - DAY, high + DAY] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
+      axes: [
+        { stroke: ink, grid: { show: false }, ticks: lines, incrs: [1, 7, 30, 90, 365].map((count) => count * DAY), space: 100, values: (_, found) => found.map(date) },
+        { stroke: ink, grid: lines, ticks: lines, label: "run hours" },
       ],
+      series: [{}, { label: "run hours", stroke: "#2f6bb0", fill: "#2f6bb0aa", points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 60] }) }],
     };
-    const chart = new uPlot(options, [days, rows.map((row) => row.run_hours)], place);
+    const chart = new uPlot(options, [days, days.map((day) => hours.get(day) ?? 0)], place);
     new ResizeObserver(() => chart.setSize({ width: Math.max(place.clientWidth, 280), height: 220 })).observe(place);
   }
 }

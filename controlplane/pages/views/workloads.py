@@ -106,7 +106,7 @@ def _at(asked: Asked, limit: int) -> WorkloadList:
     found = [_past(row) for row in rows if asked.sees(row["namespace"])]
     kept = [one for one in found if _fits(one, given)]
     if given["sort"] != "name":
-        kept.sort(key=lambda one: (one.since, one.namespace, one.name), reverse=True)
+        kept.sort(key=lambda one: (one.changed, one.namespace, one.name), reverse=True)
     after = given.get("after", "") or "0"
     if not after.isdigit() or len(after) > 12:
         raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
@@ -130,7 +130,6 @@ def _past(row: dict[str, Any]) -> WorkloadItem:
         cluster=row["cluster"] or "",
         attempt=row["attempt"] or 0,
         waits_for="" if over else row["message"] or "",
-        since=row["since"],
         changed=row["since"],
     )
 
