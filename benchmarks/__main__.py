@@ -19,6 +19,7 @@ from benchmarks import (
     replay,
     scheduler,
     takeover,
+    web,
     whatif,
 )
 from benchmarks.machine import describe
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "takeover": takeover.run,
     "failover": failover.run,
     "audit": audit.run,
+    "web": web.run,
     "whatif": whatif.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
@@ -67,6 +69,10 @@ def parser() -> argparse.ArgumentParser:
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
     audit_ = found.add_argument_group("audit and whatif")
     audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
+    web_ = found.add_argument_group("web")
+    web_.add_argument("--web-workloads", type=int, default=100_000, help="Workloads that the log has seen")
+    web_.add_argument("--web-live", type=int, default=5_000, help="how many of them are live")
+    web_.add_argument("--web-clusters", type=int, default=100, help="worker clusters")
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")

@@ -31,8 +31,8 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.pages import download, live
 from controlplane.pages.access import Access
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter, go_back
-from controlplane.pages.follower import Follower
-from controlplane.pages.problems import Trouble, trouble
+from controlplane.pages.follower import READING, Follower
+from controlplane.pages.problems import EXPECTED, Trouble, trouble
 from controlplane.pages.readers import Readers
 from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_parameters
 from controlplane.pages.shielding import Shield
@@ -83,7 +83,9 @@ def create_app(
         Route("/static/lanes.css", lambda _: Response(stylesheet(), media_type="text/css")),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused(site), Exception: _unexpected(site)})
+    handlers = dict.fromkeys((*EXPECTED, StillReading), _no_answer(site))
+    handlers |= {HTTPException: _refused(site), Exception: _unexpected(site)}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.add_middleware(Shield, local=settings.web.authentication == "none")
     app.state.site = site
     return app
@@ -91,10 +93,7 @@ def create_app(
 
 def _api(site: Site, page: Page) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
-        try:
-            found, _ = await answered(site, page, request)
-        except Exception as error:
-            return _no_answer(site, error, request)
+        found, _ = await answered(site, page, request)
         return Response(msgspec.json.encode(found), media_type=_JSON)
 
     return answer
@@ -102,11 +101,8 @@ def _api(site: Site, page: Page) -> Callable[[Request], Any]:
 
 def _html(site: Site, page: Page) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
-        try:
-            found, asked = await answered(site, page, request)
-            return await run_in_threadpool(_rendered, site, page, request, found, asked)
-        except Exception as error:
-            return _no_answer(site, error, request)
+        found, asked = await answered(site, page, request)
+        return await run_in_threadpool(_rendered, site, page, request, found, asked)
 
     return answer
 
@@ -208,21 +204,17 @@ def _around(site: Site, request: Request, at: str) -> dict[str, Any]:
     }
 
 
-def _no_answer(site: Site, error: Exception, request: Request) -> Response:
-    if isinstance(error, StillReading):
-        read = f"{site.follower.read:,} Workloads were read so far".replace(",", " ")
-        said = site.follower.trouble
-        why = (
-            f"The log is being read: {read}."
-            if said == "the log is being read"
-            else f"The database cannot be read: {said}."
-        )
-        found: Trouble | None = Trouble(503, "One moment", why, passes=True)
-    else:
-        found = trouble(error, site.settings.web.patience)
-    if found is None:
-        raise error
-    return _told(site, request, found)
+def _no_answer(site: Site) -> Callable[[Request, Exception], Response]:
+    def answer(request: Request, error: Exception) -> Response:
+        if not isinstance(error, StillReading):
+            return _told(site, request, trouble(error, site.settings.web.patience))
+        read, said = f"{site.follower.read:,}".replace(",", " "), site.follower.trouble
+        why = f"The log is being read: {read} Workloads were read so far."
+        if said != READING:
+            why = f"The database cannot be read: {said}."
+        return _told(site, request, Trouble(503, "One moment", why, passes=True))
+
+    return answer
 
 
 def _told(site: Site, request: Request, found: Trouble) -> Response:
@@ -232,7 +224,8 @@ def _told(site: Site, request: Request, found: Trouble) -> Response:
     if request.url.path.startswith(API):
         body = msgspec.json.encode(Problem(found.sentence, list(found.near)))
         return Response(body, found.status, headers, media_type=_JSON)
-    context = {**_around(site, request, request.query_params.get("at", "")), "trouble": found, "again": _AGAIN}
+    at = request.query_params.get("at", "") if found.status != 400 else ""
+    context = {**_around(site, request, at), "trouble": found, "again": _AGAIN}
     context |= {"page": "", "live": False, "past": False, "everything": found.status != 401}
     return HTMLResponse(site.templates.get_template("trouble.html").render(context), found.status, headers)
 

@@ -29,6 +29,8 @@ from controlplane.pages.directory import Directory, Row
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
 from controlplane.settings import Settings
 
+READING = "the log is being read"
+"""What is said to be the trouble until the log was read for the first time."""
 _PIECE = 20_000  # streams that are looked through at once
 _BATCH = 500  # events that are folded before a page may look
 _NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
@@ -67,7 +69,7 @@ class Follower:
 
     def __init__(self, connect: Callable[[], LogReader], settings: Settings) -> None:
         self.lock = threading.RLock()
-        self.trouble = "the log is being read"
+        self.trouble = READING
         """Why what there is may be old: "" if it is not."""
         self.ready = False
         self.read = 0
@@ -152,11 +154,9 @@ class Follower:
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
         if recorded.stream.startswith("workload/"):
-            kept = self._touched.get(recorded.stream)
-            observed = isinstance(recorded.event, WorkloadObserved)
-            if observed:
+            if isinstance(recorded.event, WorkloadObserved):
                 self._seen[recorded.stream] = recorded
-            if kept is None or observed or not isinstance(kept.event, WorkloadGone):
+            if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
                 self._touched[recorded.stream] = recorded
 
     def _show(self, streams: Sequence[str]) -> None:
@@ -188,7 +188,7 @@ class Follower:
 
     def _fill(self, reader: LogReader) -> None:
         """Read what there is: a row of each Workload that is over, and the events of the others."""
-        self.trouble, head = "the log is being read", reader.head()
+        self.trouble, head = READING, reader.head()
         directory, live, after = Directory(), dict[str, dict[str, Any]](), "workload/"
         while not self._stop.is_set():
             rows = reader.rows(_KNOWN, head=head, after=after, limit=_PIECE)

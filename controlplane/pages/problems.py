@@ -1,6 +1,6 @@
 """What can go wrong with a page, as a status and one sentence.
 
-In: an exception of a view, of the access rules or of the database. Out: a `Trouble`, None for what nobody expected. What
+In: an exception of a view, of the access rules or of the database. Out: a `Trouble`. What
 goes over by itself says so, and the page asks again."""
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ class Trouble(NamedTuple):
     passes: bool = False
 
 
-def trouble(error: Exception, patience: timedelta) -> Trouble | None:
-    """Return what went wrong."""
+EXPECTED: tuple[type[Exception], ...] = (NotFound, BadQuestion, Refused, Unasked, Busy, psycopg.Error)
+"""What may go wrong."""
+
+
+def trouble(error: Exception, patience: timedelta) -> Trouble:
+    """Return what went wrong, of what may."""
     if isinstance(error, NotFound):
         return Trouble(404, "Not found", _sentence(str(error)), tuple(error.near))
     if isinstance(error, BadQuestion):
@@ -45,9 +49,8 @@ def trouble(error: Exception, patience: timedelta) -> Trouble | None:
     if isinstance(error, psycopg.Error) and error.sqlstate in _SCHEMA:
         said = f"the database's schema is not the one this version reads ({first_line(error)}): run `controlplane db upgrade`"
         return Trouble(503, "Another schema", _sentence(said), passes=True)
-    if isinstance(error, psycopg.Error):
-        return Trouble(503, "The database is away", _sentence(f"it cannot be read: {first_line(error)}"), passes=True)
-    return None
+    assert isinstance(error, psycopg.Error)
+    return Trouble(503, "The database is away", _sentence(f"it cannot be read: {first_line(error)}"), passes=True)
 
 
 def _sentence(text: str) -> str:

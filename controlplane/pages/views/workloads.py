@@ -31,7 +31,7 @@ PARAMETERS = (
 
 class WorkloadItem(Value):
     """A Workload in a list. `state` is Kueue's word, `result` how it finished, `owner` the job. `since`: first seen;
-    `changed`: its newest event. `attempt` is 0 where it is not known without reading its history."""
+    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history."""
 
     namespace: str
     name: str
