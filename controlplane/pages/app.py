@@ -192,6 +192,9 @@ def _around(site: Site, request: Request, at: str) -> dict[str, Any]:
     follower = site.follower
     return {
         "link": link,
+        "back": address(
+            here, "", **{name: value for name, value in request.query_params.items() if name not in ("at", "after")}
+        ),
         "other": other,
         "here": f"{here}?{request.url.query}" if request.url.query else here,
         "path_here": here,
