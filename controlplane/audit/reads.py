@@ -143,7 +143,7 @@ class LogReader:
             autocommit=True,
             connect_timeout=timeout,
             application_name="controlplane audit",
-            options="-c default_transaction_read_only=on",
+            options="-c default_transaction_read_only=on -c timezone=UTC",
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,

@@ -143,7 +143,7 @@ def _announce(place: LocalEnvironment, http: str, shown: str, form: str, inside:
         line("In the container:")
     line(f"data         {place.folder.root}")
     line(f"database     {place.shown_url}")
-    if shown:
+    if shown and not inside:  # in a container nobody reaches its loopback
         line(f"pages        {shown}")
     line(f"metrics      {http}/metrics  (and /readyz)")
     for name, path in kubeconfigs.items():

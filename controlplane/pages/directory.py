@@ -168,7 +168,7 @@ class Directory:
 
 
 _PENDING = """
-SELECT namespace, queue, state, waits_for, count(*) FROM workloads WHERE over = 0 AND waits_for <> '' {where}
+SELECT namespace, queue, state, waits_for, count(*) FROM workloads INDEXED BY by_over_changed WHERE over = 0 AND waits_for <> '' {where}
 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2 LIMIT 500"""
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM workloads"  # noqa: S608 - columns of this module
 _INSERT = f"INSERT INTO workloads ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 import psycopg
+import structlog
 
 from controlplane.audit.fleet import folded
 from controlplane.audit.policy import in_force
@@ -31,6 +32,7 @@ from controlplane.settings import Settings
 
 READING = "the log is being read"
 """What is said to be the trouble until the log was read for the first time."""
+_log = structlog.get_logger(__name__)
 _PIECE = 20_000  # streams that are looked through at once
 _BATCH = 500  # events that are folded before a page may look
 _NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
@@ -115,6 +117,12 @@ class Follower:
                     self._follow(reader)
             except psycopg.Error as error:
                 self.trouble = first_line(error)
+                self._stop.wait(_PAUSE)
+            except Exception as error:  # whatever the log holds: what was followed may be wrong now
+                _log.error("the log cannot be followed, and is read anew", error=f"{type(error).__name__}: {error}")
+                with self.lock:
+                    self._begin_anew()
+                self.trouble = f"the log cannot be followed ({type(error).__name__})"
                 self._stop.wait(_PAUSE)
 
     def _follow(self, reader: LogReader) -> None:

@@ -61,16 +61,16 @@ def spark(stretches: Sequence[Stretch], field: str) -> Markup:
     width, height = _SPARK
     top = max(value or 0 for value in values)
     step = width / max(len(values) - 1, 1)
+    wide = f"{max(step - 0.4, 0.8):.1f}"
     bars = "".join(
-        f'<rect x="{number * step:.1f}" y="{height - (value / top) * height:.1f}" width="{max(step - 0.4, 0.8):.1f}"'
-        f' height="{(value / top) * height:.1f}"/>'
+        f"M{number * step:.1f} {height}v{-value / top * height:.1f}h{wide}V{height}z"
         for number, value in enumerate(values)
         if value
     )
     said = f"up to {top:.1f} s" if field == "waited" else f"{sum(value or 0 for value in values)} in 6 h"
     return Markup(  # noqa: S704 - numbers
         f'<svg class="spark" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img"'
-        f' aria-label="{said}"><title>{said}</title>{bars}</svg>'
+        f' aria-label="{said}"><title>{said}</title><path d="{bars}"/></svg>'
     )
 
 

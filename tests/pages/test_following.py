@@ -191,3 +191,33 @@ async def test_new_positions_are_told_and_a_stream_that_broke_goes_on(database_u
         stop.set()
         await asyncio.wait_for(serving, PATIENCE)
     assert LogReader.connect(database_url).head() == 120
+
+
+def test_times_are_utc_whatever_the_database_says(postgres_server: postgres.Server, migrated_template: str) -> None:
+    name = postgres.new_name("tokyo")
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, appended())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} SET timezone = 'Asia/Tokyo'".encode())
+        with served(url) as pages:
+            (one, *_) = pages.get("/api/v1/outages").json()["items"]
+            assert one["since"].endswith("Z")
+            shown = one["since"][:19].replace("T", " ")
+            assert shown in pages.get("/outages").text
+    finally:
+        postgres_server.drop(name)
+
+
+def test_what_cannot_be_followed_is_said_and_begun_anew(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failed = Follower._fill, threading.Event()
+
+    def fill(self: Follower, reader: LogReader) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("an event that nobody can read")
+        real(self, reader)
+
+    monkeypatch.setattr(Follower, "_fill", fill)
+    with served(fleet_url) as pages:
+        assert pages.get("/workloads").status_code == 200

@@ -15,6 +15,7 @@ from controlplane.pages.views.workload import EventItem, event_item
 from controlplane.values import Value
 
 _LARGEST = 2**63 - 1
+_WITHIN = 200_000  # events after it in which those are looked for that followed from it
 
 
 class RequestItem(Value):
@@ -28,12 +29,14 @@ class RequestItem(Value):
 
 
 class EventStory(Value):
-    """An event with what is around it. `causes`: the nearest first."""
+    """An event with what is around it. `causes`: the nearest first. `followed` is what followed up to the position
+    `looked_until`; the log may go on after it."""
 
     event: EventItem
     data: dict[str, Any]
     causes: list[EventItem]
     followed: list[EventItem]
+    looked_until: int
     requests: list[RequestItem]
     before: dict[str, Any]
     after: dict[str, Any]
@@ -46,7 +49,7 @@ def event(asked: Asked) -> EventStory:
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
         raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
     missing = f"there is no event at position {text} in the log {asked.reader.log}"
-    found = inspect(asked.reader, asked.policy(), int(text))
+    found = inspect(asked.reader, asked.policy(), int(text), within=_WITHIN)
     if found is None or not asked.sees(namespace_of(found.recorded.stream)):
         raise NotFound(missing)
     return EventStory(
@@ -54,6 +57,7 @@ def event(asked: Asked) -> EventStory:
         data=fields_of(found.recorded.event),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
+        looked_until=int(text) + _WITHIN,
         requests=[
             RequestItem(
                 position=one.position, action=one.action, target=one.target, outcome=one.outcome, error=one.error
