@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb)
 @click.option("--address", metavar="IP", help="The address to listen on, instead of web.address.")
 @click.option("--port", type=Whole(0, 65_535), metavar="PORT", help="The port to listen on, instead of web.port.")
-@click.option("--listening", type=int, hidden=True)
+@click.option("--listening", type=Whole(0, 1_000_000), hidden=True)
 @log_option
 @click.pass_obj
 def web(options: Options, address: str | None, port: int | None, listening: int | None) -> None:

@@ -12,6 +12,13 @@ from tests.pages.serving import served
 from tests.support import postgres
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not work is tried again soon."""
+    monkeypatch.setattr("controlplane.pages.follower._PAUSE", 0.05)
+    monkeypatch.setattr("controlplane.pages.follower._DOZE", 0.1)
+
+
 @pytest.fixture(scope="session")
 def fleet_url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
     """A database with the log of the cookbook, for tests that write nothing."""

@@ -3,7 +3,7 @@ reviews over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from controlplane.pages.routes import API, PAGES, path_parameters
 from controlplane.settings import Settings
 from controlplane.settings.web import WebSettings
 from tests.pages.reviews import Reviews, reviewing
+from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
 
 OWN, FOREIGN = "/workloads/team-a/live", "/workloads/team-b/sim"
@@ -57,17 +58,22 @@ class World:
         return httpx2.AsyncClient(transport=transport, base_url="http://pages.example")
 
 
-@pytest.fixture
-async def world(fleet_url: str) -> AsyncIterator[World]:
+@pytest.fixture(scope="module")
+def followed(fleet_url: str) -> Iterator[tuple[Follower, Readers]]:
     settings = Settings()
     connect = connector(settings, fleet_url)
     follower, readers = Follower(connect, settings), Readers(connect)
     follower.start()
     assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
-    async with reviewing() as (reviews, cluster):
-        yield World(follower, readers, reviews, cluster)
+    yield follower, readers
     follower.stop()
     readers.close()
+
+
+@pytest.fixture
+async def world(followed: tuple[Follower, Readers]) -> AsyncIterator[World]:
+    async with reviewing() as (reviews, cluster):
+        yield World(*followed, reviews, cluster)
 
 
 def token(user: str) -> dict[str, str]:
@@ -79,7 +85,7 @@ def proxied(user: str) -> dict[str, str]:
     return {"X-Forwarded-User": user, "X-Forwarded-Groups": groups} if user else {}
 
 
-@pytest.mark.parametrize("way", ["token", "proxy"])
+@pytest.mark.parametrize("way", deep_after(1, ["token", "proxy"]))
 async def test_the_table(world: World, way: str) -> None:
     headers, web = (token, {}) if way == "token" else (proxied, {"trusted_proxies": ("10.0.0.0/24",)})
     async with world.client(authentication=way, **web) as client:

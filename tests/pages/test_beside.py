@@ -14,7 +14,7 @@ import pytest
 from controlplane.pages import beside as module
 from controlplane.pages.beside import beside, listen, url_of
 from controlplane.web.ops import ListenError
-from tests.cli.processes import finished
+from tests.cli.test_audit_verbs import fails
 from tests.support.waiting import PATIENCE
 
 
@@ -48,6 +48,7 @@ async def answered(address: str) -> int:
     return status
 
 
+@pytest.mark.deep
 async def test_it_is_begun_anew_and_ends_with_the_block(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PAUSE", 0.1)
     async with beside("127.0.0.1", 0, {"CONTROLPLANE_DATABASE_URL": fleet_url}) as address:
@@ -59,14 +60,19 @@ async def test_it_is_begun_anew_and_ends_with_the_block(fleet_url: str, monkeypa
     assert children() == []
 
 
-def test_an_address_that_is_taken_is_one_sentence(fleet_url: str) -> None:
+@pytest.fixture(autouse=True)
+def messages_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program within this process leaves the messages of the tests alone."""
+    monkeypatch.setattr("controlplane.telemetry.configure", lambda *_: None)
+
+
+def test_an_address_that_is_taken_is_one_sentence(fleet_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=rf"Another program listens on 127.0.0.1:{port} already: .* web.port"):
             listen("127.0.0.1", port)
-        result = finished("--database-url", fleet_url, "web", "--port", str(port))
-        assert (result.returncode, result.stdout) == (7, "")
-        assert "choose another port with web.port" in result.stderr
+        code, told = fails(capsys, fleet_url, "web", "--port", str(port))
+        assert (code, "choose another port with web.port" in told) == (7, True)
     assert url_of(listen("::1", 0)).startswith("http://[::1]:")
 
 
@@ -79,8 +85,15 @@ def test_an_address_that_is_taken_is_one_sentence(fleet_url: str) -> None:
         ({"web_role": "nobody-there"}, 4, 'web.role: there is no role "nobody-there"'),
     ],
 )
-def test_what_cannot_be_served_is_one_sentence(fleet_url: str, given: dict[str, str], code: int, said: str) -> None:
-    result = finished("--database-url", fleet_url, "web", "--port", "0", **given)
-    assert (result.returncode, result.stdout) == (code, "")
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
+def test_what_cannot_be_served_is_one_sentence(
+    fleet_url: str,
+    given: dict[str, str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"CONTROLPLANE_{name.upper()}", value)
+    ended, told = fails(capsys, fleet_url, "web", "--port", "0")
+    assert (ended, said in told) == (code, True), told

@@ -69,7 +69,7 @@ def until_at(follower: Follower, position: int) -> None:
     forget()
 
 
-@pytest.mark.parametrize("first", deep_after(2, [150, 240, 0, 1, 40, 100, 160, 200, 280, 334]))
+@pytest.mark.parametrize("first", deep_after(1, [150, 240, 0, 1, 40, 100, 160, 200, 280, 334]))
 def test_followed_from_anywhere_is_as_read_at_once(
     postgres_server: postgres.Server, migrated_template: str, first: int
 ) -> None:

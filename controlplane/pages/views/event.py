@@ -15,7 +15,7 @@ from controlplane.pages.views.workload import EventItem, event_item
 from controlplane.values import Value
 
 _LARGEST = 2**63 - 1
-_WITHIN = 200_000  # events after it in which those are looked for that followed from it
+_WITHIN = 100_000  # events after it in which those are looked for that followed from it
 
 
 class RequestItem(Value):
