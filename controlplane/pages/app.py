@@ -131,6 +131,8 @@ async def allowed_for(
 ) -> frozenset[str] | None:
     """Return the namespaces that whoever asks may see, None for all. Raises `NotFound` for who may not see a page."""
     viewer = await site.access.viewer(request)
+    if any("\0" in value for value in request.path_params.values()):
+        raise NotFound("there is nothing with such a name")  # and PostgreSQL could not even be asked
     if await site.access.everywhere(viewer):
         return None
     if everything:

@@ -104,6 +104,9 @@ def test_every_file_of_a_page_is_there(pages: TestClient) -> None:
     ("address", "status", "said"),
     [
         ("/workloads/team-b/sin", 404, "Did you mean <a href=\"/workloads/team-b/sim\">team-b/sim</a>"),
+        ("/workloads/team-b/%00", 404, "There is nothing with such a name"),
+        ("/workloads/team-b/%00/evidence.jsonl", 404, "There is nothing with such a name"),
+        ("/outages/%00/202", 404, "There is nothing with such a name"),
         ("/workload", 404, 'Did you mean <a href="/workloads">/workloads</a>'),
         ("/workloads?stat=Running", 400, "There is no parameter &#34;stat&#34;: did you mean state?"),
         ("/workloads?state=Runing", 400, "&#34;Runing&#34; is none of"),
