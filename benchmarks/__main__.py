@@ -20,6 +20,7 @@ from benchmarks import (
     replay,
     scheduler,
     takeover,
+    web,
     whatif,
 )
 from benchmarks.machine import describe
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "failover": failover.run,
     "audit": audit.run,
     "archive": archive.run,
+    "web": web.run,
     "whatif": whatif.run,
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
@@ -71,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
     audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
     archive_ = found.add_argument_group("archive")
     archive_.add_argument("--archived", type=int, default=200_000, help="events to archive, drop and restore")
+    web_ = found.add_argument_group("web")
+    web_.add_argument("--web-workloads", type=int, default=100_000, help="Workloads that the log has seen")
+    web_.add_argument("--web-live", type=int, default=5_000, help="how many of them are live")
+    web_.add_argument("--web-clusters", type=int, default=100, help="worker clusters")
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import datetime
+from typing import NamedTuple
 
 from controlplane.audit.explain import Explanation, explain, without_workload
 from controlplane.audit.find import Found, events_of
@@ -29,7 +30,42 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     events = events_of(reader, found)
     if not found.workload:
         return without_workload(events)
+    return _explained(policy, found, events, _with_surroundings(reader, events, judgements(found.jobs)), now)
+
+
+class Told(NamedTuple):
+    """All that is told of a Workload: why it is where it is, its moments, its way over the clusters, its events."""
+
+    explanation: Explanation
+    moments: list[TimelineEntry]
+    lanes: list[Lane]
+    events: list[Recorded]
+
+
+def told(
+    reader: LogReader,
+    policy: MultiKueuePolicy,
+    found: Found,
+    now: datetime,
+    policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
+) -> Told:
+    """Return what `answer`, `timeline_of` and `lanes_of_workload` return, from one reading of the log."""
+    events = events_of(reader, found)
+    if not found.workload:
+        return Told(without_workload(events), list(moments(events)), [], events)
     everything = _with_surroundings(reader, events, judgements(found.jobs))
+    around = outages(policy, everything, found.workload, policy_of)
+    return Told(
+        _explained(policy, found, events, everything, now),
+        sorted([*moments(events), *around], key=lambda moment: moment.position),
+        workload_lanes(everything, found.workload),
+        events,
+    )
+
+
+def _explained(
+    policy: MultiKueuePolicy, found: Found, events: list[Recorded], everything: list[Recorded], now: datetime
+) -> Explanation:
     index = fold(policy, everything)
     state = index.workloads.get(found.workload)
     if state is None:

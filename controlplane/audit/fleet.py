@@ -48,7 +48,13 @@ def load(
     reader: LogReader, policy: MultiKueuePolicy, namespace: str | None = None, *, finished: bool = False
 ) -> WorkloadIndex:
     """Return the fleet as it is now; of finished Workloads only those of which something is left, unless `finished`."""
-    workloads = reader.live_workloads(namespace, finished=finished)
+    return folded(reader, policy, reader.live_workloads(namespace, finished=finished), namespace)
+
+
+def folded(
+    reader: LogReader, policy: MultiKueuePolicy, workloads: Sequence[str], namespace: str | None = None
+) -> WorkloadIndex:
+    """Return what is around all Workloads, and those of some streams with their jobs, up to where the reader reads."""
     around = list(reader.events(Filter(streams=surroundings(reader))))
     if not workloads:
         return fold(policy, around)

@@ -60,15 +60,15 @@ class Inspection(Value):
     requests: list[Request]
 
 
-def inspect(reader: LogReader, policy: MultiKueuePolicy, position: int) -> Inspection | None:
+def inspect(reader: LogReader, policy: MultiKueuePolicy, position: int, *, within: int = 2**62) -> Inspection | None:
     """Return what was before, after and because of an event; None if the log has no such position. `policy` is the one
-    in force then.
+    in force then; what followed is looked for `within` so many events after it, which takes as long as they are many.
     """
     recorded = _event(reader, position)
     if recorded is None:
         return None
     before, after, left_alone = _states(reader, policy, recorded)
-    followed = _followed(reader, position)
+    followed = _followed(reader, position, position + within)
     return Inspection(
         recorded=recorded,
         causes=_causes(reader, recorded),
@@ -121,13 +121,13 @@ def _needed(reader: LogReader, recorded: Recorded) -> list[str]:
     return sorted({*around, *jobs, *judgements(jobs)})
 
 
-def _followed(reader: LogReader, position: int) -> list[Recorded]:
-    """Return the events that name one as their cause."""
+def _followed(reader: LogReader, position: int, until: int) -> list[Recorded]:
+    """Return the events up to a position that name one as their cause."""
     query: LiteralString = (
-        "SELECT position FROM audit.events WHERE log = %(log)s AND position > %(of)s AND caused_by = %(of)s"
-        " ORDER BY position LIMIT %(most)s"
+        "SELECT position FROM audit.events WHERE log = %(log)s AND position > %(of)s AND position <= %(until)s"
+        " AND caused_by = %(of)s ORDER BY position LIMIT %(most)s"
     )
-    found = (_event(reader, row["position"]) for row in reader.rows(query, of=position, most=MOST))
+    found = (_event(reader, row["position"]) for row in reader.rows(query, of=position, until=until, most=MOST))
     return [recorded for recorded in found if recorded is not None]
 
 

@@ -143,6 +143,7 @@ class LogReader:
             autocommit=True,
             connect_timeout=timeout,
             application_name="controlplane audit",
+            options="-c timezone=UTC",
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,

@@ -6,7 +6,7 @@ links. All text comes from clusters and is escaped; what XML 1.0 cannot hold is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from xml.sax.saxutils import escape, quoteattr
 
@@ -43,13 +43,18 @@ _COLOURS = {
     "other": ("#c297ff", "#8957e5"),
 }
 _STYLE = (
-    "svg{{font:12px system-ui,sans-serif}}.paper{{fill:{paper}}}text{{fill:{ink}}}.head{{font-size:15px;font-weight:600}}"
-    ".soft{{fill:{soft}}}.line{{stroke:{line};stroke-width:1}}"
+    "svg.lanes{{font:12px system-ui,sans-serif}}.lanes .paper{{fill:{paper}}}.lanes text{{fill:{ink}}}"
+    ".lanes .head{{font-size:15px;font-weight:600}}"
+    ".lanes .soft{{fill:{soft}}}.lanes .line{{stroke:{line};stroke-width:1}}"
 )
 
 
-def picture(title: str, lanes: Sequence[Lane], end: datetime) -> str:
-    """Return the SVG of some lanes; what lasts is drawn up to `end`."""
+def picture(
+    title: str, lanes: Sequence[Lane], end: datetime, *, link: Callable[[int], str] | None = None, inline: bool = False
+) -> str:
+    """Return the SVG of some lanes; what lasts is drawn up to `end`. `link` makes of a position where its bar leads to;
+    `inline` is for a page that has `stylesheet` itself.
+    """
     drawn = lanes[:MOST]
     first, last = _span([bar for lane in drawn for bar in lane.bars], end)
     left_out = f"and {len(lanes) - MOST} more, which began later" if len(lanes) > MOST else ""
@@ -58,16 +63,21 @@ def picture(title: str, lanes: Sequence[Lane], end: datetime) -> str:
     width = left + _WIDTH + _RIGHT
     shown = _shortened(title, int((width - 2 * _MARGIN) / _HEAD_LETTER))
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    role = "img" if link is None else "group"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={_attribute(title)}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="{role}" class="lanes" aria-label={_attribute(title)}>',
         f"<title>{_text(title)}</title>",
-        f"<style>{_styles()}</style>",
+        *([] if inline else [f"<style>{stylesheet()}</style>"]),
         # Not as a style of the whole, which not every reader honours: then dark would be light letters on white.
         f'<rect width="{width}" height="{height}" class="paper"/>',
         _label(_MARGIN, 22, shown, "head"),
         *_legend({bar.word for lane in drawn for bar in lane.bars}),
         *_axis(first, last, left, height),
-        *(part for row, lane in enumerate(drawn) for part in _lane(lane, _TOP + row * _STEP, left, (first, last))),
+        *(
+            part
+            for row, lane in enumerate(drawn)
+            for part in _lane(lane, _TOP + row * _STEP, left, (first, last), link)
+        ),
         *([_label(_MARGIN, _TOP + len(drawn) * _STEP + 15, left_out, "soft")] if left_out else []),
         "</svg>",
     ]
@@ -85,10 +95,11 @@ def _span(bars: Sequence[Bar], end: datetime) -> tuple[datetime, datetime]:
     return first, last + max((last - first) * _AFTERWARDS, _SECOND)
 
 
-def _styles() -> str:
+def stylesheet() -> str:
+    """Return the colours of what is drawn, light and dark."""
     light = _STYLE.format(paper="#ffffff", ink="#1f2328", soft="#59636e", line="#d1d9e0")
     dark = _STYLE.format(paper="#0d1117", ink="#e6edf3", soft="#9198a1", line="#3d444d")
-    shades = [" ".join(f".{word}{{fill:{_COLOURS[word][index]}}}" for word in WORDS) for index in (0, 1)]
+    shades = [" ".join(f".lanes .{word}{{fill:{_COLOURS[word][index]}}}" for word in WORDS) for index in (0, 1)]
     return f"{light}{shades[0]}@media (prefers-color-scheme:dark){{{dark}{shades[1]}}}"
 
 
@@ -171,16 +182,21 @@ def _shortened(text: str, most: int) -> str:
     return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
-def _lane(lane: Lane, y: float, left: float, span: tuple[datetime, datetime]) -> Iterator[str]:
+def _lane(
+    lane: Lane, y: float, left: float, span: tuple[datetime, datetime], link: Callable[[int], str] | None
+) -> Iterator[str]:
     name, last = _name(lane), span[1]
     yield f"<g><title>{_text(name)}</title>{_label(_MARGIN, y + 15, _shortened(name, _NAME[1]))}</g>"
     for bar in lane.bars:
         begin = _x(bar.since, left, span)
         wide = max(_x(bar.until or last, left, span) - begin, _LEAST)
-        yield (
+        said = _said(name, bar, last)
+        drawn = (
             f'<rect x="{begin:.1f}" y="{y}" width="{wide:.1f}" height="{_HEIGHT}" rx="2" class="{bar.word}">'
-            f"<title>{_text(_said(name, bar, last))}</title></rect>"
+            f"<title>{_text(said)}</title></rect>"
         )
+        to = "" if link is None else f"<a href={_attribute(link(bar.position))} aria-label={_attribute(said)}>"
+        yield f"{to}{drawn}</a>" if to else drawn
 
 
 def _said(name: str, bar: Bar, last: datetime) -> str:

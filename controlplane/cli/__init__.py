@@ -62,6 +62,9 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.export:verify_export",
         "Check a file of `controlplane export`, without a database: that every line is as it was written.",
     ),
+    "web": CommandEntry(
+        "controlplane.cli.web:web", "Serve the pages and the read API of a log, until it is told to stop."
+    ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),

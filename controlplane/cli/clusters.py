@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from controlplane.audit.clusters_now import describe, grace_cell, in_words, mass_outage, outage_line, short_life
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.fleet import describe, grace_cell, in_words, mass_outage, outage_line, short_life
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.history import clock, is_empty, open_reader, place, policy_in_force, stamp
 from controlplane.cli.options import Options, listing, names_of

@@ -65,8 +65,10 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
     if (keep or data) and options.output == "table":
         line(
             f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on"
-            " from here."
+            " from here, and shows it in a browser."
         )
+    elif options.output == "table" and not problems:
+        line("To see such a history in a browser: `controlplane demo --keep`, and then the command that it names.")
     if problems:
         raise CommandFailure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)
 

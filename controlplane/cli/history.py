@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import clock, place, span
 from controlplane.cli.archived import refuse_archived_stream, refuse_archived_time
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options, current
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.log.event import Recorded
+
+
+__all__ = [
+    "clock", "find_pod", "find_story", "first_event", "go_back", "is_empty", "log_option", "log_was_named",
+    "nearest_namespaces", "open_reader", "place", "pod_name", "policy_in_force", "span", "split",
+]  # fmt: skip
 
 
 def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,30 +223,6 @@ def _not_yet(reader: LogReader, namespace: str, name: str) -> str:
     return f"{namespace}/{name} was not there at {clock(reader.at)} UTC: it was first seen at {clock(min(began.values()))} UTC"
 
 
-def clock(at: datetime | None) -> str:
-    """Return a time as people read it, in UTC, to the second."""
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None else ""
-
-
 def stamp(at: datetime | None) -> str:
     """Return a time as tables have it: as `clock`, in UTC or, with `--local-time`, in the zone of this machine."""
     return clock(at.astimezone() if at is not None and current().local_time else at)
-
-
-def span(duration: timedelta) -> str:
-    """Return a duration with its two largest units, `2d3h`; below a minute with tenths of a second."""
-    seconds = max(duration.total_seconds(), 0.0)
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    left = int(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2])
-
-
-def place(cluster: str) -> str:
-    """Return a cluster's name for people: the management cluster has none of its own."""
-    return cluster.removeprefix("@")

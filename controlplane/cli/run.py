@@ -53,17 +53,46 @@ def run(options: Options, controllers: str | None) -> None:
     from controlplane import telemetry
 
     telemetry.configure(settings.log.level, settings.log.format)
-    asyncio.run(_run(settings, url))
+    asyncio.run(_run(settings, url, options.config))
 
 
-async def _run(settings: Settings, url: str) -> None:
+async def _run(settings: Settings, url: str, config: Path | None) -> None:
     from controlplane.log.connect import Database
 
     stop = stop_on_signals()
     database = Database(url, settings.database.role)
     revision = await usable(database)
-    if not stop.is_set():
+    if stop.is_set():
+        return
+    async with pages(settings, url, config):
         await serve(settings, database, revision, functools.partial(open_management, settings), stop)
+
+
+@contextlib.asynccontextmanager
+async def pages(
+    settings: Settings, url: str, config: Path | None, management: Path | None = None
+) -> AsyncIterator[str]:
+    """Have the pages served by a process of their own, if the settings say so; yield their address, "" if there are
+    none. `management` is a kubeconfig in the place of the settings'. Raises `ListenError`.
+    """
+    if settings.web.serve != "yes":
+        yield ""
+        return
+    from controlplane.pages.beside import beside, missing_library
+    from controlplane.telemetry import logger
+
+    if missing := missing_library():
+        raise CommandFailure(
+            f"web.serve: the pages need {missing}, which is not installed: install controlplane[web]",
+            Exit.CONFIGURATION,
+        )
+    environment = {"CONTROLPLANE_DATABASE_URL": url, "CONTROLPLANE_DATABASE_LOG": settings.database.log}
+    if management is not None:
+        environment["CONTROLPLANE_MANAGEMENT_KUBECONFIG"] = str(management)
+    given = ["--config", str(config)] if config is not None else []
+    async with beside(settings.web.address, settings.web.port, environment, given) as address:
+        logger(__name__).info("serving the pages in a process of their own", address=address)
+        yield address
 
 
 def stop_on_signals() -> asyncio.Event:

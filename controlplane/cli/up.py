@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -75,27 +75,30 @@ def up(options: Options, /, data: Path | None, inside: str | None, **asked: int 
     try:
         with DataFolder(data or default_folder()) as folder:
             fleet = folder.fleet({name: value for name, value in asked.items() if value is not None})
-            asyncio.run(_up(folder, fleet, resolved, options.output, inside or ""))
+            asyncio.run(_up(folder, fleet, resolved, options, inside or ""))
     except LocalError as error:
         raise CommandFailure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
 
 
-async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, form: str, inside: str) -> None:
-    from controlplane.cli.run import serve, stop_on_signals, usable
+async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options: Options, inside: str) -> None:
+    from controlplane.cli.run import pages, serve, stop_on_signals, usable
     from controlplane.local.environment import LocalEnvironment
 
-    settings = _local(resolved)
+    settings, form = _local(resolved), options.output
     stop = stop_on_signals()
     async with LocalEnvironment(
         folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role
     ) as place:
         revision = await usable(place.database)
 
-        def announce(server: WebServer) -> None:
-            _announce(place, f"http://{server.address}:{server.port}", form, inside)
-
         if not stop.is_set():
-            await serve(settings, place.database, revision, place.open_management, stop, announce)
+            url, management = place.database.url, place.management_kubeconfig
+            async with pages(settings, url, options.config, management) as shown:
+
+                def announce(server: WebServer) -> None:
+                    _announce(place, f"http://{server.address}:{server.port}", shown, form, inside)
+
+                await serve(settings, place.database, revision, place.open_management, stop, announce)
     if form == "table":
         again = "docker compose up --detach" if inside else _here("up", "--data", str(folder.root))
         line(f"Stopped. `{again}` goes on from here.")
@@ -107,25 +110,41 @@ def _local(resolved: Resolved) -> Settings:
     """
     import msgspec
 
-    given = {name for name in ("address", "port") if resolved.origins[f"http.{name}"] != "default"}
-    local = {name: value for name, value in {"address": "127.0.0.1", "port": 0}.items() if name not in given}
+    from controlplane.pages.beside import missing_library
+
+    def but(section: str, **local: object) -> Any:
+        """Return a section with those of the values that nobody has said anything about."""
+        unsaid = {name: value for name, value in local.items() if resolved.origins[f"{section}.{name}"] == "default"}
+        return msgspec.structs.replace(getattr(settings, section), **unsaid)
+
     settings = resolved.settings
-    return msgspec.structs.replace(settings, http=msgspec.structs.replace(settings.http, **local))
+    shows = "no" if missing_library() else "yes"
+    return msgspec.structs.replace(
+        settings, http=but("http", address="127.0.0.1", port=0), web=but("web", serve=shows, port=0)
+    )
 
 
-def _announce(place: LocalEnvironment, http: str, form: str, inside: str) -> None:
+def _announce(place: LocalEnvironment, http: str, shown: str, form: str, inside: str) -> None:
     """Print where everything is."""
     kubeconfigs = {name: str(place.folder.kubeconfig(name)) for name in place.world.clusters}
     if form != "table":
         dump(
             form,
-            {"data": str(place.folder.root), "database": place.shown_url, "http": http, "kubeconfigs": kubeconfigs},
+            {
+                "data": str(place.folder.root),
+                "database": place.shown_url,
+                "http": http,
+                "web": shown,
+                "kubeconfigs": kubeconfigs,
+            },
         )
         return
     if inside:
         line("In the container:")
     line(f"data         {place.folder.root}")
     line(f"database     {place.shown_url}")
+    if shown and not inside:  # in a container nobody reaches its loopback
+        line(f"pages        {shown}")
     line(f"metrics      {http}/metrics  (and /readyz)")
     for name, path in kubeconfigs.items():
         line(f"{name:<12} {path}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +15,6 @@ from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
-    from controlplane.controllers.multikueue.index import WorkloadIndex
-    from controlplane.controllers.multikueue.observations import WorkloadObserved
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
@@ -77,6 +74,7 @@ def workloads(
       seen), waits_for, queue, nominated, copies (clusters), position
     """
     from controlplane.audit.fleet import load
+    from controlplane.audit.workloads_now import describe
     from controlplane.clock import SystemClock
 
     now = SystemClock().now()
@@ -160,38 +158,3 @@ def _nothing(reader: LogReader, namespace: str | None, states: tuple[str, ...], 
         return f"{text}{near}"
     streams = reader.streams("workload", namespace=namespace)
     return text if finished or states or not streams else f"{text} Those that have finished are shown with --all."
-
-
-def describe(index: WorkloadIndex, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
-    """Return the Workloads as plain values, by namespace and name."""
-    from controlplane.audit.standing import standing
-
-    found = []
-    for stream, state in sorted(index.workloads.items()):
-        stands = standing(state, index.context(state), now)
-        local = state.local
-        found.append(
-            {
-                "namespace": state.namespace,
-                "name": state.name,
-                "job": local.owner.name if local and local.owner else "",
-                "kind": local.owner.kind if local and local.owner else "",
-                "state": stands.word,
-                "result": _result(local) if stands.word == "Finished" else "",
-                "cluster": stands.cluster,
-                "attempt": state.attempt,
-                "since": seen.get(stream, now),
-                "waits_for": stands.waits_for,
-                "queue": local.queue_name if local else "",
-                "nominated": local.nominated if local else [],
-                "copies": sorted(state.remotes),
-                "position": state.position,
-            }
-        )
-    return found
-
-
-def _result(local: WorkloadObserved | None) -> str:
-    """Return how a Workload has finished, in Kueue's word: Succeeded, Failed, or what else ended it."""
-    finished = local.condition("Finished") if local is not None else None
-    return finished.reason if finished is not None else ""

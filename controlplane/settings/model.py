@@ -35,6 +35,7 @@ from controlplane.settings.rules import (
 )
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
+from controlplane.settings.web import WebSettings, web_contradictions
 from controlplane.settings.words import FILE, LOG_NAME, PORT
 from controlplane.values import Value
 
@@ -234,6 +235,7 @@ class Settings(Value, rename="camel"):
     clusters: ClusterSettings = ClusterSettings()
     http: Http = Http()
     webhook: WebhookSettings = WebhookSettings()
+    web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()
     leader: LeaderSettings = LeaderSettings()
 
@@ -296,6 +298,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     yield from _dispatch_contradictions(settings.multikueue)
     yield from _local_contradictions(settings)
+    yield from web_contradictions(settings.web)
     names = [target.partition(":")[0] for target in candidates.targets]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield "candidates.targets", f'names "{name}" twice'

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 from controlplane.__main__ import run
 from controlplane.app.hosted import TYPES
 from controlplane.audit.absence import Absence
+from controlplane.audit.clusters_now import grace_cell
 from controlplane.cli import cli
 from controlplane.cli.clusters import whoami
-from controlplane.cli.fleet import grace_cell
 from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterForgotten,

@@ -23,12 +23,15 @@ from tests.support.waiting import PATIENCE
 LIBRARIES = {
     "alembic",
     "hypothesis",
+    "jinja2",
     "kubernetes_asyncio",
     "mako",
     "numpy",
     "pydantic",
     "pytest",
     "sqlalchemy",
+    "starlette",
+    "uvicorn",
 }
 CONTROLLERS = {
     f"controlplane.controllers.{name}"

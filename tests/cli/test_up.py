@@ -90,6 +90,7 @@ def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) 
         places = told(process)
         assert set(places["kubeconfigs"]) == {"management", "worker-1", "worker-2"}
         assert places["http"].startswith("http://127.0.0.1:")
+        assert places["web"].startswith("http://127.0.0.1:")
         asyncio.run(submit(places, job(4)))
         until(places, "Admitted")
         again = finished(*arguments)

@@ -32,6 +32,7 @@ SHARED = (
     "postgres/rights.sql",
     "rbac/*/*.yaml",
     "scheduler/*.yaml",
+    "web/*.yaml",
 )
 LEFT_OUT = ("kustomization.yaml", "settings.yaml", "profiles.yaml", "namespace.yaml")
 
@@ -147,7 +148,7 @@ def values_schema() -> Schema:
             cloudNativePG=cloud_native_pg,
         ),
         webhook=_of(enabled=FLAG, failurePolicy={"enum": ["Ignore", "Fail"]}, certificate=certificate),
-        networkPolicy=_of(enabled=FLAG, metricsFrom=OBJECTS, webhookFrom=OBJECTS, egress=OBJECTS),
+        networkPolicy=_of(enabled=FLAG, metricsFrom=OBJECTS, webhookFrom=OBJECTS, webFrom=OBJECTS, egress=OBJECTS),
         metrics=_of(
             serviceMonitor=monitor,
             podMonitor=monitor,

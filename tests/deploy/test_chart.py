@@ -37,6 +37,7 @@ EVERYTHING = {
             "clusterProfile": {"enabled": "yes"},
         },
         "candidates": {"cluster": "campus"},
+        "web": {"serve": "yes", "address": "0.0.0.0", "authentication": "token"},
         "coscheduling": {"image": "nop:1"},
     },
     "image": {"repository": "registry.example.com/controlplane", "digest": f"sha256:{'0' * 64}"},
@@ -224,6 +225,22 @@ def test_the_settings_that_it_writes_can_be_loaded(tmp_path: Path) -> None:
 
 
 @helm
+def test_the_pages_are_reached_by_others_only_if_they_listen_to_them() -> None:
+    def found(**web: str) -> list[str]:
+        objects = template({"settings": {"web": web}})
+        return sorted(
+            f"{item['kind']} {item['metadata']['name']}" for item in objects if "-web" in item["metadata"]["name"]
+        )
+
+    assert found() == found(address="0.0.0.0", authentication="token") == found(serve="yes") == []
+    both = ["ClusterRoleBinding controlplane-web", "Service controlplane-web"]
+    assert found(serve="yes", address="0.0.0.0", authentication="proxy") == both
+    container = one(template(EVERYTHING), "Deployment", "controlplane")["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "web", "containerPort": Settings().web.port} in container["ports"]
+    assert one(render("deploy/web"), "Service")["spec"]["ports"][0]["targetPort"] == Settings().web.port
+
+
+@helm
 def test_every_name_begins_with_the_release_s_and_nothing_is_left_elsewhere() -> None:
     first, second = template(EVERYTHING, "blue", "east"), template(EVERYTHING, "green", "west")
     wide = [
@@ -239,7 +256,7 @@ def test_every_name_begins_with_the_release_s_and_nothing_is_left_elsewhere() ->
         for subject in item.get("subjects", ()):
             assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", "east")
             assert one(first, "ServiceAccount", subject["name"])
-        if item["kind"].endswith("RoleBinding"):
+        if item["kind"].endswith("RoleBinding") and not item["roleRef"]["name"].startswith("system:"):
             assert one(first, item["roleRef"]["kind"], item["roleRef"]["name"])
 
 

@@ -41,7 +41,8 @@ def test_the_lock_of_a_release_agrees_with_the_development_lock_where_both_speak
 
 def test_everything_declared_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    runtime = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["embedded"]]
+    extras = project["project"]["optional-dependencies"]
+    runtime = [*project["project"]["dependencies"], *extras["embedded"], *extras["web"]]
     assert declared(runtime) <= pins("requirements.lock").keys()
     assert declared(project["dependency-groups"]["dev"]) <= pins("requirements-dev.lock").keys()
     assert declared(project["dependency-groups"]["release"]) <= pins("requirements-release.lock").keys()

@@ -50,6 +50,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- if and .Values.controlPlane.enabled .Values.webhook.enabled -}}yes{{- end -}}
 {{- end -}}
 
+{{/* The port of the pages where they are served to others, "" where they are not, or on loopback alone. */}}
+{{- define "controlplane.web" -}}
+{{- $web := dig "web" dict .Values.settings -}}
+{{- $address := dig "address" "127.0.0.1" $web -}}
+{{- if and .Values.controlPlane.enabled (eq (dig "serve" "no" $web) "yes") (not (hasPrefix "127." $address)) (ne $address "::1") -}}
+{{- dig "port" 8081 $web -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The Secret with the certificate of the webhook. */}}
 {{- define "controlplane.webhook.secret" -}}
 {{- .Values.webhook.certificate.existingSecret | default (printf "%s-admission" (include "controlplane.fullname" .)) -}}

@@ -1,4 +1,4 @@
-"""The clusters as `controlplane clusters` shows them: plain values for programs, and the cells of the table for people.
+"""The clusters as lists and pages show them: plain values for programs, and the cells of a table for people.
 
 In: the folds, what hangs on the clusters that are away, the time. Out: dicts, and short texts made of them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controlplane.cli.history import clock, span
+from controlplane.audit.shown import clock, span
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,0 +1,31 @@
+"""Times, durations and places as people read them, in tables, sentences and pages.
+
+In: a time, a duration, the name of a cluster as events have it. Out: a short text. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+def clock(at: datetime | None) -> str:
+    """Return a time as people read it, in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None else ""
+
+
+def span(duration: timedelta) -> str:
+    """Return a duration with its two largest units, `2d3h`; below a minute with tenths of a second."""
+    seconds = max(duration.total_seconds(), 0.0)
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def place(cluster: str) -> str:
+    """Return a cluster's name for people: the management cluster has none of its own."""
+    return cluster.removeprefix("@")

@@ -1,0 +1,273 @@
+"""Follows a log for the pages: what is live is folded as the service folds it, and a directory has a row of everything.
+
+In: a way to open a reader. Out: an index and a directory, to be looked at under `lock`, and word of new positions. It runs
+in a thread of its own; what the database does not answer is tried again, and `trouble` says so meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
+
+import psycopg
+import structlog
+
+from controlplane.audit.fleet import folded
+from controlplane.audit.policy import in_force
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.audit.workloads_now import one_of, result
+from controlplane.clock import SystemClock
+from controlplane.controllers.connectivity.events import PolicyInForce
+from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
+from controlplane.log.connect import first_line
+from controlplane.log.event import Recorded
+from controlplane.log.folding import Folding
+from controlplane.pages.directory import Directory, Row
+from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
+from controlplane.settings import Settings
+
+READING = "the log is being read"
+"""What is said to be the trouble until the log was read for the first time."""
+_log = structlog.get_logger(__name__)
+_PIECE = 20_000  # streams that are looked through at once
+_BATCH = 500  # events that are folded before a page may look
+_NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
+_PAUSE = 2.0  # seconds between two attempts to reach the database
+_DOZE = 1.0  # seconds after which it is looked for new events unasked
+_CALM = 0.05  # seconds in which events gather before they are read
+
+# The newest of each Workload that was ever seen, with its first event. By version, which the index has in order.
+_KNOWN: LiteralString = """
+SELECT s.stream, s.namespace, s.name, f.recorded_at AS since, w.*, g.position AS gone, g.recorded_at AS gone_at
+FROM audit.streams s
+JOIN LATERAL (
+    SELECT e.recorded_at FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.version = 1 AND e.position <= %(head)s
+) f ON true
+JOIN LATERAL (
+    SELECT e.version, e.position, e.recorded_at, e.data ->> 'queue_name' AS queue,
+           e.data ->> 'cluster_queue' AS cluster_queue, e.data ->> 'cluster_name' AS cluster,
+           e.data -> 'owner' ->> 'kind' AS kind, e.data -> 'owner' ->> 'name' AS owner,
+           jsonb_path_query_first(e.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
+               #>> '{}' AS result
+    FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' AND e.position <= %(head)s
+    ORDER BY e.version DESC LIMIT 1
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT e.position, e.recorded_at FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.version > w.version AND e.type = 'WorkloadGone'
+      AND e.position <= %(head)s ORDER BY e.version DESC LIMIT 1
+) g ON true
+WHERE s.log = %(log)s AND s.stream > %(after)s AND s.stream < 'workload0' ORDER BY s.stream LIMIT %(limit)s"""
+
+
+class Follower:
+    """The present of a log, kept up to date. Look at it only `with follower.lock`."""
+
+    def __init__(self, connect: Callable[[], LogReader], settings: Settings) -> None:
+        self.lock = threading.RLock()
+        self.trouble = READING
+        """Why what there is may be old: "" if it is not."""
+        self.ready = False
+        self.read = 0
+        """How many Workloads were read, while the log is read for the first time."""
+        self._connect, self._settings = connect, settings
+        self._listeners: set[Callable[[int], None]] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.ready, self.read = False, 0
+        self.directory = Directory()
+        self.trends = Trends()
+        self.index = WorkloadIndex(reading_policy(self._settings))
+        self._folding = Folding(self.index.fold)
+        self._touched: dict[str, Recorded] = {}
+        self._seen: dict[str, Recorded] = {}
+
+    @property
+    def position(self) -> int:
+        """The last position that was taken."""
+        return self.index.position
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for that."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+
+    def listen(self, listener: Callable[[int], None]) -> Callable[[], None]:
+        """Tell a listener each new position from now on, from the follower's thread; return what ends that."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._connect() as reader:
+                    self._follow(reader)
+            except psycopg.Error as error:
+                self.trouble = first_line(error)
+                self._stop.wait(_PAUSE)
+            except Exception as error:  # whatever the log holds: what was followed may be wrong now
+                _log.error("the log cannot be followed, and is read anew", error=f"{type(error).__name__}: {error}")
+                with self.lock:
+                    self._begin_anew()
+                self.trouble = f"the log cannot be followed ({type(error).__name__})"
+                self._stop.wait(_PAUSE)
+
+    def _follow(self, reader: LogReader) -> None:
+        if self.ready and reader.head() < self.position:
+            with self.lock:  # another log than the one that was followed, such as one from a backup
+                self._begin_anew()
+        if not self.ready:
+            self._fill(reader)
+        while not self._stop.is_set():
+            if not self.catch_up(reader):
+                reader.wait(_DOZE)
+            self.trouble = ""
+            self._stop.wait(_CALM)
+
+    def catch_up(self, reader: LogReader) -> bool:
+        """Take the next events; return whether there were any."""
+        events = list(reader.events(Filter(after=self.position), limit=_BATCH))
+        if not events:
+            return False
+        with self.lock:
+            for recorded in events:
+                self._take(recorded)
+            dirty = list(dict.fromkeys([*self._touched, *self.index.take_dirty()]))
+        for first in range(0, len(dirty), _BATCH):
+            with self.lock:
+                self._show(dirty[first : first + _BATCH])
+        self._touched.clear()
+        self._seen.clear()
+        for listener in list(self._listeners):
+            listener(self.position)
+        return True
+
+    def _take(self, recorded: Recorded) -> None:
+        self._folding(recorded)
+        self.index.position = recorded.position
+        self.trends.take(recorded)
+        if isinstance(recorded.event, PolicyInForce):
+            self.index.policy = reading_policy(self._settings, recorded.event)
+        if recorded.stream.startswith("workload/"):
+            if isinstance(recorded.event, WorkloadObserved):
+                self._seen[recorded.stream] = recorded
+            if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
+                self._touched[recorded.stream] = recorded
+
+    def _show(self, streams: Sequence[str]) -> None:
+        now = SystemClock().now()
+        for stream in streams:
+            if not stream.startswith("workload/"):
+                continue
+            _, namespace, name = stream.split("/", 2)
+            before, last = self.directory.get(namespace, name), self._touched.get(stream)
+            row = self._row(stream, before, last, now)
+            if row is not None:
+                self.directory.put(row)
+
+    def _row(self, stream: str, before: Row | None, last: Recorded | None, now: datetime) -> Row | None:
+        state = self.index.workloads.get(stream)
+        at = last.recorded_at.timestamp() if last is not None else before.changed if before is not None else 0.0
+        position = last.position if last is not None else before.position if before is not None else 0
+        if state is not None and state.local is not None:
+            since = datetime.fromtimestamp(before.since if before is not None else at, tz=now.tzinfo)
+            return _of(one_of(self.index, state, since, now), state.local, at, position)
+        # What the index has let go of is told by the last that was seen of it.
+        if (seen := self._seen.get(stream)) is not None and isinstance(seen.event, WorkloadObserved):
+            before = _last_of(seen.event, before, seen.recorded_at.timestamp())
+        if before is None:
+            return None
+        gone = before.state == "Deleted" or (last is not None and isinstance(last.event, WorkloadGone))
+        state_word = "Deleted" if gone else "Finished" if before.result else before.state
+        return before._replace(state=state_word, waits_for="", changed=at, position=position)
+
+    def _fill(self, reader: LogReader) -> None:
+        """Read what there is: a row of each Workload that is over, and the events of the others."""
+        self.trouble, head = READING, reader.head()
+        directory, live, after = Directory(), dict[str, dict[str, Any]](), "workload/"
+        while not self._stop.is_set():
+            rows = reader.rows(_KNOWN, head=head, after=after, limit=_PIECE)
+            directory.fill(_past(row) for row in rows if row["gone"] is not None or row["result"] is not None)
+            live |= {row["stream"]: row for row in rows if row["gone"] is None and row["result"] is None}
+            self.read += len(rows)
+            if len(rows) < _PIECE:
+                break
+            after = rows[-1]["stream"]
+        reader.until = head
+        index = folded(reader, reading_policy(self._settings, in_force(reader)), list(live))
+        trends, first = Trends(), reader.clock() - STEP * STEPS
+        began = reader.rows("SELECT audit.position_at(%(log)s, %(at)s) AS position", at=first)[0]["position"] or 0
+        for recorded in reader.events(Filter(after=max(began, head - _NEWEST), types=TYPES)):
+            trends.take(recorded)
+        reader.until = None
+        index.position = head
+        index.take_dirty()
+        now = SystemClock().now()
+        for stream, known in live.items():
+            state = index.workloads.get(stream)
+            if state is not None and state.local is not None:
+                at, position = known["recorded_at"].timestamp(), known["position"]
+                directory.put(_of(one_of(index, state, known["since"], now), state.local, at, position))
+        directory.filled()
+        with self.lock:
+            self.directory.close()
+            self.directory, self.index, self.trends = directory, index, trends
+            self._folding = Folding(index.fold)
+            self.ready, self.trouble = True, ""
+        for listener in list(self._listeners):
+            listener(head)
+
+
+def _past(row: dict[str, Any]) -> Row:
+    """Return the row of what is over."""
+    gone = row["gone"] is not None
+    return Row(
+        row["namespace"], row["name"], "Deleted" if gone else "Finished", row["result"] or "", row["queue"] or "",
+        row["cluster_queue"] or "", row["kind"] or "", row["owner"] or "", row["cluster"] or "", 0, "",
+        row["since"].timestamp(), (row["gone_at"] or row["recorded_at"]).timestamp(), row["gone"] or row["position"],
+    )  # fmt: skip
+
+
+def _last_of(seen: WorkloadObserved, before: Row | None, at: float) -> Row:
+    """Return the row of what was seen before it was let go of."""
+    row = before or Row(seen.namespace, seen.name, "Deleted", since=at)
+    owner = seen.owner
+    return row._replace(
+        state="Finished" if seen.is_true("Finished") else "Deleted",
+        result=result(seen) if seen.is_true("Finished") else "",
+        queue=seen.queue_name,
+        cluster_queue=seen.cluster_queue,
+        kind=owner.kind if owner else "",
+        owner=owner.name if owner else "",
+        cluster=seen.cluster_name or row.cluster,
+    )
+
+
+def _of(one: dict[str, Any], local: WorkloadObserved, changed: float, position: int) -> Row:
+    """Return the row of what is live, or has just finished."""
+    return Row(
+        one["namespace"], one["name"], one["state"], one["result"] or result(local) if one["state"] == "Finished" else "",
+        one["queue"], local.cluster_queue, one["kind"], one["job"], one["cluster"], one["attempt"], one["waits_for"],
+        one["since"].timestamp(), changed, position,
+    )  # fmt: skip
+
+
+def wait_until_ready(follower: Follower, patience: timedelta) -> bool:
+    """Return whether a follower has read the log within a time."""
+    until = time.monotonic() + patience.total_seconds()
+    while not follower.ready and time.monotonic() < until:
+        time.sleep(0.02)
+    return follower.ready

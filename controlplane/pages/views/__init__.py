@@ -1,0 +1,1 @@
+"""The answers of the pages and of the read API: each view takes an `Asked` and returns plain values."""

@@ -1,0 +1,80 @@
+"""One event: what it rests on, what followed from it, and the state before and after it, as `controlplane inspect` says.
+
+In: an `Asked` with a position. Out: an `EventStory`; of other namespaces' events only what whoever asks may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from controlplane.audit.inspect import inspect
+from controlplane.audit.words import fields_of
+from controlplane.log.event import Recorded
+from controlplane.pages.asking import Asked, BadQuestion, NotFound
+from controlplane.pages.views.workload import EventItem, event_item
+from controlplane.values import Value
+
+_LARGEST = 2**63 - 1
+_WITHIN = 100_000  # events after it in which those are looked for that followed from it
+
+
+class RequestItem(Value):
+    """A write that was decided, and what became of it."""
+
+    position: int
+    action: str
+    target: str
+    outcome: str
+    error: str
+
+
+class EventStory(Value):
+    """An event with what is around it. `causes`: the nearest first. `followed` is what followed up to the position
+    `looked_until`; the log may go on after it."""
+
+    event: EventItem
+    data: dict[str, Any]
+    causes: list[EventItem]
+    followed: list[EventItem]
+    looked_until: int
+    requests: list[RequestItem]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    left_alone: str = ""
+
+
+def event(asked: Asked) -> EventStory:
+    """Return the event at a position. Raises `NotFound`, also for one that may not be seen."""
+    text = asked.path["position"]
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
+        raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
+    missing = f"there is no event at position {text} in the log {asked.reader.log}"
+    found = inspect(asked.reader, asked.policy(), int(text), within=_WITHIN)
+    if found is None or not asked.sees(namespace_of(found.recorded.stream)):
+        raise NotFound(missing)
+    return EventStory(
+        event=event_item(found.recorded),
+        data=fields_of(found.recorded.event),
+        causes=_seen(asked, found.causes),
+        followed=_seen(asked, found.followed),
+        looked_until=int(text) + _WITHIN,
+        requests=[
+            RequestItem(
+                position=one.position, action=one.action, target=one.target, outcome=one.outcome, error=one.error
+            )
+            for one in found.requests
+        ],
+        before=found.before,
+        after=found.after,
+        left_alone=found.left_alone,
+    )
+
+
+def namespace_of(stream: str) -> str | None:
+    """Return the namespace that a stream's object is in, None for an object without one."""
+    parts = stream.split("/")
+    return parts[-2] if len(parts) >= 3 else None
+
+
+def _seen(asked: Asked, events: Iterable[Recorded]) -> list[EventItem]:
+    return [event_item(one) for one in events if asked.sees(namespace_of(one.stream))]

@@ -1,0 +1,169 @@
+"""The LocalQueues: how many Workloads of each are how far, for what they wait, and who is first; and the hours used.
+
+In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time as `controlplane as-of` says; or `UsageTable`, as
+`controlplane usage` adds it up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from controlplane.audit.past import BY, GROUPS, queues_at, usage
+from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
+from controlplane.values import Value
+
+PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
+_DAYS = 30
+USAGE_PARAMETERS = (
+    Parameter("namespace", "only those of a namespace"),
+    Parameter("by", f"what they are added up by: of {', '.join(BY)}, with commas", default="namespace"),
+    Parameter("days", "of how many days, up to now", number=3660, default=str(_DAYS)),
+)
+_COLUMN = {phase: name for name, phases in GROUPS.items() for phase in phases}
+
+
+class Head(Value):
+    """The Workload that is first in a queue: the highest priority, then the one that waits for longest."""
+
+    name: str
+    priority: int
+    waits_for: str
+
+
+class Waiting(Value):
+    """How many Workloads wait for the same."""
+
+    state: str
+    waits_for: str
+    count: int
+
+
+class QueueItem(Value):
+    """A LocalQueue. `counts` are those of its Workloads by how far they are; `waiting` says for what."""
+
+    namespace: str
+    queue: str
+    cluster_queue: str
+    counts: dict[str, int]
+    head: Head | None = None
+    waiting: list[Waiting] = []
+
+
+class QueueList(Value):
+    """The LocalQueues, by namespace and name."""
+
+    items: list[QueueItem]
+
+
+class UsageRow(Value):
+    """Hours by the values of `by`. `resource_hours` are in base units (cores, bytes) times hours."""
+
+    by: dict[str, str]
+    run_hours: float
+    resource_hours: dict[str, float]
+
+
+class UsageTable(Value):
+    """The hours that jobs ran from `since` on, added up by `by`."""
+
+    by: list[str]
+    since: date
+    until: date
+    resources: list[str]
+    rows: list[UsageRow]
+
+
+def queues(asked: Asked) -> QueueList:
+    """Return the LocalQueues."""
+    names = asked.namespaces
+    if asked.at is not None:
+        rows = queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
+        found = [_past(row) for row in rows if names is None or row["namespace"] in names]
+        return QueueList(items=found)
+    follower = asked.follower
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    with follower.lock:
+        for (namespace, queue, _, shown), count in follower.directory.counts.items():
+            if queue and count and (names is None or namespace in names):
+                counts.setdefault((namespace, queue), Counter())[_COLUMN.get(shown, "finished")] += count
+        waiting: dict[tuple[str, str], list[Waiting]] = {}
+        for namespace, queue, state, waits_for, count in follower.directory.pending(names):
+            waiting.setdefault((namespace, queue), []).append(Waiting(state=state, waits_for=waits_for, count=count))
+        heads, leads = _heads(asked)
+    return QueueList(
+        items=[
+            QueueItem(
+                namespace=namespace,
+                queue=queue,
+                cluster_queue=leads.get((namespace, queue), ""),
+                counts={name: found[name] for name in GROUPS},
+                head=heads.get((namespace, queue)),
+                waiting=waiting.get((namespace, queue), []),
+            )
+            for (namespace, queue), found in sorted(counts.items())
+        ]
+    )
+
+
+def _heads(asked: Asked) -> tuple[dict[tuple[str, str], Head], dict[tuple[str, str], str]]:
+    """Return who is first of those without quota in each queue, and the ClusterQueue that each leads to."""
+    first: dict[tuple[str, str], tuple[int, float, Head]] = {}
+    leads: dict[tuple[str, str], str] = {}
+    follower = asked.follower
+    for state in follower.index.workloads.values():
+        local = state.local
+        if local is None or local.is_true("Finished") or local.deleting:
+            continue
+        place = (state.namespace, local.queue_name)
+        if local.cluster_queue:
+            leads[place] = local.cluster_queue
+        if local.is_true("QuotaReserved") or not local.active:
+            continue
+        row = follower.directory.get(state.namespace, state.name)
+        key = (-local.priority.value, row.since if row is not None else 0.0)
+        if place not in first or key < first[place][:2]:
+            said = local.condition("QuotaReserved")
+            why = said.message if said is not None and said.message else row.waits_for if row is not None else ""
+            first[place] = (*key, Head(name=state.name, priority=local.priority.value, waits_for=why))
+    return {place: found[2] for place, found in first.items()}, leads
+
+
+def _past(row: Mapping[str, Any]) -> QueueItem:
+    return QueueItem(
+        namespace=row["namespace"],
+        queue=row["queue"],
+        cluster_queue=row["cluster_queue"],
+        counts={name: row[name] for name in GROUPS},
+    )
+
+
+def hours(asked: Asked) -> UsageTable:
+    """Return the hours that jobs ran."""
+    by = list(dict.fromkeys(word.strip() for word in asked.given["by"].split(",")))
+    if wrong := next((word for word in by if word not in BY), None) if by else "":
+        raise BadQuestion(f'by: hours are not added up by "{wrong}": there are {", ".join(BY)}')
+    names = asked.namespaces
+    if names is not None and not asked.given.get("namespace"):
+        if not names:
+            raise NotFound(f"there are no hours to be seen in the log {asked.reader.log}")
+        by = ["namespace", *(word for word in by if word != "namespace")]
+    until = asked.moment.date() + timedelta(days=1)
+    since = until - timedelta(days=int(asked.given["days"]))
+    rows = usage(asked.reader, by, since, until, asked.given.get("namespace") or None)
+    kept = [row for row in rows if names is None or row.get("namespace", names[0]) in names]
+    return UsageTable(
+        by=by,
+        since=since,
+        until=until,
+        resources=sorted({name for row in kept for name in row["resource_hours"]}),
+        rows=[
+            UsageRow(
+                by={name: str(row[name] if row[name] is not None else "") for name in by},
+                run_hours=float(row["run_hours"]),
+                resource_hours={name: float(amount) for name, amount in row["resource_hours"].items()},
+            )
+            for row in kept
+        ],
+    )

@@ -1,0 +1,168 @@
+"""One Workload: why it is where it is, its way over the clusters, its attempts, and its events with their causes.
+
+In: an `Asked` with a namespace and a name, of the Workload or of its job. Out: all of that, as `controlplane why` and
+`timeline` tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, LiteralString
+
+from controlplane.audit.answer import Told, told
+from controlplane.audit.ended import Statement
+from controlplane.audit.find import Found, find, nearest
+from controlplane.audit.lanes import Lane
+from controlplane.audit.timeline import TimelineEntry
+from controlplane.audit.words import reason_of, type_of, what
+from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.log.event import Recorded
+from controlplane.pages.asking import Asked, NotFound, Parameter
+from controlplane.values import Value
+
+PARAMETERS = (Parameter("events", "which events are listed besides the story", ("newest", "all"), default="newest"),)
+_NEWEST = 100
+_PLACEMENTS: LiteralString = (
+    "SELECT attempt, clusters_offered, clusters_refused, cluster, reason, since, chosen_at, ready_at, finished_at, until,"
+    " coalesce(retry_reason, released_reason, evicted_reason, finish_reason) AS ended FROM audit.placements"
+    " WHERE log = %(log)s AND namespace = %(namespace)s AND workload = %(name)s ORDER BY attempt"
+)
+
+
+class EventItem(Value):
+    """An event. `caused_by` is the position of what it rests on, null for what was seen."""
+
+    position: int
+    at: datetime
+    type: str
+    reason: str
+    cluster: str
+    what: str
+    stream: str
+    caused_by: int | None = None
+
+
+class Attempt(Value):
+    """An attempt to find a cluster, as in `audit.placements`; `ended` is why it ended."""
+
+    attempt: int
+    offered: list[str]
+    refused: list[str]
+    cluster: str
+    reason: str
+    since: datetime | None
+    chosen_at: datetime | None
+    ready_at: datetime | None
+    until: datetime | None
+    ended: str
+
+
+class StatementItem(Value):
+    """What became of what has ended, with the positions that prove it."""
+
+    about: str
+    text: str
+    at: datetime
+    positions: list[int]
+
+
+class WorkloadStory(Value):
+    """One Workload. `events` are the newest ones, or all; `more` says how many there are besides."""
+
+    namespace: str
+    name: str
+    jobs: list[str]
+    others: list[str]
+    state: str
+    cluster: str
+    waits_for: str
+    sentence: str
+    rests_on: list[EventItem]
+    statements: list[StatementItem]
+    lanes: Sequence[Lane]
+    moments: Sequence[TimelineEntry]
+    attempts: list[Attempt]
+    events: list[EventItem]
+    more: int
+
+
+def workload(asked: Asked) -> WorkloadStory:
+    """Return the story of a Workload, or of a job without one."""
+    reader, found = asked.reader, named(asked)
+    story = told(reader, asked.policy(), found, asked.moment, lambda said: reading_policy(asked.settings, said))
+    _, namespace, name = found.workload.split("/", 2) if found.workload else ("", *_asked_for(asked))
+    events = story.events if asked.given["events"] == "all" else story.events[-_NEWEST:]
+    rows = [] if asked.at is not None else reader.rows(_PLACEMENTS, namespace=namespace, name=name)
+    return WorkloadStory(
+        namespace=namespace,
+        name=name,
+        jobs=[stream.partition("/")[2] for stream in found.jobs],
+        others=[stream.removeprefix("workload/") for stream in found.others],
+        **_standing(story),
+        rests_on=[event_item(recorded) for recorded in story.explanation.events],
+        statements=[_statement(one) for one in story.explanation.statements],
+        lanes=story.lanes,
+        moments=[moment for moment in story.moments if moment.noteworthy],
+        attempts=[_attempt(row) for row in rows],
+        events=[event_item(recorded) for recorded in reversed(events)],
+        more=len(story.events) - len(events),
+    )
+
+
+def named(asked: Asked) -> Found:
+    """Return the streams of the Workload or job that was named. Raises `NotFound`, also for what may not be seen."""
+    namespace, name = _asked_for(asked)
+    found = find(asked.reader, namespace, name) if asked.sees(namespace) else None
+    if found is not None:
+        return found
+    near = [each for each in nearest(asked.reader, namespace, name) if asked.sees(each.partition("/")[0])]
+    when = " at that time" if asked.at is not None else ""
+    raise NotFound(f"there is no Workload or job {namespace}/{name} in the log {asked.reader.log}{when}", near)
+
+
+def _asked_for(asked: Asked) -> tuple[str, str]:
+    return asked.path["namespace"], asked.path["name"]
+
+
+def _standing(story: Told) -> dict[str, Any]:
+    stands = story.explanation.standing
+    return {
+        "state": stands.word,
+        "cluster": stands.cluster,
+        "waits_for": stands.waits_for,
+        "sentence": story.explanation.sentence,
+    }
+
+
+def event_item(recorded: Recorded) -> EventItem:
+    """Return an event as lists show it."""
+    return EventItem(
+        position=recorded.position,
+        at=recorded.recorded_at,
+        type=type_of(recorded),
+        reason=reason_of(recorded),
+        cluster=recorded.cluster,
+        what=what(recorded.event),
+        stream=recorded.stream,
+        caused_by=recorded.caused_by or None,
+    )
+
+
+def _statement(one: Statement) -> StatementItem:
+    at, positions = one.events[0].recorded_at, [recorded.position for recorded in one.events]
+    return StatementItem(about=one.about, text=one.text, at=at, positions=positions)
+
+
+def _attempt(row: dict[str, Any]) -> Attempt:
+    return Attempt(
+        attempt=row["attempt"],
+        offered=list(row["clusters_offered"] or ()),
+        refused=list(row["clusters_refused"] or ()),
+        cluster=row["cluster"] or "",
+        reason=row["reason"] or "",
+        since=row["since"],
+        chosen_at=row["chosen_at"],
+        ready_at=row["ready_at"],
+        until=row["until"],
+        ended=row["ended"] or "",
+    )

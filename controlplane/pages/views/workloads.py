@@ -1,0 +1,144 @@
+"""The list of Workloads, now or at a time.
+
+In: an `Asked`. Out: a page of it. Now: from the directory, whatever their number; at a time: from `audit.as_of`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.audit.past import workloads_at
+from controlplane.audit.standing import WORDS
+from controlplane.pages.asking import Asked, BadQuestion, Parameter
+from controlplane.pages.directory import ACTIVE, SORTS, CursorError, Row, Wanted
+from controlplane.values import Value
+
+RESULTS = ("Succeeded", "Failed")
+STATES = ("active", *WORDS, *RESULTS)
+MOST = 500
+
+PARAMETERS = (
+    Parameter("namespace", "only those of a namespace"),
+    Parameter("queue", "only those of a LocalQueue"),
+    Parameter("cluster", "only those that a cluster has, or had last"),
+    Parameter("state", "only those in a state, or with a result; active: all that are not over", ("", *STATES)),
+    Parameter("text", "only those with this in their name, or in that of their job"),
+    Parameter("sort", "by what they are sorted", SORTS, default="changed"),
+    Parameter("after", "the cursor of the page before"),
+    Parameter("limit", "how many at most", number=MOST, default="50"),
+)
+
+
+class WorkloadItem(Value):
+    """A Workload in a list. `state` is Kueue's word, `result` how it finished, `owner` the job. `since`: first seen;
+    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history."""
+
+    namespace: str
+    name: str
+    state: str
+    result: str = ""
+    queue: str = ""
+    kind: str = ""
+    owner: str = ""
+    cluster: str = ""
+    attempt: int = 0
+    waits_for: str = ""
+    since: datetime | None = None
+    changed: datetime | None = None
+
+    @property
+    def shown(self) -> str:
+        """The state, or how it finished."""
+        return self.result or self.state
+
+
+class WorkloadList(Value):
+    """Workloads. `total` is how many fit in all, null if that is not known; `after` is the cursor of the next page, ""
+    if this is the last one."""
+
+    items: list[WorkloadItem]
+    total: int | None
+    after: str
+    namespaces: list[str] = []
+
+
+def workloads(asked: Asked) -> WorkloadList:
+    """Return a page of Workloads."""
+    given, limit = asked.given, int(asked.given["limit"])
+    if asked.at is not None:
+        return _at(asked, limit)
+    names = asked.namespaces
+    wanted = Wanted(
+        names, given.get("queue", ""), given.get("cluster", ""), given.get("state", ""), given.get("text", "")
+    )
+    follower = asked.follower
+    with follower.lock:
+        try:
+            page = follower.directory.page(wanted, given["sort"], after=given.get("after", ""), limit=limit)
+        except CursorError as error:
+            raise BadQuestion(str(error)) from None
+        total, known = follower.directory.total(wanted), follower.directory.namespaces()
+    seen = [name for name in known if asked.sees(name)]
+    return WorkloadList(items=[_item(row) for row in page.rows], total=total, after=page.after, namespaces=seen)
+
+
+def _item(row: Row) -> WorkloadItem:
+    return WorkloadItem(
+        namespace=row.namespace,
+        name=row.name,
+        state=row.state,
+        result=row.result,
+        queue=row.queue,
+        kind=row.kind,
+        owner=row.owner,
+        cluster=row.cluster,
+        attempt=row.attempt,
+        waits_for=row.waits_for,
+        since=datetime.fromtimestamp(row.since, UTC),
+        changed=datetime.fromtimestamp(row.changed, UTC),
+    )
+
+
+def _at(asked: Asked, limit: int) -> WorkloadList:
+    """Return the Workloads as they were at a time; their cursor is how many were before."""
+    given, names = asked.given, asked.namespaces
+    rows = workloads_at(asked.reader, asked.moment, names[0] if names is not None and len(names) == 1 else None)
+    found = [_past(row) for row in rows if asked.sees(row["namespace"])]
+    kept = [one for one in found if _fits(one, given)]
+    if given["sort"] != "name":
+        kept.sort(key=lambda one: (one.changed, one.namespace, one.name), reverse=True)
+    after = given.get("after", "") or "0"
+    if not after.isdigit() or len(after) > 12:
+        raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
+    first = int(after)
+    more = str(first + limit) if len(kept) > first + limit else ""
+    spaces = sorted({one.namespace for one in found})
+    return WorkloadList(items=kept[first : first + limit], total=len(kept), after=more, namespaces=spaces)
+
+
+def _past(row: dict[str, Any]) -> WorkloadItem:
+    kind, _, owner = (row["owner"] or "").partition("/")
+    over = row["phase"] == "Finished"
+    return WorkloadItem(
+        namespace=row["namespace"],
+        name=row["name"],
+        state=row["phase"],
+        result=(row["reason"] or "") if over else "",
+        queue=row["queue"] or "",
+        kind=kind,
+        owner=owner,
+        cluster=row["cluster"] or "",
+        attempt=row["attempt"] or 0,
+        waits_for="" if over else row["message"] or "",
+        changed=row["since"],
+    )
+
+
+def _fits(one: WorkloadItem, given: Any) -> bool:
+    state, text = given.get("state", ""), given.get("text", "")
+    return (
+        given.get("queue", "") in ("", one.queue)
+        and given.get("cluster", "") in ("", one.cluster)
+        and (state in ("", one.state, one.result) or (state == "active" and one.state in ACTIVE))
+        and (text in one.name or text in one.owner)
+    )

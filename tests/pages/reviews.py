@@ -1,0 +1,74 @@
+"""An API server that answers TokenReviews and SubjectAccessReviews over HTTP, by a table of who may what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.transport import Transport
+
+TOKENS: Mapping[str, tuple[str, list[str]]] = {
+    "t-auditor": ("auditor", ["auditors"]),
+    "t-ada": ("ada", ["team-a"]),
+    "t-nobody": ("nobody", []),
+}
+"""Tokens with the user and the groups that each is of."""
+
+
+def may(user: str, groups: list[str], verb: str, namespace: str) -> bool:
+    """The rights: auditors see all, a team its namespace."""
+    return "auditors" in groups or (verb == "get" and namespace != "" and namespace in groups)
+
+
+class Reviews:
+    """What was asked, and the answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.forbidden = False
+
+    async def token(self, request: web.Request) -> web.Response:
+        body = await self._taken(request)
+        known = TOKENS.get(body["spec"]["token"])
+        if known is None:
+            return web.json_response({**body, "status": {"authenticated": False, "error": "unknown"}}, status=201)
+        user = {"username": known[0], "groups": known[1]}
+        return web.json_response({**body, "status": {"authenticated": True, "user": user}}, status=201)
+
+    async def access(self, request: web.Request) -> web.Response:
+        spec = (await self._taken(request))["spec"]
+        wants = spec["resourceAttributes"]
+        assert (wants["group"], wants["resource"]) == ("kueue.x-k8s.io", "workloads")
+        allowed = may(spec["user"], spec.get("groups", []), wants["verb"], wants.get("namespace", ""))
+        return web.json_response({"spec": spec, "status": {"allowed": allowed}}, status=201)
+
+    async def _taken(self, request: web.Request) -> dict[str, Any]:
+        if self.forbidden:
+            said = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403}
+            raise web.HTTPForbidden(text=str(said).replace("'", '"'), content_type="application/json")
+        body: dict[str, Any] = await request.json()
+        self.asked.append((body["kind"], body["spec"]))
+        return body
+
+
+@asynccontextmanager
+async def reviewing() -> AsyncIterator[tuple[Reviews, Transport]]:
+    """Serve them; give out what was asked, and a client."""
+    reviews, app = Reviews(), web.Application()
+    app.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", reviews.token)
+    app.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews.access)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    client = Transport("management", ClientConfig(server=f"http://127.0.0.1:{port}"))
+    try:
+        yield reviews, client
+    finally:
+        await client.close()
+        await runner.cleanup()

@@ -1,0 +1,193 @@
+"""Who sees what: a table of viewers and addresses, asked of the whole application, against an API server that answers
+reviews over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from controlplane.pages.access import Access
+from controlplane.pages.app import create_app
+from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.readers import Readers, connector
+from controlplane.pages.routes import API, PAGES, path_parameters
+from controlplane.settings import Settings
+from controlplane.settings.web import WebSettings
+from tests.pages.reviews import Reviews, reviewing
+from tests.support.deep import deep_after
+from tests.support.waiting import PATIENCE
+
+OWN, FOREIGN = "/workloads/team-a/live", "/workloads/team-b/sim"
+# What each of these sees of an address: 200 what it is, 404 as if it were not there, 401 who are you.
+TABLE = [
+    ("/workloads", 200, 200, 200, 401),
+    (OWN, 200, 200, 404, 401),
+    (FOREIGN, 200, 404, 404, 401),
+    ("/workloads/team-b/not-there", 404, 404, 404, 401),
+    ("/workloads?namespace=team-b", 200, 404, 404, 401),
+    (f"{FOREIGN}/evidence.jsonl", 200, 404, 404, 401),
+    (f"{OWN}/evidence.jsonl", 200, 404, 404, 401),
+    ("/", 200, 404, 404, 401),
+    ("/outages", 200, 404, 404, 401),
+    ("/outages/north/202", 200, 404, 404, 401),
+    ("/events/202", 200, 404, 404, 401),
+    ("/queues", 200, 200, 200, 401),
+    ("/usage", 200, 200, 404, 401),
+    ("/usage?namespace=team-b", 200, 404, 404, 401),
+    ("/pods", 200, 200, 200, 401),
+    ("/stream?after=1", None, None, None, 401),
+]
+VIEWERS = ("auditor", "ada", "nobody", "")
+
+
+class World:
+    """The pages with one way of knowing who asks."""
+
+    def __init__(self, follower: Follower, readers: Readers, reviews: Reviews, cluster: Any) -> None:
+        self.follower, self.readers, self.reviews, self.cluster = follower, readers, reviews, cluster
+
+    def client(self, host: str = "10.0.0.7", **web: Any) -> httpx2.AsyncClient:
+        settings = msgspec.structs.replace(Settings(), web=msgspec.structs.replace(WebSettings(), **web))
+        app = create_app(settings, self.readers, self.follower, Access(settings.web, self.cluster))
+        transport = httpx2.ASGITransport(app, client=(host, 1), raise_app_exceptions=False)
+        return httpx2.AsyncClient(transport=transport, base_url="http://pages.example")
+
+
+@pytest.fixture(scope="module")
+def followed(fleet_url: str) -> Iterator[tuple[Follower, Readers]]:
+    settings = Settings()
+    connect = connector(settings, fleet_url)
+    follower, readers = Follower(connect, settings), Readers(connect)
+    follower.start()
+    assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+    yield follower, readers
+    follower.stop()
+    readers.close()
+
+
+@pytest.fixture
+async def world(followed: tuple[Follower, Readers]) -> AsyncIterator[World]:
+    async with reviewing() as (reviews, cluster):
+        yield World(*followed, reviews, cluster)
+
+
+def token(user: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer t-{user}"} if user else {}
+
+
+def proxied(user: str) -> dict[str, str]:
+    groups = {"auditor": "auditors", "ada": "other, team-a"}.get(user, "")
+    return {"X-Forwarded-User": user, "X-Forwarded-Groups": groups} if user else {}
+
+
+@pytest.mark.parametrize("way", deep_after(1, ["token", "proxy"]))
+async def test_the_table(world: World, way: str) -> None:
+    headers, web = (token, {}) if way == "token" else (proxied, {"trusted_proxies": ("10.0.0.0/24",)})
+    async with world.client(authentication=way, **web) as client:
+        for number, viewer in enumerate(VIEWERS):
+            for path, *statuses in TABLE:
+                if statuses[number] is None:
+                    continue
+                for address in (path, f"{API}{path}"):
+                    if ("stream" in address and address.startswith(API)) or (
+                        "evidence" in address and address.startswith(API)
+                    ):
+                        continue
+                    address = address.replace(f"{API}/?", f"{API}/clusters?")
+                    address = f"{API}/clusters" if address == f"{API}/" else address
+                    answer = await client.get(address, headers=headers(viewer))
+                    assert answer.status_code == statuses[number], (viewer, address, answer.text)
+
+
+async def test_every_page_is_in_the_table() -> None:
+    asked = {path.partition("?")[0].strip("/").partition("/")[0] for path, *_ in TABLE}
+    assert {page.path.strip("/").partition("/")[0] for page in PAGES} <= asked
+    assert all(
+        path_parameters(page.path) or (page.path, 200) in [(path, row[0]) for path, *row in TABLE] for page in PAGES
+    )
+
+
+async def test_what_may_not_be_seen_is_as_what_is_not_there(world: World) -> None:
+    async with world.client(authentication="token") as client:
+        hidden = await client.get(FOREIGN, headers=token("ada"))
+        missing = await client.get("/workloads/team-b/sin", headers=token("ada"))
+        assert hidden.text.replace("sim", "sin") == missing.text
+        assert "Did you mean" not in missing.text
+        event = await client.get("/events/202", headers=token("ada"))
+        assert event.text.replace("202", "999999") == (await client.get("/events/999999", headers=token("ada"))).text
+
+
+async def test_lists_have_only_what_may_be_seen(world: World) -> None:
+    async with world.client(authentication="token") as client:
+
+        async def names(path: str, user: str) -> set[str]:
+            answer = await client.get(f"{API}{path}", headers=token(user))
+            assert answer.status_code == 200, answer.text
+            value = answer.json()
+            rows = value.get("items") or value.get("answers") or value.get("rows") or []
+            return {row.get("namespace") or row["by"]["namespace"] for row in rows}
+
+        for path in (
+            "/workloads",
+            "/queues",
+            "/usage?days=3660",
+            "/workloads?at=2026-01-01%2013:00",
+        ):
+            assert await names(path, "ada") <= {"team-a"}
+            assert await names(path, "nobody") == set() if "usage" not in path else True
+        assert await names("/workloads", "ada") == {"team-a"}
+        assert await names("/queues", "auditor") == {"team-a", "team-b"}
+        listed = (await client.get(f"{API}/workloads", headers=token("ada"))).json()
+        assert listed["namespaces"] == ["team-a"]
+        assert listed["total"] == len(listed["items"])
+        page = (await client.get("/workloads", headers=token("ada"))).text
+        assert "team-b" not in page
+        assert 'href="/outages"' not in page
+
+
+async def test_of_an_event_only_what_may_be_seen_around_it(world: World) -> None:
+    async with world.client(authentication="token") as client:
+        story = (await client.get(f"{API}{OWN}", headers=token("ada"))).json()
+        for one in story["events"][:10]:
+            event = (await client.get(f"{API}/events/{one['position']}", headers=token("ada"))).json()
+            around = [*event["causes"], *event["followed"]]
+            assert all("/team-a/" in each["stream"] for each in around)
+
+
+async def test_headers_of_anybody_else_than_the_proxy_say_nothing(world: World) -> None:
+    web = {"authentication": "proxy", "trusted_proxies": ("10.0.0.7", "fd00::/8")}
+    for host, status in (("10.0.0.7", 200), ("10.0.0.8", 401), ("fd00::1", 200), ("::1", 401), ("127.0.0.1", 401)):
+        async with world.client(host, **web) as client:
+            answer = await client.get("/", headers=proxied("auditor"))
+            assert answer.status_code == status, (host, answer.text)
+    async with world.client(**web) as client:
+        twice = [("X-Forwarded-User", "nobody"), ("X-Forwarded-User", "auditor")]
+        assert (await client.get("/", headers=twice)).status_code == 401
+
+
+async def test_answers_are_kept_for_a_minute_and_no_longer(world: World) -> None:
+    now, settings = [0.0], msgspec.structs.replace(WebSettings(), authentication="token")
+    access = Access(settings, world.cluster, clock=lambda: now[0])
+    request = type("R", (), {"headers": {"authorization": "Bearer t-ada"}})()
+    for seconds, asked in ((0.0, 1), (59.0, 1), (61.0, 2)):
+        now[0] = seconds
+        assert (await access.viewer(request)).user == "ada"
+        assert len(world.reviews.asked) == asked
+
+
+async def test_a_cluster_that_does_not_say_shows_nothing(world: World) -> None:
+    world.reviews.forbidden = True
+    async with world.client(authentication="token") as client:
+        answer = await client.get("/workloads", headers=token("auditor"))
+        assert answer.status_code == 503
+        assert "system:auth-delegator" in answer.text
+    await world.cluster.close()
+    async with world.client(authentication="proxy", trusted_proxies=("10.0.0.7",)) as client:
+        answer = await client.get(f"{API}/workloads", headers=proxied("auditor"))
+        assert answer.status_code == 503
+        assert "does not answer" in answer.json()["error"]

@@ -1,0 +1,99 @@
+"""The pages beside a service: a process of their own that is begun anew, and ends with whoever began it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from controlplane.pages import beside as module
+from controlplane.pages.beside import beside, listen, url_of
+from controlplane.web.ops import ListenError
+from tests.cli.test_audit_verbs import fails
+from tests.support.waiting import PATIENCE
+
+
+def children() -> list[int]:
+    """The processes that serve pages on a socket of this one."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text, command = status.read_text(), status.with_name("cmdline").read_text()
+        except OSError:
+            continue
+        if f"\nPPid:\t{os.getpid()}\n" in text and "--listening" in command and "State:\tZ" not in text:
+            found.append(int(status.parent.name))
+    return found
+
+
+async def answered(address: str) -> int:
+    """Return the status of a page, once there is one."""
+
+    def ask() -> int:
+        try:
+            with urllib.request.urlopen(f"{address}healthz", timeout=PATIENCE) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    while not (status := await asyncio.to_thread(ask)):
+        await asyncio.sleep(0.05)
+    return status
+
+
+@pytest.mark.deep
+async def test_it_is_begun_anew_and_ends_with_the_block(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.1)
+    async with beside("127.0.0.1", 0, {"CONTROLPLANE_DATABASE_URL": fleet_url}) as address:
+        assert await answered(address) == 200
+        (first,) = children()
+        os.kill(first, signal.SIGKILL)
+        assert await answered(address) == 200
+        assert children() not in ([], [first])
+    assert children() == []
+
+
+@pytest.fixture(autouse=True)
+def messages_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program within this process leaves the messages of the tests alone."""
+    monkeypatch.setattr("controlplane.telemetry.configure", lambda *_: None)
+
+
+def test_an_address_that_is_taken_is_one_sentence(fleet_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=rf"Another program listens on 127.0.0.1:{port} already: .* web.port"):
+            listen("127.0.0.1", port)
+        code, told = fails(capsys, fleet_url, "web", "--port", str(port))
+        assert (code, "choose another port with web.port" in told) == (7, True)
+    assert url_of(listen("::1", 0)).startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ({"web_address": "0.0.0.0"}, 3, "web.authentication is none, and web.address is 0.0.0.0"),
+        ({"web_authentication": "proxy"}, 3, "web.trustedProxies must name the proxy"),
+        ({"web_authentication": "token"}, 3, "there is no management cluster"),
+        ({"web_role": "nobody-there"}, 4, 'web.role: there is no role "nobody-there"'),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(
+    fleet_url: str,
+    given: dict[str, str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"CONTROLPLANE_{name.upper()}", value)
+    ended, told = fails(capsys, fleet_url, "web", "--port", "0")
+    assert (ended, said in told) == (code, True), told

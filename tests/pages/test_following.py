@@ -1,0 +1,223 @@
+"""What is followed step by step is what is read at once; and what the pages do while the database is away, wrong, or new."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from controlplane.audit.reads import READ, LogReader
+from controlplane.clusters.streams import ApiServer
+from controlplane.log.event import NewEvent
+from controlplane.pages import server
+from controlplane.pages.beside import listen
+from controlplane.pages.directory import Row, Wanted
+from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.readers import connector
+from controlplane.settings import Settings
+from controlplane.settings.web import WebSettings
+from tests.audit.script import write
+from tests.docs.fleet_story import story
+from tests.pages.serving import served
+from tests.support import postgres
+from tests.support.deep import deep_after
+from tests.support.waiting import PATIENCE
+
+
+def appended() -> list[NewEvent]:
+    return [msgspec.structs.replace(one, caused_by=0) for one in story().appended]
+
+
+def tell(url: str, events: list[NewEvent]) -> None:
+    asyncio.run(write(url, events, types=READ))
+
+
+def rows_of(follower: Follower) -> list[Row]:
+    """The rows, without what is only known of what was live when it was read."""
+    with follower.lock:
+        found = follower.directory.page(Wanted(), "name", limit=500).rows
+        assert sum(follower.directory.counts.values()) == len(found)
+    return [row._replace(attempt=0) for row in found]
+
+
+@contextmanager
+def follower_of(url: str) -> Iterator[Follower]:
+    settings = Settings()
+    follower = Follower(connector(settings, url), settings)
+    follower.start()
+    assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+    try:
+        yield follower
+    finally:
+        follower.stop()
+
+
+def until_at(follower: Follower, position: int) -> None:
+    """Wait until a position is shown."""
+    came = threading.Event()
+    forget = follower.listen(lambda now: came.set() if now >= position else None)
+    if follower.position < position:
+        assert came.wait(PATIENCE)
+    forget()
+
+
+@pytest.mark.parametrize("first", deep_after(1, [150, 240, 0, 1, 40, 100, 160, 200, 280, 334]))
+def test_followed_from_anywhere_is_as_read_at_once(
+    postgres_server: postgres.Server, migrated_template: str, first: int
+) -> None:
+    name, events = postgres.new_name("followed"), appended()
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, events[:first])
+        with follower_of(url) as follower:
+            tell(url, events[first:])
+            until_at(follower, len(events))
+            with follower_of(url) as whole:
+                assert rows_of(follower) == rows_of(whole)
+                assert follower.trends.of("", story().now) == whole.trends.of("", story().now)
+    finally:
+        postgres_server.drop(name)
+
+
+def test_the_pages_read_as_the_readers_role_and_cannot_write(fleet_url: str) -> None:
+    with connector(Settings(), fleet_url, timedelta(seconds=7))() as reader:
+        said = reader.connection.execute(
+            "SELECT current_user, current_setting('default_transaction_read_only'), current_setting('statement_timeout')"
+        ).fetchone()
+        assert said == ("controlplane_reader", "on", "7s")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.connection.execute("SELECT * FROM controlplane.events")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            reader.connection.execute("CREATE TEMPORARY TABLE here (n int)")
+
+
+def test_a_database_that_is_away_is_said_and_comes_back(fleet_url: str) -> None:
+    """The way to the database is one that nobody answers at first, and then the right one."""
+    away = "postgresql://nobody@127.0.0.1:9/none"
+    with served(away, ready=False) as pages:
+        site: Any = pages.app.state.site  # type: ignore[attr-defined]
+        for address in ("/workloads", "/workloads/team-b/sim", "/", "/outages"):
+            answer = pages.get(address)
+            assert answer.status_code == 503
+            assert answer.headers["Retry-After"] == "5"
+            assert '<meta http-equiv="refresh" content="5">' in answer.text
+        assert "cannot be read" in pages.get("/outages").text
+        right = connector(site.settings, fleet_url)
+        site.follower._connect = site.readers._connect = right
+        assert wait_until_ready(site.follower, timedelta(seconds=PATIENCE))
+        assert pages.get("/workloads").status_code == pages.get("/outages").status_code == 200
+
+
+def test_a_follower_that_lost_the_database_says_of_when_it_is(fleet_url: str) -> None:
+    with served(fleet_url) as pages:
+        follower: Follower = pages.app.state.site.follower  # type: ignore[attr-defined]
+        follower.trouble = "no route to host"
+        assert "the database cannot be read now (no route to host)" in pages.get("/workloads").text
+
+
+def test_a_database_without_the_schema_says_what_to_run(empty_database_url: str) -> None:
+    with served(empty_database_url, ready=False, role="") as pages:
+        answer = pages.get("/outages")
+        assert (answer.status_code, "run `controlplane db upgrade`" in answer.text) == (503, True)
+
+
+def test_what_is_too_much_says_to_ask_for_less(fleet_url: str) -> None:
+    with served(fleet_url, patience=timedelta(milliseconds=1)) as pages:
+        answer = pages.get("/usage?days=3660")
+        assert (answer.status_code, "ask for less, such as one namespace" in answer.text) == (503, True)
+
+
+def test_a_role_that_cannot_be_taken_is_one_sentence(fleet_url: str) -> None:
+    named = msgspec.structs.replace(Settings(), web=msgspec.structs.replace(WebSettings(), role="nobody-there"))
+    with pytest.raises(server.RoleError, match='there is no role "nobody-there"'):
+        server._take_role(named, fleet_url)
+
+
+def events_of(answer: http.client.HTTPResponse, count: int) -> list[dict[str, str]]:
+    """Read so many events of a stream."""
+    found, event = list[dict[str, str]](), dict[str, str]()
+    while len(found) < count:
+        line = answer.readline().decode().rstrip("\n")
+        if line:
+            key, _, value = line.partition(":")
+            event[key] = value.strip()
+        elif "event" in event:
+            found.append(event)
+            event = {}
+        else:
+            event = {}
+    return found
+
+
+async def no_cluster() -> ApiServer:
+    raise AssertionError
+
+
+async def test_new_positions_are_told_and_a_stream_that_broke_goes_on(database_url: str) -> None:
+    events = appended()
+    await write(database_url, events[:100], types=READ)
+    stop, up = asyncio.Event(), asyncio.Event()
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        serving = asyncio.create_task(server.serve(Settings(), database_url, stop, no_cluster, listening, up.set))
+        await up.wait()
+
+        def opened(after: str, **headers: str) -> http.client.HTTPResponse:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+            connection.request("GET", f"/stream?after={after}", headers=headers)
+            answer = connection.getresponse()
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            return answer
+
+        answer = await asyncio.to_thread(opened, "0")
+        (first,) = await asyncio.to_thread(events_of, answer, 1)
+        assert first == {"event": "position", "id": "100", "data": "100"}
+        await write(database_url, events[100:110], types=READ)
+        (second,) = await asyncio.to_thread(events_of, answer, 1)
+        assert second["id"] == "110"
+        answer.close()
+        await write(database_url, events[110:120], types=READ)
+        again = await asyncio.to_thread(opened, "0", **{"Last-Event-ID": "110"})
+        (third,) = await asyncio.to_thread(events_of, again, 1)
+        assert third["id"] == "120"
+        stop.set()
+        await asyncio.wait_for(serving, PATIENCE)
+    assert LogReader.connect(database_url).head() == 120
+
+
+def test_times_are_utc_whatever_the_database_says(postgres_server: postgres.Server, migrated_template: str) -> None:
+    name = postgres.new_name("tokyo")
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, appended())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} SET timezone = 'Asia/Tokyo'".encode())
+        with served(url) as pages:
+            (one, *_) = pages.get("/api/v1/outages").json()["items"]
+            assert one["since"].endswith("Z")
+            shown = one["since"][:19].replace("T", " ")
+            assert shown in pages.get("/outages").text
+    finally:
+        postgres_server.drop(name)
+
+
+def test_what_cannot_be_followed_is_said_and_begun_anew(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failed = Follower._fill, threading.Event()
+
+    def fill(self: Follower, reader: LogReader) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("an event that nobody can read")
+        real(self, reader)
+
+    monkeypatch.setattr(Follower, "_fill", fill)
+    with served(fleet_url) as pages:
+        assert pages.get("/workloads").status_code == 200
