@@ -30,7 +30,9 @@ def environment() -> Environment:
         loader=PackageLoader("controlplane.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    made.filters.update(clock=clock, place=place, ago_of=ago, json=_json, spark=spark, seconds=_seconds, hours=_hours)
+    made.filters.update(
+        clock=clock, place=place, ago_of=ago, json=_json, spark=spark, told=told, seconds=_seconds, hours=_hours
+    )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))
     return made
 
@@ -60,18 +62,26 @@ def spark(stretches: Sequence[Stretch], field: str) -> Markup:
         return Markup("")
     width, height = _SPARK
     top = max(value or 0 for value in values)
-    step = width / max(len(values) - 1, 1)
+    step = width / len(values)
     wide = f"{max(step - 0.4, 0.8):.1f}"
     bars = "".join(
         f"M{number * step:.1f} {height}v{-value / top * height:.1f}h{wide}V{height}z"
         for number, value in enumerate(values)
         if value
     )
-    said = f"up to {top:.1f} s" if field == "waited" else f"{sum(value or 0 for value in values)} in 6 h"
+    said = told(stretches, field)
     return Markup(  # noqa: S704 - numbers
         f'<svg class="spark" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img"'
         f' aria-label="{said}"><title>{said}</title><path d="{bars}"/></svg>'
     )
+
+
+def told(stretches: Sequence[Stretch], field: str) -> str:
+    """Return what a small chart of a field shows, in words."""
+    values = [getattr(one, field) or 0 for one in stretches]
+    if not any(values):
+        return "none in 6 h"
+    return f"up to {max(values):.1f} s in 6 h" if field == "waited" else f"{sum(values)} in 6 h"
 
 
 def _json(value: Any) -> str:

@@ -132,6 +132,7 @@ def test_what_happens_is_shown_without_a_reload(chromium: Any, database_url: str
         tell(database_url, events[140:])
         page.locator("tbody tr").nth(9).wait_for()
         assert page.evaluate("window.kept") is True
+        assert page.locator("#position").inner_text() == str(len(events))
         assert page.locator("input[name=text]").input_value() == "half-typ"
         assert page.evaluate("document.activeElement.name") == "text"
 

@@ -1,4 +1,4 @@
-// The two things that the pages do besides htmx: the time control, and charts of what a table says.
+// The few things that the pages do besides htmx: the time control, and charts of what a table says.
 "use strict";
 
 const DAY = 86400; // seconds
@@ -52,6 +52,11 @@ async function drawCharts() {
     new ResizeObserver(() => chart.setSize({ width: Math.max(place.clientWidth, 280), height: 220 })).observe(place);
   }
 }
+
+// What is shown moves with the log, and the footer with it.
+document.addEventListener("position", (event) => {
+  document.getElementById("position").textContent = event.detail.data;
+});
 
 timeControl();
 drawCharts();
