@@ -143,7 +143,6 @@ class LogReader:
             autocommit=True,
             connect_timeout=timeout,
             application_name="controlplane audit",
-            options="-c timezone=UTC",
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,
@@ -152,6 +151,7 @@ class LogReader:
         try:
             # Not an option of the connection: a URL that asks for a server which takes writes would refuse every one.
             connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+            connection.execute("SET timezone = 'UTC'")  # nor this: it would take the place of the URL's own options
             if role:
                 connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         except BaseException:

@@ -221,3 +221,9 @@ def test_what_cannot_be_followed_is_said_and_begun_anew(fleet_url: str, monkeypa
     monkeypatch.setattr(Follower, "_fill", fill)
     with served(fleet_url) as pages:
         assert pages.get("/workloads").status_code == 200
+
+
+def test_the_options_of_the_url_stay(fleet_url: str) -> None:
+    with connector(Settings(), f"{fleet_url}&options=-c%20work_mem%3D3MB")() as reader:
+        said = reader.connection.execute("SELECT current_setting('work_mem'), current_setting('timezone')").fetchone()
+        assert said == ("3MB", "UTC")
