@@ -57,16 +57,35 @@ def _an_address(_context: click.Context, _parameter: click.Parameter, text: str 
 )
 @click.option("--inside", metavar="COMMAND", help="What runs a command in the container in which this runs.")
 @click.option("--database-port", type=_PORT, metavar="PORT", help="The port of the embedded PostgreSQL.")
+@click.option(
+    "--cut",
+    metavar="CLUSTER",
+    multiple=True,
+    help="Starts nothing: cuts a cluster off from the service that runs in the folder. May be repeated.",
+)
+@click.option("--heal", metavar="CLUSTER", multiple=True, help="Starts nothing: ends that. May be repeated.")
 @click.pass_obj
-def up(options: Options, /, data: Path | None, inside: str | None, **asked: int | str | None) -> None:
+def up(
+    options: Options,
+    /,
+    data: Path | None,
+    inside: str | None,
+    cut: tuple[str, ...],
+    heal: tuple[str, ...],
+    **asked: int | str | None,
+) -> None:
     """Run everything on this machine: a database, simulated clusters, the service.
 
     Without --data it is kept in /var/lib/controlplane for root, and in ~/.local/share/controlplane for others. Started
     again on the same folder it goes on where it was. With --database-url (or database.url) the log is kept in that
     database instead of an embedded one."""
+    from controlplane.local.folder import DataFolder, LocalError, PortError, default_folder
+
+    if cut or heal:
+        _play(options, DataFolder(data or default_folder()), cut, heal)
+        return
     resolved = options.resolve()
     from controlplane import telemetry
-    from controlplane.local.folder import DataFolder, LocalError, PortError, default_folder
 
     telemetry.configure(
         resolved.settings.log.level,
@@ -80,11 +99,29 @@ def up(options: Options, /, data: Path | None, inside: str | None, **asked: int 
         raise CommandFailure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
 
 
+def _play(options: Options, folder: DataFolder, cut: tuple[str, ...], heal: tuple[str, ...]) -> None:
+    """Cut clusters off, and heal others, in the fleet that another process runs in the folder."""
+    from controlplane.local.folder import LocalError
+    from controlplane.local.outages import ask
+
+    try:
+        away = ask(folder, cut, heal)
+    except LocalError as error:
+        raise CommandFailure(str(error), Exit.FAILED) from error
+    if options.output != "table":
+        dump(options.output, {"cut": away})
+    elif away:
+        again = _here("up", "--data", str(folder.root), *(word for name in away for word in ("--heal", name)))
+        line(f"Cut off: {', '.join(away)}. What runs there runs on. `{again}` ends it.")
+    else:
+        line("All clusters can be reached.")
+
+
 async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options: Options, inside: str) -> None:
     from controlplane.cli.run import pages, serve, stop_on_signals, usable
     from controlplane.local.environment import LocalEnvironment
 
-    settings, form = _local(resolved), options.output
+    settings, form = _local(resolved, fleet), options.output
     stop = stop_on_signals()
     async with LocalEnvironment(
         folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role
@@ -96,6 +133,7 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options
             async with pages(settings, url, options.config, management) as shown:
 
                 def announce(server: WebServer) -> None:
+                    place.remember_ports(server.port, settings.web.port if shown else 0)
                     _announce(place, f"http://{server.address}:{server.port}", shown, form, inside)
 
                 await serve(settings, place.database, revision, place.open_management, stop, announce)
@@ -104,12 +142,13 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options
         line(f"Stopped. `{again}` goes on from here.")
 
 
-def _local(resolved: Resolved) -> Settings:
-    """Return the settings with what suits one machine where nobody has said anything: this machine only, and any free
-    port.
+def _local(resolved: Resolved, fleet: LocalFleet) -> Settings:
+    """Return the settings with what suits one machine where nobody has said anything: this machine only, and the ports
+    of the last start, or any free ones.
     """
     import msgspec
 
+    from controlplane.local.environment import free_port
     from controlplane.pages.beside import missing_library
 
     def but(section: str, **local: object) -> Any:
@@ -120,7 +159,9 @@ def _local(resolved: Resolved) -> Settings:
     settings = resolved.settings
     shows = "no" if missing_library() else "yes"
     return msgspec.structs.replace(
-        settings, http=but("http", address="127.0.0.1", port=0), web=but("web", serve=shows, port=0)
+        settings,
+        http=but("http", address="127.0.0.1", port=free_port(fleet.last_http_port)),
+        web=but("web", serve=shows, port=free_port(fleet.last_web_port)),
     )
 
 
@@ -152,6 +193,9 @@ def _announce(place: LocalEnvironment, http: str, shown: str, form: str, inside:
     line("Try, in another terminal:")
     for command in _proposed(place, kubeconfigs["management"], inside):
         line(f"  {command}")
+    if not inside:
+        away = _here("up", "--data", str(place.folder.root), "--cut", place.fleet.names[0])
+        line(f"  {away}  (and see what becomes of its jobs)")
     line(f"{'`docker compose stop`' if inside else 'Ctrl-C'} stops everything and keeps the data.")
 
 

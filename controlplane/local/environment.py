@@ -6,6 +6,7 @@ gone already."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import socket
@@ -19,6 +20,7 @@ from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.quantities import milli, spell
+from controlplane.local import outages
 from controlplane.local.folder import DataFolder, LocalError, LocalFleet, PortError
 from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import schema
@@ -26,7 +28,7 @@ from controlplane.log.connect import Database
 from controlplane.settings import mask_urls
 from controlplane.simulation import world as simulated
 from controlplane.simulation.world import ClusterSpec, World
-from controlplane.tasks import to_the_end
+from controlplane.tasks import end, to_the_end
 
 SERVICE_ROLE = "controlplane_service"
 _MEMORY_OF_A_WORKER = 16  # GiB: never what a job waits for
@@ -82,7 +84,7 @@ class LocalEnvironment:
         if self._given:
             self._url = self._given
         else:
-            port = fleet.database_port or _free_port(fleet.last_database_port)
+            port = fleet.database_port or free_port(fleet.last_database_port)
             postgres = EmbeddedPostgres(self.folder.database, durable=self._durable, port=port)
             self._url = await postgres.start()
             self._stack.push_async_callback(postgres.stop)
@@ -98,8 +100,17 @@ class LocalEnvironment:
         except ValueError as error:
             raise LocalError(f"{error}: restore {self.folder.clusters}, or begin anew with another --data") from error
         self._stack.push_async_callback(self.world.stop)
+        following = asyncio.create_task(outages.follow(self.folder, self.world.clusters))
+        self._stack.push_async_callback(end, following)
         self.fleet = fleet
         self.folder.remember(fleet)
+
+    def remember_ports(self, http: int, web: int) -> None:
+        """Note the ports of the metrics and of the pages for the next start; 0: there are none."""
+        self.fleet = msgspec.structs.replace(
+            self.fleet, last_http_port=http, last_web_port=web or self.fleet.last_web_port
+        )
+        self.folder.remember(self.fleet)
 
     def _unlistened(self, error: OSError) -> str:
         if error.errno == errno.EADDRNOTAVAIL:
@@ -135,7 +146,7 @@ def _migrate(url: str) -> None:
         schema.upgrade(url)
 
 
-def _free_port(wanted: int) -> int:
+def free_port(wanted: int) -> int:
     """Return that port of 127.0.0.1 if nobody listens on it, otherwise any free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,8 @@
 """The folder of one local fleet: who holds it, what lies in it, and how large the fleet is.
 
     lock                     held (flock) by the one process that runs the fleet; released by the kernel when that process ends
-    fleet.json               the size of the fleet and the database's port, so that a second start finds the same
+    fleet.json               the size of the fleet and the last ports, so that a second start finds the same
+    outages.json             which clusters are cut off (`controlplane.local.outages`)
     database/                the embedded PostgreSQL
     clusters/                what the simulated clusters remember
     management.kubeconfig, worker-1.kubeconfig …
@@ -36,10 +37,15 @@ class PortError(LocalError):
     """A port that was asked for is taken."""
 
 
+class InUse(LocalError):  # noqa: N818
+    """Another process runs the fleet of the folder."""
+
+
 class LocalFleet(Value):
     """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
 
-    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then. `cluster_ports`
+    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then, and so are the last ports of
+    the metrics and the pages. `cluster_ports`
     is the management cluster's, and the workers have the next ones; `address` is where the clusters' API servers
     listen."""
 
@@ -50,6 +56,8 @@ class LocalFleet(Value):
     address: str = "127.0.0.1"
     database_port: int = 0
     last_database_port: int = 0
+    last_http_port: int = 0
+    last_web_port: int = 0
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +89,7 @@ class DataFolder:
         try:
             self._lock = hold(self.root, 0o711 if os.geteuid() == 0 else 0o700)
         except NotHeldError as no:
-            raise LocalError(
+            raise (InUse if no.why == "process" else LocalError)(
                 {
                     "other": f"{no.path} holds other things: choose an empty or new folder with --data",
                     "process": f"{no.path} is in use by another process ({no.detail}): stop that one first, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import time
@@ -16,6 +17,7 @@ import yaml
 
 from controlplane.cli.up import _here
 from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.clusters.protocol import ClusterError
 from controlplane.clusters.streams import ListQuery
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 from controlplane.local.examples import jobs
@@ -190,3 +192,54 @@ def test_the_kubeconfigs_are_for_kubectl(empty_database_url: str, tmp_path: Path
         assert found["current-context"] == "worker-1"
         assert found["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
         assert stopped(process) == 0
+
+
+def reachable(places: dict[str, Any], cluster: str) -> bool:
+    try:
+        asyncio.run(objects(places, JOBS, cluster))
+    except ClusterError:
+        return False
+    return True
+
+
+def becomes(places: dict[str, Any], cluster: str, *, there: bool) -> None:
+    end = deadline()
+    while reachable(places, cluster) is not there:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_cluster_is_cut_off_and_healed_from_another_terminal(empty_database_url: str, tmp_path: Path) -> None:
+    arguments = ("up", "--data", str(tmp_path / "data"))
+    with running(tmp_path / "errors", *arguments, "-o", "json", "--database-url", empty_database_url) as process:
+        places = told(process)
+        done = finished(*arguments, "--cut", "worker-2", "-o", "json")
+        assert (done.returncode, json.loads(done.stdout)) == (0, {"cut": ["worker-2"]})
+        becomes(places, "worker-2", there=False)
+        assert reachable(places, "worker-1")
+        assert reachable(places, "management")
+        done = finished(*arguments, "--cut", "worker-1", "--cut", "worker-9")
+        assert done.returncode == 1
+        assert "there is no cluster worker-9" in done.stderr
+        assert reachable(places, "worker-1"), "nothing is done where one name is wrong"
+        done = finished(*arguments, "--heal", "worker-2")
+        assert (done.returncode, done.stdout) == (0, "All clusters can be reached.\n")
+        becomes(places, "worker-2", there=True)
+        assert finished(*arguments, "--cut", "worker-2").returncode == 0
+        becomes(places, "worker-2", there=False)
+        assert stopped(process) == 0
+    done = finished(*arguments, "--heal", "worker-2")
+    assert done.returncode == 1
+    assert "nothing runs in" in done.stderr
+    with running(tmp_path / "again", *arguments, "-o", "json", "--database-url", empty_database_url) as process:
+        again = told(process)
+        assert {name: again[name] for name in ("http", "web")} == {name: places[name] for name in ("http", "web")}
+        assert reachable(again, "worker-2"), "an outage ends with the process"
+        assert stopped(process) == 0
+
+
+def test_where_nothing_ever_ran_nothing_is_cut_off(here: Here, tmp_path: Path) -> None:
+    result = here("up", "--data", str(tmp_path / "data"), "--cut", "worker-1")
+    assert result.returncode == 1
+    assert "nothing has run in" in result.stderr
+    assert not (tmp_path / "data").exists()
