@@ -120,7 +120,7 @@ def forgotten_write(index: WorkloadIndex) -> None:
 
 
 def other_version(index: WorkloadIndex) -> None:
-    index.newest._note("@management", "clusterqueues.kueue.x-k8s.io", "99")
+    index.newest._versions.setdefault("@management", {})["clusterqueues.kueue.x-k8s.io"] = 99
 
 
 def another_copy(index: WorkloadIndex) -> None:
