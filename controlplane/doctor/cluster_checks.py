@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import MANAGEMENT as MANAGEMENT_NAME
-from controlplane.controllers.connectivity.identity import objection, standby, unbound
+from controlplane.controllers.connectivity.identity import claim, held_by, objection, standby, unbound
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import ClusterFacts, Facts
@@ -143,26 +143,25 @@ def _worker_identity(place: Place, cluster: ClusterFacts, facts: Facts) -> Seque
     identity, name = cluster.identity, place.name.partition("/")[2]
     if isinstance(identity, Unread):
         return [place.unknown("identity", identity, "apply deploy/rbac/worker/clusterrole.yaml")]
-    seen: Mapping[str, str] = {
-        other: one.identity
-        for other, one in [(MANAGEMENT_NAME, facts.management), *facts.workers.items()]
-        if isinstance(one.identity, str)
-    }
-    connections = facts.database.connections
-    known = connections.get(name) if not isinstance(connections, Unread) else None
-    others = sorted(other for other, uid in seen.items() if other != name and uid and uid == identity)
-    if others and others[0] != MANAGEMENT_NAME:
-        behind = known.behind if known is not None and known.phase == "Standby" else ""
-        used = behind or (name if known is not None and known.connected else min(name, *others))
-        if used == name:
-            return [
-                place.ok("identity", f"it is used under this name; {', '.join(others)} lead to it too ({identity})")
-            ]
-        return [place.warning("identity", standby(name, used, identity), f"delete the MultiKueueCluster {name}")]
-    if (refused := objection(name, identity, seen, known, lambda: _stake(known))) is not None:
+    known, claims = _known(name, facts)
+    if other := held_by(name, identity, claims, known, lambda: _stake(known)):
+        return [place.warning("identity", standby(name, other, identity), f"delete the MultiKueueCluster {name}")]
+    if (refused := objection(name, identity, claims, known, lambda: _stake(known))) is not None:
         action = "correct the kubeconfig; docs/howto/production/outage.md says what else"
         return [place.failed("identity", refused[1], action)]
     return [place.ok("identity", f"it is no other name's cluster ({identity})")]
+
+
+def _known(name: str, facts: Facts) -> tuple[Connection | None, Mapping[str, str]]:
+    """Return what the log knows of a worker, and who else has which identity: by the log, as the service judges it.
+    Where that cannot be read, by what answers now; of two names for one cluster the first one has it.
+    """
+    connections = facts.database.connections
+    answering = [(MANAGEMENT_NAME, facts.management), *sorted(facts.workers.items())]
+    now = {other: one.identity for other, one in answering if isinstance(one.identity, str)}
+    if isinstance(connections, Unread) or not connections:
+        return None, {other: uid for other, uid in now.items() if other < name}
+    return connections.get(name), {other: claim(one) for other, one in connections.items()}
 
 
 def _stake(known: Connection | None) -> str:
