@@ -26,7 +26,7 @@ async def asked(question: Awaitable[_T], seconds: float) -> _T | Unread:
 def unread(error: Exception, seconds: float) -> Unread:
     """Return what an error says, without what only a debugger needs."""
     if isinstance(error, TimeoutError):
-        return Unread(said=f"no answer within {seconds:g} seconds")
+        return Unread(said=f"no answer within {seconds:g} s")
     if isinstance(error, ApiError):
         return Unread(said=said(f"{error.status} {error.reason}: {error.message}"), status=error.status)
     if isinstance(error, KubeconfigError):
