@@ -84,7 +84,7 @@ async def _fleet(
     home = clusters.Asking(server, clock, seconds)
     try:
         management = await home.cluster(home_kinds, needed_on_management(settings))
-        if _silent(management):
+        if _silent(management) or not follows(settings):
             return management, empty, {}
         queues = await clusters.queues(home, settings)
         listed: Sequence[Json] = [] if isinstance(queues.clusters, Unread) else queues.clusters

@@ -13,6 +13,7 @@ import yaml
 
 from controlplane.doctor.facts import Facts, Objects, QueueFacts
 from controlplane.doctor.findings import QUEUES, Finding, Place, Unread, judged
+from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube.kinds import Json, meta
 
 MOST = 20
@@ -26,7 +27,7 @@ _SET_UP = "docs/howto/real-clusters.md says how they belong together"
 _READ = "run this as an account that may read it: deploy/rbac/management"
 _GATE_OFF = (
     "set featureGates.MultiKueue to false in the ConfigMap kueue-manager-config, and restart Kueue: two controllers would"
-    " both act on every Workload"
+    " both act"
 )
 
 
@@ -126,6 +127,8 @@ def _clusters(facts: Facts) -> Sequence[Finding]:
         return _unread("clusters", queues.configs, queues.clusters)
     found: list[Finding] = []
     there = _named(queues.clusters)
+    if not queues.configs:
+        found.append(_HERE.failed("clusters", "there is no MultiKueueConfig", f"create one; {_SET_UP}"))
     for name, one in _named(queues.configs).items():
         found += _config(name, [str(cluster) for cluster in _listed(one, "spec", "clusters")], there)
     listed = {str(cluster) for one in queues.configs for cluster in _listed(one, "spec", "clusters")}
@@ -271,7 +274,9 @@ def _kueue(facts: Facts) -> Sequence[Finding]:
     if gate is False:
         return [_HERE.ok("kueue", "Kueue's gate MultiKueue is off")]
     if gate is True:
-        return [_HERE.failed("kueue", "Kueue's gate MultiKueue is on", _GATE_OFF)]
+        # Under another name only the status of MultiKueueClusters has two writers.
+        judge = _HERE.failed if queues.controller_name == MANAGED_BY else _HERE.warning
+        return [judge("kueue", "Kueue's gate MultiKueue is on", _GATE_OFF)]
     if gate is None:
         return [_HERE.warning("kueue", "Kueue's configuration does not switch its gate MultiKueue off", _GATE_OFF)]
     if _writers(queues.clusters):

@@ -119,6 +119,11 @@ def needed_on_workers(settings: Settings) -> list[NeededRight]:
     return _needed(settings, "worker", _WORKER)
 
 
+def manifests() -> list[str]:
+    """Return the manifests that are read, below the folder `deploy`."""
+    return [one.manifest for one in (*_MANAGEMENT, *_WORKER)]
+
+
 def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> list[NeededRight]:
     found: dict[AccessRight, NeededRight] = {}
     for one in [*_of_kinds(settings, place), *_of_manifests(settings, granted)]:

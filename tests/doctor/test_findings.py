@@ -167,6 +167,7 @@ QUEUES = [
     (wired(checks=[check(status={})]), "admission checks", "warning", "no condition Active yet"),
     (wired(checks=[check(status=INACTIVE)]), "admission checks", "failed", "is not Active: of no use"),
     (wired(configs=[config("a", "b", "c")]), "clusters", "failed", "the MultiKueueCluster c, which does not exist"),
+    (wired(configs=[]), "clusters", "failed", "there is no MultiKueueConfig"),
     (wired(configs=[config()]), "clusters", "failed", "names no cluster"),
     (wired(configs=[config(*MANY)], clusters=[mk_cluster(one) for one in MANY]), "clusters", "warning", "names 21"),
     (wired(configs=[config("a")]), "clusters", "warning", "MultiKueueCluster b is in no MultiKueueConfig"),
@@ -324,3 +325,9 @@ def test_what_others_say_is_one_line_without_passwords() -> None:
 
 def test_every_finding_can_be_written_as_json() -> None:
     assert len(msgspec.json.decode(msgspec.json.encode(judge(facts())))) == len(judge(facts()))
+
+
+def test_under_a_name_of_our_own_the_gate_of_kueue_is_a_warning() -> None:
+    own = "example.com/dispatch"
+    given = wired(controller_name=own, checks=[check(controller=own)], configuration="featureGates: {MultiKueue: true}")
+    assert of(judge(given), "queues/kueue")[0][0] == "warning"
