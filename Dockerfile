@@ -13,9 +13,17 @@ RUN pip install --require-hashes --only-binary :all: -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY examples examples
+# What `controlplane doctor` asks for: the rights that are installed.
+COPY deploy/candidates/source deploy/candidates/source
+COPY deploy/candidates/follow deploy/candidates/follow
+COPY deploy/coscheduling deploy/coscheduling
+COPY deploy/multikueue-webhook deploy/multikueue-webhook
+COPY deploy/pipelineruns deploy/pipelineruns
+COPY deploy/podgroups deploy/podgroups
+COPY deploy/rbac deploy/rbac
 COPY controlplane controlplane
 # What is copied keeps its mode, and a clone under umask 077 is closed to the user as whom all this runs.
-RUN chmod -R a+rX LICENSE examples \
+RUN chmod -R a+rX LICENSE examples deploy \
  && pip wheel --no-deps --no-build-isolation --wheel-dir /wheel .
 
 # PostgreSQL with the installation's roles, which an empty data directory gets. Copied and not mounted: the server runs as a user to whom the

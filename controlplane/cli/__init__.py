@@ -26,6 +26,10 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.submit:submit",
         "Create the jobs of a file on the management cluster; `-` reads standard input.",
     ),
+    "doctor": CommandEntry(
+        "controlplane.cli.doctor:doctor",
+        "Check the database, the management cluster, the queues and each worker, and say what to do.",
+    ),
     "clusters": CommandEntry(
         "controlplane.cli.clusters:clusters", "Show the clusters: whether each can be reached, and what runs there."
     ),

@@ -72,6 +72,7 @@ class Transport(ApiServer):
         self._outdated: list[aiohttp.ClientSession] = []
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
+        self.date = ""  # the header Date of the last answer: the server's clock, to the second
 
     def __repr__(self) -> str:
         return f"Transport({self.name!r}, {self._config.server!r})"
@@ -199,6 +200,7 @@ class Transport(ApiServer):
                 server_hostname=self._config.tls_server_name or None,
                 allow_redirects=False,
             ) as response:
+                self.date = response.headers.get("Date", "")
                 if response.status == 401:
                     self._credentials.rejected()
                 self._open.add(response)

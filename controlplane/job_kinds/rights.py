@@ -19,7 +19,7 @@ def cluster_role(place: str) -> str:
     """Return the documents of `deploy/rbac/PLACE/jobs.yaml`; `KeyError` for another place than the two."""
     name = f"controlplane-{place}-jobs"
     kinds = sorted((one for one in JOB_KINDS.values() if not one.external), key=lambda one: one.kind.name)
-    rules = "".join(_rule(one, *right) for one in kinds for right in _rights(one, place))
+    rules = "".join(_rule(one, *right) for one in kinds for right in rights(one, place))
     return f"""\
 # {_INTRO[place]}
 # Made by `python -m controlplane.job_kinds {place}`. Kinds that are not dispatched may be left out.
@@ -44,8 +44,8 @@ subjects:
 """
 
 
-def _rights(one: JobKind, place: str) -> list[tuple[str, str]]:
-    """Return what is done with a kind: resources and verbs."""
+def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
+    """Return what is done with a kind in one of the two places: resources, each with its verbs (`get, list`)."""
     plural = one.kind.plural
     if place == "worker":
         return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]

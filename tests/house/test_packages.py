@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controlplane.doctor.rights import manifests
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = f"controlplane-{PROJECT['version']}"
@@ -47,6 +49,7 @@ def test_the_wheel_has_every_file_of_the_program(dist: Path) -> None:
     found = members(dist / f"{NAME}-py3-none-any.whl")
     assert tracked("controlplane", "migrations") <= found.keys()
     assert {name.replace("examples/", "controlplane/_examples/", 1) for name in tracked("examples")} <= found.keys()
+    assert {f"controlplane/_deploy/{name}" for name in manifests()} <= found.keys()
     strange = {name for name in found if not name.startswith(("controlplane/", "migrations/", f"{NAME}.dist-info/"))}
     assert strange == set()
 

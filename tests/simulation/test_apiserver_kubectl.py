@@ -60,12 +60,17 @@ class Kubectl:
 
 
 @pytest.fixture
-async def kubectl(store: Store, tmp_path: Path) -> AsyncIterator[Kubectl]:
+async def api_server(store: Store) -> AsyncIterator[SimulatedApiServer]:
     server = SimulatedApiServer(store, token="sesame")
     await server.start()
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(server.kubeconfig(for_kubectl=True)))
-    yield Kubectl(tmp_path)
+    yield server
     await server.stop()
+
+
+@pytest.fixture
+def kubectl(api_server: SimulatedApiServer, tmp_path: Path) -> Kubectl:
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(api_server.kubeconfig(for_kubectl=True)))
+    return Kubectl(tmp_path)
 
 
 def lines(output: str) -> list[list[str]]:
@@ -187,3 +192,21 @@ async def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
         ["default", "Active", "0s"],
         ["kube-system", "Active", "0s"],
     ]
+
+
+async def test_everybody_may_do_everything_unless_a_rule_says_otherwise(
+    kubectl: Kubectl, api_server: SimulatedApiServer
+) -> None:
+    assert await kubectl("auth", "can-i", "create", "jobs.batch") == "yes\n"
+    api_server.access.allows = lambda user, right: (
+        (user, right.verb, right.target)
+        != (
+            "kubernetes-admin",
+            "patch",
+            "workloads.kueue.x-k8s.io/status",
+        )
+    )
+    asked = ["auth", "can-i", "patch", "workloads.kueue.x-k8s.io"]
+    assert await kubectl(*asked) == "yes\n"
+    said = await kubectl(*asked, "--subresource=status", "-n", "default", status=1)
+    assert said.startswith("no - kubernetes-admin may not patch")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controlplane.kube.kinds import PODS, Json, Kind
+from controlplane.simulation.apiserver.access_reviews import REVIEWS
 from controlplane.simulation.kinds.base import ServedKind
 
 VERSION: Json = {
@@ -37,7 +38,7 @@ class Discovery:
 
     def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self._groups: dict[str, dict[str, list[ServedKind]]] = {}
-        for served in kinds:
+        for served in (*kinds, *(ServedKind(kind, status_subresource=False) for kind in REVIEWS)):
             self._groups.setdefault(served.kind.group, {}).setdefault(served.kind.version, []).append(served)
         self._documents = self._all()
 
@@ -107,7 +108,7 @@ def _resources(kinds: list[ServedKind]) -> Json:
             "singularName": kind.kind.lower(),
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": _VERBS,
+            "verbs": _verbs(kind),
         }
         entry |= _other_names(served)
         resources.append(entry)
@@ -121,6 +122,11 @@ def _resources(kinds: list[ServedKind]) -> Json:
         ]
     group_version = kinds[0].kind.api_version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
+
+
+def _verbs(kind: Kind) -> list[str]:
+    """Return what can be done with a kind: a review is answered and not kept."""
+    return ["create"] if kind in REVIEWS else _VERBS
 
 
 def _other_names(served: ServedKind) -> Json:
@@ -140,7 +146,7 @@ def _aggregated_resource(served: ServedKind) -> Json:
         "responseKind": _gvk(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.kind.lower(),
-        "verbs": _VERBS,
+        "verbs": _verbs(kind),
     }
     entry |= _other_names(served)
     if served.status_subresource:

@@ -21,6 +21,7 @@ from aiohttp import web
 from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import Json, Kind
 from controlplane.simulation.apiserver import errors
+from controlplane.simulation.apiserver.access_reviews import AccessReviews
 from controlplane.simulation.apiserver.discovery import AGGREGATED, Discovery
 from controlplane.simulation.apiserver.faults import Fault, Faults, MatchedRequest
 from controlplane.simulation.apiserver.history import Commit
@@ -43,7 +44,8 @@ class SimulatedApiServer:
 
     `token` is the bearer token that every request must carry, empty for none. `counts` counts requests by (verb,
     `plural.group`, subresource), `watches` the watches that were opened, by `plural.group`; `user_agent` is the last
-    one seen. `bookmark_period` is in seconds.
+    one seen. `bookmark_period` is in seconds. `access` answers who may
+    do what.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SimulatedApiServer:
         self.watches: Counter[str] = Counter()
         self.user_agent = ""
         self.url = ""
+        self.access = AccessReviews()
         self._rest = Rest(store)
         self._routes = Routes(store.served.values())
         self._discovery = Discovery(store.served.values())
@@ -152,6 +155,8 @@ class SimulatedApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.user_agent = request.headers.get("User-Agent", "")
         path, authorized = self._path(request)
+        if (review := self.access.matched(request.method, path)) is not None:
+            return await self._checked(request, review, authorized) or await self._reviewed(request, path, review)
         try:
             route = self._routes.find(request.method, path, request.query)
         except ApiError as error:
@@ -195,6 +200,14 @@ class SimulatedApiServer:
             return _status(_storm(storm))
         return None
 
+    async def _reviewed(self, request: web.BaseRequest, path: str, asked: MatchedRequest) -> web.Response:
+        self.counts[asked.verb, asked.resource, asked.subresource] += 1
+        try:
+            review = self.access.answer(path, await request.read(), _content_type(request))
+            return _json(Response(201, orjson.dumps(review)))
+        except ApiError as error:
+            return _status(error)
+
     def _described(self, request: web.BaseRequest, path: str) -> web.Response:
         if path in _HEALTH:
             return web.Response(text="ok")
@@ -216,7 +229,7 @@ class SimulatedApiServer:
         body = await request.read()
         asked = route.asked
         self.counts[asked.verb, asked.resource, asked.subresource] += 1
-        content_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip()
+        content_type = _content_type(request)
         if route.verb in ("create", "update") and content_type not in (_JSON, "application/yaml"):
             raise errors.unsupported_media([_JSON, "application/yaml"])
         shown = self._shown(request, route)
@@ -268,6 +281,10 @@ class _Refused(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Reset it."""
         _reset(transport)
+
+
+def _content_type(request: web.BaseRequest) -> str:
+    return request.headers.get("Content-Type", _JSON).partition(";")[0].strip()
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:

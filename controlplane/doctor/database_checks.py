@@ -1,0 +1,153 @@
+"""Judges the database: whether the service can work with it, and keeps what it has written.
+
+In: `DatabaseFacts`. Out: findings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from controlplane.doctor.clocks import skew
+from controlplane.doctor.facts import DatabaseFacts
+from controlplane.doctor.findings import DATABASE, Finding, Place, Unread, judged
+from controlplane.log.schema import MINIMUM_SERVER
+
+_HERE = Place(DATABASE)
+_RIGHTS = "deploy/postgres/roles.sql says which login has which rights; `controlplane db upgrade` grants them"
+_ASK = "see that the server answers, and run this again"
+SILENT = 10.0
+"""Seconds without a sign of life from the leader that are too many: another replica takes over after three."""
+
+
+def check(facts: DatabaseFacts) -> list[Finding]:
+    """Return what there is to say; of a database that cannot be reached only that."""
+    if facts.unreachable:
+        action = "check database.url (CONTROLPLANE_DATABASE_URL, --database-url), and that the server runs"
+        return [_HERE.failed("reachable", f"the database cannot be reached: {facts.unreachable}", action)]
+    return judged(DATABASE, CHECKS, facts)
+
+
+def _server(facts: DatabaseFacts) -> Sequence[Finding]:
+    server = facts.server
+    if isinstance(server, Unread):
+        return [_HERE.unknown("reachable", server, _ASK)]
+    version = f"PostgreSQL {server.version // 10000}"
+    if server.version < MINIMUM_SERVER:
+        return [_HERE.failed("reachable", f"it is {version}", f"upgrade it to {MINIMUM_SERVER // 10000} or newer")]
+    return [_HERE.ok("reachable", f"it answers, and is {version}")]
+
+
+def _writes(facts: DatabaseFacts) -> Sequence[Finding]:
+    server = facts.server
+    if isinstance(server, Unread):
+        return [_HERE.unknown("primary", server, _ASK)]
+    if server.standby:
+        return [
+            _HERE.failed(
+                "primary",
+                "it is a standby, which takes no writes",
+                "let database.url name the primary, or several hosts with target_session_attrs=read-write",
+            )
+        ]
+    if server.read_only:
+        return [
+            _HERE.failed(
+                "primary",
+                "default_transaction_read_only is on for this login",
+                "ALTER ROLE … RESET default_transaction_read_only, or the same of the database",
+            )
+        ]
+    return [_HERE.ok("primary", "it is the primary, and takes writes")]
+
+
+def _schema(facts: DatabaseFacts) -> Sequence[Finding]:
+    if isinstance(facts.revision, Unread):
+        said = facts.revision.said
+        if said.startswith("the schema "):
+            action = "run the newer version of Controlplane" if "newer" in said else "run `controlplane db upgrade`"
+            return [_HERE.failed("schema", said, action)]
+        return [_HERE.unknown("schema", facts.revision, "run `controlplane db check`")]
+    return [_HERE.ok("schema", f"the schema is up to date ({facts.revision})")]
+
+
+def _rights(facts: DatabaseFacts) -> Sequence[Finding]:
+    login = facts.login
+    if isinstance(login, Unread):
+        return [_HERE.unknown("rights", login, _RIGHTS)]
+    if login.missing:
+        return [_HERE.failed("rights", f'"{login.user}" lacks {", ".join(login.missing)}', _RIGHTS)]
+    if login.owns or login.beyond:
+        may = "owns the schema" if login.owns else f"has {', '.join(login.beyond)}"
+        return [
+            _HERE.warning(
+                "rights",
+                f'"{login.user}" {may}, and so can change what is in the log',
+                "let the service log in as controlplane_service, or set database.role to it",
+            )
+        ]
+    return [_HERE.ok("rights", f'"{login.user}" may read and append, and change nothing')]
+
+
+def _tls(facts: DatabaseFacts) -> Sequence[Finding]:
+    if facts.unverified_host:
+        how = "encrypted, and " if facts.encrypted is True else ""
+        return [
+            _HERE.warning(
+                "tls",
+                f"the connection to {facts.unverified_host} is {how}not verified: whoever answers as that host gets"
+                " the password and the history",
+                "set sslmode=verify-full and sslrootcert in database.url",
+            )
+        ]
+    return [_HERE.ok("tls", "the certificate is verified, or the server is on this machine")]
+
+
+def _durable(facts: DatabaseFacts) -> Sequence[Finding]:
+    server = facts.server
+    if isinstance(server, Unread):
+        return [_HERE.unknown("durable", server, _ASK)]
+    off = [name for name, value in sorted(server.settings.items()) if value == "off"]
+    if off:
+        return [
+            _HERE.warning(
+                "durable",
+                f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off: a crash of the server may lose decisions"
+                " that were acted on",
+                "set to on in postgresql.conf, and for this role and database",
+            )
+        ]
+    return [_HERE.ok("durable", "what is committed survives a crash of the server")]
+
+
+def _clock(facts: DatabaseFacts) -> Sequence[Finding]:
+    if isinstance(facts.server, Unread):
+        return [_HERE.unknown("clock", facts.server, _ASK)]
+    return [skew(_HERE, facts.server.clock)]
+
+
+def _lead(facts: DatabaseFacts) -> Sequence[Finding]:
+    lead = facts.lead
+    start = "start the service (`controlplane run`), and look at its messages and at /readyz"
+    if isinstance(lead, Unread):
+        return [_HERE.unknown("leader", lead, "see that the schema is there and the login may read it")]
+    if lead is None:
+        return [_HERE.warning("leader", "nobody has opened this log yet", f"{start}; or correct database.log")]
+    where = f"log {lead.log} ({lead.log_id}) at position {lead.position}"
+    if lead.age is None:
+        return [_HERE.warning("leader", f"nobody leads: {lead.holder} gave epoch {lead.epoch} back; {where}", start)]
+    if lead.age > SILENT:
+        silent = f"{lead.holder} leads by epoch {lead.epoch}, and gave no sign of life for {lead.age:.0f} s; {where}"
+        return [_HERE.failed("leader", silent, start)]
+    since = f"{max(lead.age, 0.0):.1f} s ago"
+    return [_HERE.ok("leader", f"{lead.holder} leads by epoch {lead.epoch}, sign of life {since}; {where}")]
+
+
+CHECKS: tuple[tuple[str, Callable[[DatabaseFacts], Sequence[Finding]]], ...] = (
+    ("reachable", _server),
+    ("primary", _writes),
+    ("schema", _schema),
+    ("rights", _rights),
+    ("tls", _tls),
+    ("durable", _durable),
+    ("clock", _clock),
+    ("leader", _lead),
+)

@@ -1,0 +1,97 @@
+"""Examines an installation: gathers facts everywhere at once, and judges them.
+
+In: settings, and a way to open the management cluster. Out: findings, by place. Nothing is written anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from controlplane.clock import Clock, SystemClock
+from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.hosts import hosted
+from controlplane.doctor import cluster_checks, clusters, database, database_checks, queue_checks
+from controlplane.doctor.asking import unread
+from controlplane.doctor.facts import ClusterFacts, Facts, QueueFacts
+from controlplane.doctor.findings import MANAGEMENT, Finding, Unread
+from controlplane.doctor.rights import needed_on_management, needed_on_workers
+from controlplane.kube.kinds import LOCAL_QUEUES, Json, Kind, meta
+from controlplane.settings.model import Settings
+
+OpenManagement = Callable[[], Awaitable[ApiServer]]
+
+
+async def examine(
+    settings: Settings, open_management: OpenManagement, seconds: float, clock: Clock | None = None
+) -> list[Finding]:
+    """Return what was found; `seconds` is the time that one question has."""
+    clock = clock or SystemClock()
+    known, fleet = await asyncio.gather(
+        database.gather(settings, clock, seconds), _fleet(settings, open_management, clock, seconds)
+    )
+    management, queues, workers = fleet
+    return judge(
+        Facts(now=clock.now(), database=known, management=management, queues=queues, workers=workers),
+        follows=follows(settings),
+        dispatches="multikueue" in settings.run.controllers,
+    )
+
+
+def judge(facts: Facts, *, follows: bool = True, dispatches: bool = True) -> list[Finding]:
+    """Return the findings of facts, in the order in which they are read. Pure."""
+    found = [*database_checks.check(facts.database), *cluster_checks.check(MANAGEMENT, facts.management, facts)]
+    reached = facts.management.refused is None and not _silent(facts.management)
+    if reached and dispatches:
+        found += queue_checks.check(facts)
+    for name in sorted(facts.workers) if follows else ():
+        worker = facts.workers[name]
+        found += cluster_checks.check(name, worker, facts)
+        if dispatches and worker.refused is None and not _silent(worker):
+            found += queue_checks.on_worker(name, facts)
+    return found
+
+
+def _silent(cluster: ClusterFacts) -> bool:
+    return isinstance(cluster.version, Unread)
+
+
+def follows(settings: Settings) -> bool:
+    """Whether any controller connects to other clusters."""
+    return any(one.follows for one in hosted(settings))
+
+
+def kinds(settings: Settings) -> tuple[Sequence[Kind], Sequence[Kind]]:
+    """Return the kinds that have to be served on the management cluster and on workers: those that are watched there,
+    and LocalQueues where Workloads are dispatched.
+    """
+    found = hosted(settings)
+    queues = [LOCAL_QUEUES] if "multikueue" in settings.run.controllers else []
+    home = [spec.kind for one in found for spec in one.home]
+    workers = [spec.kind for one in found for spec in one.workers]
+    return list(dict.fromkeys([*home, *queues])), list(dict.fromkeys([*workers, *queues]))
+
+
+async def _fleet(
+    settings: Settings, open_management: OpenManagement, clock: Clock, seconds: float
+) -> tuple[ClusterFacts, QueueFacts, Mapping[str, ClusterFacts]]:
+    empty = QueueFacts(controller_name=settings.multikueue.controller_name)
+    try:
+        server = await asyncio.wait_for(open_management(), seconds)
+    except Exception as error:
+        return ClusterFacts(refused=unread(error, seconds)), empty, {}
+    home_kinds, worker_kinds = kinds(settings)
+    wanted = worker_kinds, needed_on_workers(settings)
+    home = clusters.Asking(server, clock, seconds)
+    try:
+        management = await home.cluster(home_kinds, needed_on_management(settings))
+        if _silent(management) or not follows(settings):
+            return management, empty, {}
+        queues = await clusters.queues(home, settings)
+        listed: Sequence[Json] = [] if isinstance(queues.clusters, Unread) else queues.clusters
+        workers = await asyncio.gather(
+            *(clusters.worker(one, home, settings, clock, seconds, wanted) for one in listed)
+        )
+        names = (str(meta(one).get("name", "")) for one in listed)
+        return management, queues, dict(zip(names, workers, strict=True))
+    finally:
+        await server.close()

@@ -1,0 +1,334 @@
+"""Judges what dispatch is wired with: ClusterQueue → AdmissionCheck → MultiKueueConfig → MultiKueueClusters, the
+LocalQueues on both sides, and whether Kueue's own MultiKueue controller is out of the way.
+
+In: `Facts`. Out: findings, of which each names the reference that leads nowhere. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from controlplane.doctor.facts import Facts, Objects, QueueFacts
+from controlplane.doctor.findings import QUEUES, Finding, Place, Unread, judged
+from controlplane.job_kinds.base import MANAGED_BY
+from controlplane.kube.kinds import Json, meta
+
+MOST = 20
+"""How many clusters Kueue's API lets a MultiKueueConfig name."""
+
+_HERE = Place(QUEUES)
+_CONFIG_KIND = "MultiKueueConfig"
+_GATE = "MultiKueue"
+_OURS = "controlplane"
+_SET_UP = "docs/howto/real-clusters.md says how they belong together"
+_READ = "run this as an account that may read it: deploy/rbac/management"
+_GATE_OFF = (
+    "set featureGates.MultiKueue to false in the ConfigMap kueue-manager-config, and restart Kueue: two controllers would"
+    " both act"
+)
+
+
+def check(facts: Facts) -> list[Finding]:
+    """Return what there is to say."""
+    return judged(QUEUES, CHECKS, facts)
+
+
+def _named(objects: Iterable[Json]) -> dict[str, Json]:
+    return {str(meta(one).get("name", "")): one for one in objects}
+
+
+def _section(obj: Json, *path: str) -> Json:
+    for name in path:
+        found = obj.get(name)
+        obj = found if isinstance(found, dict) else {}
+    return obj
+
+
+def _listed(obj: Json, *path: str) -> list[Any]:
+    found = _section(obj, *path[:-1]).get(path[-1])
+    return found if isinstance(found, list) else []
+
+
+def our_checks(queues: QueueFacts) -> Mapping[str, Json]:
+    """Return the AdmissionChecks that are ours, by name."""
+    if isinstance(queues.checks, Unread):
+        return {}
+    return {
+        name: one
+        for name, one in _named(queues.checks).items()
+        if _section(one, "spec").get("controllerName") == queues.controller_name
+    }
+
+
+def checks_of(cluster_queue: Json) -> set[str]:
+    """Return the names of the AdmissionChecks of a ClusterQueue, by either of its two fields."""
+    plain = [str(one) for one in _listed(cluster_queue, "spec", "admissionChecks")]
+    rules = _listed(cluster_queue, "spec", "admissionChecksStrategy", "admissionChecks")
+    return {*plain, *(str(one.get("name", "")) for one in rules if isinstance(one, dict))}
+
+
+def clusters_of(queues: QueueFacts) -> set[str]:
+    """Return the clusters that any of our checks leads to."""
+    if isinstance(queues.configs, Unread):
+        return set()
+    configs = _named(queues.configs)
+    named = (str(_section(one, "spec", "parameters").get("name", "")) for one in our_checks(queues).values())
+    return {str(one) for name in named for one in _listed(configs.get(name, {}), "spec", "clusters")}
+
+
+def _unread(check: str, *lists: Objects) -> Sequence[Finding]:
+    return [_HERE.unknown(check, one, _READ) for one in lists if isinstance(one, Unread)][:1]
+
+
+def _admission_checks(facts: Facts) -> Sequence[Finding]:
+    queues = facts.queues
+    if isinstance(queues.checks, Unread) or isinstance(queues.configs, Unread):
+        return _unread("admission checks", queues.checks, queues.configs)
+    ours = our_checks(queues)
+    if not ours:
+        said = f"no AdmissionCheck has the controllerName {queues.controller_name}"
+        return [_HERE.failed("admission checks", said, f"create one, or correct multikueue.controllerName; {_SET_UP}")]
+    found: list[Finding] = []
+    for name, one in ours.items():
+        found += _admission_check(name, one, _named(queues.configs))
+    return found
+
+
+def _admission_check(name: str, one: Json, configs: Mapping[str, Json]) -> Sequence[Finding]:
+    parameters, what = _section(one, "spec", "parameters"), f"AdmissionCheck {name}"
+    kind, config = str(parameters.get("kind", "")), str(parameters.get("name", ""))
+    if kind != _CONFIG_KIND or not config:
+        said = f"spec.parameters of {what} names no {_CONFIG_KIND}"
+        return [_HERE.failed("admission checks", said, f"let it name one by kind and name; {_SET_UP}")]
+    if config not in configs:
+        said = f"{what} names the {_CONFIG_KIND} {config}, which does not exist"
+        return [_HERE.failed("admission checks", said, f"create it, or correct spec.parameters.name of {what}")]
+    active = _active(one)
+    if active is None:
+        action = "start the service: it writes the condition Active"
+        return [_HERE.warning("admission checks", f"{what} has no condition Active yet", action)]
+    if active.get("status") != "True":
+        said = f"{what} is not Active: {active.get('message') or active.get('reason') or 'no reason is given'}"
+        return [_HERE.failed("admission checks", said, "correct what the message names")]
+    return [_HERE.ok("admission checks", f"{what} is Active, and leads to the {_CONFIG_KIND} {config}")]
+
+
+def _active(obj: Json) -> Json | None:
+    conditions = _listed(obj, "status", "conditions")
+    return next((one for one in conditions if isinstance(one, dict) and one.get("type") == "Active"), None)
+
+
+def _clusters(facts: Facts) -> Sequence[Finding]:
+    queues = facts.queues
+    if isinstance(queues.configs, Unread) or isinstance(queues.clusters, Unread):
+        return _unread("clusters", queues.configs, queues.clusters)
+    found: list[Finding] = []
+    there = _named(queues.clusters)
+    if not queues.configs:
+        found.append(_HERE.failed("clusters", "there is no MultiKueueConfig", f"create one; {_SET_UP}"))
+    for name, one in _named(queues.configs).items():
+        found += _config(name, [str(cluster) for cluster in _listed(one, "spec", "clusters")], there)
+    listed = {str(cluster) for one in queues.configs for cluster in _listed(one, "spec", "clusters")}
+    for name, one in there.items():
+        if name not in listed:
+            said = f"MultiKueueCluster {name} is in no {_CONFIG_KIND}, and gets no Workloads"
+            found.append(_HERE.warning("clusters", said, f"add it to one, or delete it; {_SET_UP}"))
+        active = _active(one)
+        if active is not None and active.get("status") != "True":
+            said = f"MultiKueueCluster {name} is not Active: {active.get('reason')}: {active.get('message')}"
+            found.append(_HERE.failed("clusters", said, f"see worker/{name} below, and `controlplane clusters`"))
+    return found
+
+
+def _config(name: str, clusters: Sequence[str], there: Mapping[str, Json]) -> Sequence[Finding]:
+    what = f"{_CONFIG_KIND} {name}"
+    found = [
+        _HERE.failed(
+            "clusters",
+            f"{what} names the MultiKueueCluster {cluster}, which does not exist",
+            f"create it, or take it out of spec.clusters of {what}",
+        )
+        for cluster in clusters
+        if cluster not in there
+    ]
+    if not clusters:
+        found.append(_HERE.failed("clusters", f"{what} names no cluster", "name at least one in spec.clusters"))
+    if len(clusters) > MOST:
+        said = f"{what} names {len(clusters)} clusters, and Kueue's API has room for {MOST}"
+        found.append(_HERE.warning("clusters", said, "share them out over several configs and queues"))
+    return found or [_HERE.ok("clusters", f"all {len(clusters)} clusters of the {what} exist")]
+
+
+def _cluster_queues(facts: Facts) -> Sequence[Finding]:
+    queues = facts.queues
+    if isinstance(queues.cluster_queues, Unread) or isinstance(queues.checks, Unread):
+        return _unread("cluster queues", queues.cluster_queues, queues.checks)
+    known, ours = set(_named(queues.checks)), set(our_checks(queues))
+    found: list[Finding] = []
+    using = []
+    for name, one in _named(queues.cluster_queues).items():
+        named = checks_of(one)
+        for missing in sorted(named - known):
+            said = f"ClusterQueue {name} names the AdmissionCheck {missing}, which does not exist"
+            found.append(_HERE.failed("cluster queues", said, f"create it, or take it out of ClusterQueue {name}"))
+        if not named & ours:
+            continue
+        using.append(name)
+        active = _active(one)
+        if active is not None and active.get("status") == "False":
+            said = f"ClusterQueue {name} is not Active: {active.get('message') or active.get('reason')}"
+            found.append(_HERE.warning("cluster queues", said, "correct what the message names"))
+    if not using:
+        action = f"name the check in spec.admissionChecksStrategy of one; {_SET_UP}"
+        return [
+            *found,
+            _HERE.warning("cluster queues", "no ClusterQueue uses our AdmissionCheck: nothing is dispatched", action),
+        ]
+    return found or [
+        _HERE.ok("cluster queues", f"{', '.join(sorted(using))} {'uses' if len(using) == 1 else 'use'} our check")
+    ]
+
+
+def dispatching(queues: QueueFacts) -> Sequence[tuple[str, str]] | Unread:
+    """Return namespace and name of the LocalQueues whose jobs are dispatched."""
+    for one in (queues.local_queues, queues.cluster_queues, queues.checks):
+        if isinstance(one, Unread):
+            return one
+    assert not isinstance(queues.local_queues, Unread)
+    assert not isinstance(queues.cluster_queues, Unread)
+    ours = set(our_checks(queues))
+    using = {name for name, one in _named(queues.cluster_queues).items() if checks_of(one) & ours}
+    return sorted(
+        (str(meta(one).get("namespace", "")), str(meta(one).get("name", "")))
+        for one in queues.local_queues
+        if str(_section(one, "spec").get("clusterQueue", "")) in using
+    )
+
+
+def _local_queues(facts: Facts) -> Sequence[Finding]:
+    queues = facts.queues
+    sent = dispatching(queues)
+    if isinstance(sent, Unread) or isinstance(queues.local_queues, Unread) or isinstance(queues.cluster_queues, Unread):
+        return [*_unread("local queues", queues.local_queues, queues.cluster_queues, queues.checks)]
+    known = set(_named(queues.cluster_queues))
+    found = []
+    for one in queues.local_queues:
+        target = str(_section(one, "spec").get("clusterQueue", ""))
+        if target not in known:
+            place = f"{meta(one).get('namespace')}/{meta(one).get('name')}"
+            said = f"LocalQueue {place} names the ClusterQueue {target}, which does not exist"
+            found.append(_HERE.failed("local queues", said, f"create it, or correct spec.clusterQueue of {place}"))
+    readable = {
+        name: _places(facts.workers[name].local_queues) for name in sorted(clusters_of(queues)) if name in facts.workers
+    }
+    for wanted in sent:
+        there = [places for places in readable.values() if places is not None]
+        if there and len(there) == len(readable) and not any(wanted in places for places in there):
+            said = f"LocalQueue {'/'.join(wanted)} is on no worker: its jobs are admitted nowhere"
+            found.append(_HERE.failed("local queues", said, "create one of the same namespace and name on the workers"))
+    if not sent:
+        said = "no LocalQueue leads to a ClusterQueue with our check"
+        found.append(_HERE.warning("local queues", said, f"create one in the namespaces of your users; {_SET_UP}"))
+    return found or [_HERE.ok("local queues", f"LocalQueues that lead to a ClusterQueue with our check: {len(sent)}")]
+
+
+def _places(objects: Objects) -> set[tuple[str, str]] | None:
+    if isinstance(objects, Unread):
+        return None
+    return {(str(meta(one).get("namespace", "")), str(meta(one).get("name", ""))) for one in objects}
+
+
+def on_worker(name: str, facts: Facts) -> list[Finding]:
+    """Return which LocalQueues a worker lacks."""
+    place, sent = Place(f"worker/{name}"), dispatching(facts.queues)
+    if isinstance(sent, Unread) or name not in clusters_of(facts.queues):
+        return []
+    objects = facts.workers[name].local_queues
+    there = _places(objects)
+    if there is None or isinstance(objects, Unread):
+        assert isinstance(objects, Unread)
+        action = (
+            "apply deploy/rbac/worker/quota.yaml, or look with an account of that cluster: kubectl get localqueues -A"
+        )
+        return [place.unknown("local queues", objects, action)]
+    missing = ["/".join(one) for one in sent if one not in there]
+    if missing:
+        said = (
+            f"it has no LocalQueue {', '.join(missing)}: it admits no jobs of {'it' if len(missing) == 1 else 'them'}"
+        )
+        return [place.warning("local queues", said, "create it there, in the same namespace and of the same name")]
+    return [place.ok("local queues", f"the LocalQueues of the management cluster are there: {len(sent)}")]
+
+
+def _kueue(facts: Facts) -> Sequence[Finding]:
+    """Whether Kueue's own MultiKueue controller is off: by what it is told, else by who writes what it would write."""
+    queues = facts.queues
+    writer = _other_writer(queues.clusters)
+    if writer:
+        said = f"{writer}: Kueue's own MultiKueue controller seems to run"
+        return [_HERE.warning("kueue", said, _GATE_OFF)]
+    gate = _gate(queues)
+    if gate is False:
+        return [_HERE.ok("kueue", "Kueue's gate MultiKueue is off")]
+    if gate is True:
+        # Under another name only the status of MultiKueueClusters has two writers.
+        judge = _HERE.failed if queues.controller_name == MANAGED_BY else _HERE.warning
+        return [judge("kueue", "Kueue's gate MultiKueue is on", _GATE_OFF)]
+    if gate is None:
+        return [_HERE.warning("kueue", "Kueue's configuration does not switch its gate MultiKueue off", _GATE_OFF)]
+    if _writers(queues.clusters):
+        return [_HERE.ok("kueue", "nobody else writes the status of MultiKueueClusters")]
+    return [_HERE.unknown("kueue", gate, "see that Kueue's gate MultiKueue is off: docs/howto/real-clusters.md")]
+
+
+def _gate(queues: QueueFacts) -> bool | Unread | None:
+    """Return what Kueue is told of the gate, its arguments first, as they count for it; None if nothing is said."""
+    if not isinstance(queues.arguments, Unread):
+        flags = [word.partition("=")[2] for word in queues.arguments if word.startswith("--feature-gates=")]
+        for pair in ",".join(flags).split(","):
+            name, _, value = pair.partition("=")
+            if name.strip() == _GATE:
+                return value.strip().lower() == "true"
+    if isinstance(queues.configuration, Unread):
+        return queues.configuration
+    try:
+        document = yaml.safe_load(queues.configuration)
+    except yaml.YAMLError:
+        return Unread(said="the ConfigMap kueue-manager-config is not YAML")
+    gates = document.get("featureGates") if isinstance(document, dict) else None
+    chosen = gates.get(_GATE) if isinstance(gates, dict) else None
+    return chosen if isinstance(chosen, bool) else None
+
+
+def _writers(clusters: Objects) -> list[tuple[str, str, datetime]]:
+    """Return who wrote the status of which MultiKueueCluster when."""
+    found = []
+    for one in [] if isinstance(clusters, Unread) else clusters:
+        for entry in _listed(one, "metadata", "managedFields"):
+            if isinstance(entry, dict) and entry.get("subresource") == "status":
+                at = datetime.fromisoformat(str(entry.get("time")))
+                found.append((str(meta(one).get("name", "")), str(entry.get("manager", "")), at))
+    return found
+
+
+def _other_writer(clusters: Objects) -> str:
+    """Return that somebody else wrote the status of a MultiKueueCluster after us, "" if nobody did."""
+    writers = _writers(clusters)
+    ours = {name: at for name, manager, at in writers if manager == _OURS}
+    later = [one for one in writers if one[1] != _OURS and one[0] in ours and one[2] > ours[one[0]]]
+    if not later:
+        return ""
+    name, manager, at = max(later, key=lambda one: one[2])
+    return f'"{manager}" wrote the status of MultiKueueCluster {name} at {at:%Y-%m-%d %H:%M:%S} UTC, after us'
+
+
+CHECKS = (
+    ("admission checks", _admission_checks),
+    ("clusters", _clusters),
+    ("cluster queues", _cluster_queues),
+    ("local queues", _local_queues),
+    ("kueue", _kueue),
+)

@@ -1,0 +1,186 @@
+"""Says which rights the enabled controllers need on the management cluster and on a worker.
+
+In: settings. Out: rights, each with the manifest that grants it. The manifests of `deploy` are the one list of what a
+service may do, and the kinds of job have theirs in `job_kinds.rights`; here is only by which settings each counts. The
+manifests are read from wherever they are: in a wheel inside the package, in a checkout beside it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from controlplane.controllers.multikueue.hosting import policy_of
+from controlplane.job_kinds.rights import rights as rights_of_kind
+from controlplane.kube.access import AccessRight
+from controlplane.settings.model import Settings
+from controlplane.values import Value
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class NeededRight(Value):
+    """A right, where it comes from, and whether something fails without it; what is not `needed` is only not known
+    then.
+    """
+
+    right: AccessRight
+    manifest: str
+    needed: bool = True
+
+
+class _Granted(Value):
+    """A manifest that counts `when` the settings say so. `namespace`: where its Roles are by the settings, else as it
+    says; `role`: the one that is meant, "" for all in it.
+    """
+
+    manifest: str
+    when: Callable[[Settings], bool]
+    namespace: Callable[[Settings], str] | None = None
+    role: str = ""
+    needed: bool = True
+
+
+def _hosts(name: str) -> Callable[[Settings], bool]:
+    return lambda settings: name in settings.run.controllers
+
+
+def _secrets(settings: Settings) -> bool:
+    return bool({"multikueue", "candidates"} & set(settings.run.controllers))
+
+
+def _dispatches_and(more: Callable[[Settings], object]) -> Callable[[Settings], bool]:
+    return lambda settings: "multikueue" in settings.run.controllers and bool(more(settings))
+
+
+def _own_namespace(settings: Settings) -> str:
+    return settings.multikueue.namespace
+
+
+def _judges_runs(settings: Settings) -> bool:
+    return bool(policy_of(settings).judged)
+
+
+def _scores_quota(settings: Settings) -> bool:
+    scoring = policy_of(settings).scoring
+    return settings.multikueue.quota_automation == "yes" or bool(scoring and scoring.flavors_weight)
+
+
+_MANAGEMENT = (
+    # Also where nothing is dispatched: MultiKueueClusters are how other controllers get to other clusters.
+    _Granted(manifest="rbac/management/clusterrole.yaml", when=_secrets),
+    _Granted(manifest="rbac/management/role.yaml", when=_secrets, namespace=_own_namespace),
+    _Granted(
+        manifest="rbac/management/clusterprofiles.yaml",
+        when=_dispatches_and(lambda settings: settings.multikueue.cluster_profile.on),
+        namespace=_own_namespace,
+    ),
+    _Granted(
+        manifest="rbac/management/quota.yaml",
+        when=_dispatches_and(lambda settings: settings.multikueue.quota_automation == "yes"),
+    ),
+    _Granted(
+        manifest="multikueue-webhook/clusterrole.yaml",
+        when=_dispatches_and(lambda settings: settings.webhook.certificate),
+    ),
+    _Granted(manifest="candidates/source/clusterrole.yaml", when=_hosts("candidates")),
+    _Granted(
+        manifest="candidates/follow/clusterrole.yaml",
+        when=lambda settings: "candidates" in settings.run.controllers and bool(settings.candidates.namespace_selector),
+        role="controlplane-candidates-namespaces",
+    ),
+    _Granted(manifest="podgroups/clusterrole.yaml", when=_hosts("podgroups")),
+    _Granted(manifest="coscheduling/clusterrole.yaml", when=_hosts("coscheduling")),
+    _Granted(
+        manifest="coscheduling/role.yaml",
+        when=_hosts("coscheduling"),
+        namespace=lambda settings: settings.coscheduling.config_namespace,
+    ),
+)
+_WORKER = (
+    _Granted(manifest="rbac/worker/clusterrole.yaml", when=_hosts("multikueue")),
+    _Granted(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_scores_quota)),
+    _Granted(manifest="pipelineruns/worker/clusterrole.yaml", when=_dispatches_and(_judges_runs), needed=False),
+    _Granted(manifest="pipelineruns/worker/role.yaml", when=_dispatches_and(_judges_runs), needed=False),
+)
+
+
+def needed_on_management(settings: Settings) -> list[NeededRight]:
+    """Return what the service has to be allowed on the management cluster."""
+    return _needed(settings, "management", _MANAGEMENT)
+
+
+def needed_on_workers(settings: Settings) -> list[NeededRight]:
+    """Return what the account of a kubeconfig has to be allowed on a worker.
+
+    What a source of candidates needs is bound in single namespaces by whoever invites it, and is not among it."""
+    return _needed(settings, "worker", _WORKER)
+
+
+def manifests() -> list[str]:
+    """Return the manifests that are read, below the folder `deploy`."""
+    return [one.manifest for one in (*_MANAGEMENT, *_WORKER)]
+
+
+def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> list[NeededRight]:
+    found: dict[AccessRight, NeededRight] = {}
+    for one in [*_of_kinds(settings, place), *_of_manifests(settings, granted)]:
+        before = found.get(one.right)
+        if before is None or (one.needed and not before.needed):
+            found[one.right] = one
+    return list(found.values())
+
+
+def _of_kinds(settings: Settings, place: str) -> Iterator[NeededRight]:
+    for kind in policy_of(settings).adapters.values():
+        own = "pipelineruns" if kind.integration == "tekton.dev/pipelinerun" else ""
+        manifest = f"deploy/{own}/{place}" if own else f"deploy/rbac/{place}/jobs.yaml"
+        manifest = "" if kind.external and not own else manifest
+        for resource, verbs in rights_of_kind(kind, place):
+            for verb in verbs.split(", "):
+                right = AccessRight(group=kind.kind.group, resource=resource, verb=verb)
+                yield NeededRight(right=right, manifest=manifest)
+
+
+def _of_manifests(settings: Settings, granted: tuple[_Granted, ...]) -> Iterator[NeededRight]:
+    for one in granted:
+        if not one.when(settings):
+            continue
+        for role, namespace, right in _rights_in(one.manifest):
+            if one.role in ("", role):
+                where = one.namespace(settings) if namespace and one.namespace is not None else namespace
+                yield NeededRight(
+                    right=AccessRight(
+                        group=right.group, resource=right.resource, verb=right.verb, namespace=where, name=right.name
+                    ),
+                    manifest=f"deploy/{one.manifest}",
+                    needed=one.needed,
+                )
+
+
+@functools.cache
+def _rights_in(manifest: str) -> tuple[tuple[str, str, AccessRight], ...]:
+    """Return the rights of a manifest, each with its role, and the namespace of one that has it in a namespace alone."""
+    text = (deploy() / manifest).read_text(encoding="utf-8")
+    return tuple(
+        (
+            str(role["metadata"]["name"]),
+            str(role["metadata"].get("namespace", "")) if role["kind"] == "Role" else "",
+            AccessRight(group=group, resource=resource, verb=verb, name=name),
+        )
+        for role in yaml.safe_load_all(text)
+        if role and role["kind"] in ("Role", "ClusterRole")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", ("",))
+    )
+
+
+def deploy() -> Path:
+    """Return the folder of the manifests."""
+    packaged = _PACKAGE / "_deploy"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "deploy"

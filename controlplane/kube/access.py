@@ -1,0 +1,66 @@
+"""Asks an API server whether somebody may do something: authorization.k8s.io/v1
+(https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access).
+
+In: a right. Out: the review to be sent; and of its answer, whether the right is there. Nothing is stored on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.kube.kinds import Json, Kind
+from controlplane.values import Value
+
+SELF_SUBJECT_ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
+
+
+class AccessRight(Value, order=True):
+    """One verb on one resource, as RBAC spells them: `resource` may have a subresource (`jobs/status`).
+
+    An empty namespace is all of them, or a resource that has none; an empty `name` is every object."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.target}{where}"
+
+    @property
+    def target(self) -> str:
+        """The resource with its group, as kubectl spells it: `jobs.batch/status`."""
+        plural, slash, subresource = self.resource.partition("/")
+        return f"{plural}{'.' if self.group else ''}{self.group}{slash}{subresource}"
+
+
+def review(right: AccessRight) -> Json:
+    """Return the SelfSubjectAccessReview that asks for a right."""
+    plural, _, subresource = right.resource.partition("/")
+    asked = {
+        "group": right.group,
+        "resource": plural,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    kind = SELF_SUBJECT_ACCESS_REVIEWS
+    attributes = {key: value for key, value in asked.items() if value or key == "group"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": {"resourceAttributes": attributes}}
+
+
+def is_allowed(answer: Mapping[str, Any]) -> bool:
+    """Return what an answered review says; `ValueError` for one that does not say."""
+    status = answer.get("status")
+    found = status.get("allowed") if isinstance(status, dict) else None
+    if not isinstance(found, bool):
+        raise ValueError("the review was answered without status.allowed")
+    return found

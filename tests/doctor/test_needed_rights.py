@@ -1,0 +1,118 @@
+"""The rights that are asked for: those of the manifests, by the settings; and whatever is watched is among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.controllers.hosts import hosted
+from controlplane.doctor.examine import kinds
+from controlplane.doctor.rights import NeededRight, needed_on_management, needed_on_workers
+from controlplane.job_kinds import JOB_KINDS
+from controlplane.kube.kinds import LOCAL_QUEUES
+from controlplane.kube.watches import WatchSpec
+from controlplane.settings import Settings
+from controlplane.settings.load import load
+
+ALL = ("multikueue", "candidates", "podgroups", "coscheduling")
+
+
+def chosen(controllers: tuple[str, ...] = ("multikueue",), **values: str) -> Settings:
+    environ = {
+        "CONTROLPLANE_DATABASE_URL": "postgresql://localhost/x",
+        "CONTROLPLANE_RUN_CONTROLLERS": ",".join(controllers),
+    }
+    environ |= {
+        "CONTROLPLANE_CANDIDATES_CLUSTER": "home",
+        "CONTROLPLANE_COSCHEDULING_IMAGE": "example.com/nop:1",
+    }
+    return load(None, environ | {f"CONTROLPLANE_{name.upper()}": value for name, value in values.items()})
+
+
+def texts(needed: list[NeededRight], *, only_needed: bool = False) -> set[str]:
+    return {
+        f"{one.right}{f'[{one.right.name}]' if one.right.name else ''}"
+        for one in needed
+        if one.needed or not only_needed
+    }
+
+
+EVERY_KIND = ",".join(JOB_KINDS)
+SETTINGS: list[Settings] = [
+    chosen(),
+    chosen(multikueue_kinds=EVERY_KIND),
+    chosen(multikueue_quota_automation="yes"),
+    chosen(multikueue_external_frameworks="Render.v1.example.com"),
+    chosen(webhook_certificate="/etc/tls.crt"),
+    chosen(ALL, multikueue_kinds=EVERY_KIND, candidates_namespace_selector="send=yes"),
+    *(chosen((one,)) for one in ALL),
+]
+
+
+def watched(spec: WatchSpec) -> set[str]:
+    return {f"{verb} {spec.kind.name}" for verb in ("list", "watch")}
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
+def test_whatever_is_watched_is_among_the_rights(settings: Settings) -> None:
+    home = {text.partition(" in ")[0].partition("[")[0] for text in texts(needed_on_management(settings))}
+    workers = {text.partition(" in ")[0].partition("[")[0] for text in texts(needed_on_workers(settings))}
+    for one in hosted(settings):
+        for spec in one.home:
+            assert watched(spec) <= home, spec
+        for spec in one.workers:
+            assert watched(spec) <= workers, spec
+
+
+def test_each_right_is_asked_for_once_and_has_a_manifest() -> None:
+    settings = SETTINGS[5]
+    for needed in (needed_on_management(settings), needed_on_workers(settings)):
+        rights = [one.right for one in needed]
+        assert len(rights) == len(set(rights))
+        assert all(one.manifest.startswith("deploy/") for one in needed)
+
+
+def test_secrets_are_asked_for_in_the_namespace_of_the_settings() -> None:
+    assert {"list secrets in kueue-system", "get namespaces[kube-system]"} <= texts(needed_on_management(chosen()))
+    elsewhere = texts(needed_on_management(chosen(multikueue_namespace="fleet")))
+    assert "watch secrets in fleet" in elsewhere
+    assert not [one for one in elsewhere if one.startswith("watch secrets") and "fleet" not in one]
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "right"),
+    [
+        ({"multikueue_kinds": "ray.io/rayjob"}, "home", "patch rayjobs.ray.io/status"),
+        ({"multikueue_kinds": "ray.io/rayservice"}, "worker", "patch rayservices.ray.io"),
+        ({"multikueue_external_frameworks": "Render.v1.example.com"}, "worker", "create renders.example.com"),
+        ({"multikueue_quota_automation": "yes"}, "home", "patch clusterqueues.kueue.x-k8s.io"),
+        ({"multikueue_quota_automation": "yes"}, "worker", "list localqueues.kueue.x-k8s.io"),
+        (
+            {"multikueue_cluster_profile_enabled": "yes"},
+            "home",
+            "list clusterprofiles.multicluster.x-k8s.io in kueue-system",
+        ),
+        ({"webhook_certificate": "/tls.crt"}, "home", "watch localqueues.kueue.x-k8s.io"),
+    ],
+)
+def test_what_is_asked_for_follows_from_the_settings(more: dict[str, Any], place: str, right: str) -> None:
+    needed = {"home": needed_on_management, "worker": needed_on_workers}[place]
+    assert right in texts(needed(chosen(**more)))
+    assert right not in texts(needed(chosen()))
+
+
+def test_what_only_judges_runs_is_not_needed() -> None:
+    runs = needed_on_workers(chosen(multikueue_kinds="tekton.dev/pipelinerun"))
+    assert "create pipelineruns.tekton.dev" in texts(runs, only_needed=True)
+    assert "list nodes" in texts(runs)
+    assert "list nodes" not in texts(runs, only_needed=True)
+
+
+def test_the_kinds_are_those_that_are_watched() -> None:
+    home, workers = kinds(chosen(("podgroups",)))
+    assert LOCAL_QUEUES not in home
+    assert workers == []
+    home, workers = kinds(chosen())
+    assert LOCAL_QUEUES in home
+    assert {kind.kind for kind in workers} == {"Workload", "Job", "JobSet", "LocalQueue"}
