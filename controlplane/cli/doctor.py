@@ -34,7 +34,7 @@ def doctor(options: Options, kubeconfig: str | None, timeout: int) -> None:
 
     With the settings and from the place of the service, it is the service's own rights that are asked for: run it in its
     pod. A check is ok, a warning, failed, or unknown if it could not be made. The code is 1 if one failed.
-    JSON: a list of name, place, check, result, message, action."""
+    With -o json or yaml, a list of objects: name, place, check, result, message, action."""
     import asyncio
     import logging
 
