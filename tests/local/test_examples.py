@@ -31,7 +31,9 @@ def test_each_is_managed_by_multikueue_and_queued() -> None:
 
 def test_the_wheel_has_them_where_they_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {"examples": "controlplane/_examples"}
+    assert wheel["force-include"]["examples"] == "controlplane/_examples"
+    others = {source for source in wheel["force-include"] if source != "examples"}
+    assert all(source.startswith("deploy/") for source in others), "the rights that doctor asks for, and nothing else"
     package = tmp_path / "site-packages" / "controlplane"
     (package / "_examples" / "demo").mkdir(parents=True)
     monkeypatch.setattr(examples, "_PACKAGE", package)
