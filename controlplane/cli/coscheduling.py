@@ -90,7 +90,10 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
 
 @coscheduling.command()
 @_files
-@click.option("--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
+# --config was its name before; before the verb, --config is the settings file everywhere.
+@click.option(
+    "--feature-flags", "--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags."
+)
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
 @click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
 @click.option("--nop-image", metavar="IMAGE", help="The placeholders' image, as in Tekton's flag -nop-image.")

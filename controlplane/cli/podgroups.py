@@ -33,7 +33,8 @@ def podgroups() -> None:
 
 @podgroups.command()
 @click.option(
-    "--config",
+    "--rules",
+    "--config",  # its name before; before the verb, --config is the settings file everywhere
     "rules",
     metavar="RULES",
     help="The rules: the ConfigMap volcano-controller-configmap, or the text of its key volcano-controller.conf; - for"

@@ -42,9 +42,10 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "objects.yaml"), str(tmp_path / "rules.yaml")
 
 
-def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("flag", ["--rules", "--config"])
+def test_json(flag: str, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     objects, rules = files
-    assert run(["podgroups", "resolve", "--config", rules, "-f", objects, "-o", "json"]) == 0
+    assert run(["podgroups", "resolve", flag, rules, "-f", objects, "-o", "json"]) == 0
     (line,) = json.loads(capsys.readouterr().out)
     assert (line["action"], line["podGroupName"], line["owner"]["kind"]) == ("create", "podgroup-d1", "Deployment")
 
@@ -119,6 +120,6 @@ def test_pretended_answers_and_scheduler_names(files: tuple[str, str], capsys: p
 
 
 def test_the_settings_file_keeps_its_place_before_the_verb(files: tuple[str, str]) -> None:
-    """`--config` after the verb names the rules; before it, the settings, which this verb does not need."""
+    """`--config` after the verb names the rules, as it did; before it, the settings, which this verb does not need."""
     objects, rules = files
     assert run(["--config", "/no/such/settings", "podgroups", "resolve", "--config", rules, "-f", objects]) == 0

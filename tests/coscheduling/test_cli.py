@@ -43,7 +43,7 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_the_shape(write: Any, as_json: Any) -> None:
     found = as_json(
-        "-f", write("run.yaml", run(template("a"))), "--config", write("f.yaml", flags(coschedule="disabled"))
+        "-f", write("run.yaml", run(template("a"))), "--feature-flags", write("f.yaml", flags(coschedule="disabled"))
     )
     assert list(found) == [
         "mode",
