@@ -38,7 +38,8 @@ def address(fleet_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(chromium: Any, address: str) -> Iterator[Any]:
-    """A page whose console is empty in the end: what the policy refuses is said there."""
+    """A page whose console is empty in the end: what the policy refuses is said there, and what could not be had. A 503 is asked
+    again (`opened`): the log is still being read, or the machine is so busy that the database lost patience."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     made, said = context.new_page(), list[str]()
     made.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
@@ -46,14 +47,14 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
     opened(made, f"{address}/workloads")
     yield made
     context.close()
-    assert [text for text in said if "status of 40" not in text] == []
+    assert [text for text in said if "status of 40" not in text and "status of 503" not in text] == []
 
 
 @pytest.mark.parametrize("path", ADDRESSES)
 def test_no_page_is_wider_than_the_window(page: Any, address: str, path: str) -> None:
     for width in (360, 768, 1280, 2560):
         page.set_viewport_size({"width": width, "height": 900})
-        page.goto(address + path)
+        opened(page, address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
 
 
@@ -63,7 +64,7 @@ def test_axe_finds_nothing(page: Any, address: str, path: str, scheme: str) -> N
     from axe_playwright_python.sync_playwright import Axe
 
     page.emulate_media(color_scheme=scheme)
-    page.goto(address + path)
+    opened(page, address + path)
     found = Axe().run(page).response["violations"]
     assert [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found] == []
 
