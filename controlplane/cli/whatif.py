@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from controlplane.settings import Settings
     from controlplane.whatif.capacity import Capacities
     from controlplane.whatif.history import History
-    from controlplane.whatif.simulation import Alternative, Played
+    from controlplane.whatif.simulated_log import Alternative
+    from controlplane.whatif.simulation import Played
 
 DISPATCHERS = ("all-at-once", "incremental", "scored")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -174,7 +175,7 @@ def _alternative(
 ) -> tuple[Alternative, MultiKueuePolicy, list[str]]:
     """Return what is to be otherwise, the policy then, and the same in words."""
     from controlplane.whatif.files import InputError, added_cluster, quotas
-    from controlplane.whatif.simulation import Alternative
+    from controlplane.whatif.simulated_log import Alternative
 
     changes = [f"without {name}" for name in asked["without"]]
     try:
@@ -260,7 +261,8 @@ def _play(
     alternative: Alternative | None,
 ) -> Played:
     from controlplane.runtime.collector import without_collector
-    from controlplane.whatif.simulation import Simulation, SimulationStuck
+    from controlplane.whatif.simulated_log import SimulationStuck
+    from controlplane.whatif.simulation import Simulation
 
     with without_collector(), sharing("playing" if alternative is None else "playing the alternative") as progress:
         simulation = Simulation(history, capacities, policy, *times, alternative, progress)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,11 +22,9 @@ from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.queue import Places
+from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.workers import Workers
 from controlplane.whatif.world import SimulatedCopy, SimulatedWorkload
-
-if TYPE_CHECKING:
-    from controlplane.whatif.simulation import Simulation
 
 _replace = msgspec.structs.replace
 
@@ -36,14 +33,14 @@ class Answers:
     """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for which
     reason."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._sim, self._history = simulation, simulation.history
-        alternative = simulation.alternative
+    def __init__(self, log: SimulatedLog) -> None:
+        self._log, self._history = log, log.history
+        alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
-        self.places = Places(simulation.capacities.of, alternative.capacities, added)
-        self._home = ManagementCluster(simulation, self.places, pasts)
-        self._workers = self.workers = Workers(simulation, self.places, pasts, added)
+        self.places = Places(log.capacities.of, alternative.capacities, added)
+        self._home = ManagementCluster(log, self.places, pasts)
+        self._workers = self.workers = Workers(log, self.places, pasts, added)
         self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
@@ -61,25 +58,25 @@ class Answers:
             live = self._live[past.stream] = SimulatedWorkload(past, self._history.request(past.stream))
             live.job = past.job
             if past.job is not None:
-                self._sim.record(past.job_stream, past.job)
+                self._log.record(past.job_stream, past.job)
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            self._sim.after(self._sim.capacities.waits.get(past.stream, 0.0), partial(self._home.enter, live))
+            self._log.after(self._log.capacities.waits.get(past.stream, 0.0), partial(self._home.enter, live))
 
         return arrive
 
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
-        past, now = live.past, self._sim.now
+        past, now = live.past, self._log.now
         for at, cluster, seen in past.evictions:
             if at > now:
-                self._sim.at(at, partial(self._workers.evict, live, cluster, seen))
+                self._log.at(at, partial(self._workers.evict, live, cluster, seen))
         for at, local in past.taken_back:
             if at > now:
-                self._sim.at(at, partial(self._home.take_back, live, local))
+                self._log.at(at, partial(self._home.take_back, live, local))
         if past.gone is not None and past.finished is None and past.gone > now:
-            self._sim.at(past.gone, partial(self._home.deleted, live))
+            self._log.at(past.gone, partial(self._home.deleted, live))
 
     def decided(self, stream: str, event: Event, recorded: Recorded) -> None:
         """Carry out what was decided: at once on the management cluster, elsewhere once the cluster can be reached."""
@@ -97,7 +94,7 @@ class Answers:
             seconds = self._seconds(live, event)
             coming = live.coming.get(event.cluster) if isinstance(event, said.CloneDecided) else None
             like = coming.past if coming is not None else None
-            self._sim.after(seconds, act, like.made if like is not None else 0)
+            self._log.after(seconds, act, like.made if like is not None else 0)
 
     def _seconds(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> float:
         """Return how long it takes until a write is seen."""
@@ -116,7 +113,7 @@ class Answers:
 
     def _carry_out(self, live: SimulatedWorkload, event: said.WorkloadWrite, position: int) -> None:
         """Carry a write out unless it is settled: whatever changed its object since settled it."""
-        state = self._sim.controller.index.workloads.get(live.stream)
+        state = self._log.controller.index.workloads.get(live.stream)
         effect = state.effects.get(event.target) if state is not None else None
         if effect is None or effect.position != position:
             return
@@ -130,7 +127,7 @@ class Answers:
     def adopt(self) -> None:
         """Take over the Workloads that are there when the time begins, with their copies and open writes: first the room
         that they have, then what they wait for."""
-        index = self._sim.controller.index
+        index = self._log.controller.index
         for stream, state in list(index.workloads.items()):
             past = self._history.workloads.get(stream)
             if past is None or past.why_not or state.local is None:
@@ -140,19 +137,19 @@ class Answers:
             self._adopt(live, state, state.local)
             live.job = index.jobs.get(past.job_stream)
             for effect in list(state.effects.values()):
-                self._sim.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
+                self._log.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
 
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
-        begin, past = self._sim.begin, live.past
+        begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
         if not live.finished and local.is_true("QuotaReserved"):
             live.holds, live.place = True, queue_place(local.cluster_queue)
             self.places.of(live.place).room.take(live.request)
-            self._sim.after(0.0, partial(self._home.settle, live))
+            self._log.after(0.0, partial(self._home.settle, live))
         elif not live.finished:
-            wait = timedelta(seconds=self._sim.capacities.waits.get(live.stream, 0.0))
-            self._sim.at(past.arrived + wait, partial(self._home.enter, live))
+            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
+            self._log.at(past.arrived + wait, partial(self._home.enter, live))
         for cluster, copies in past.copies.items():
             live.created[cluster] = sum(one.asked <= begin for one in copies)
         for cluster, remote in state.remotes.items():

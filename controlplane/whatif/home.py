@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +16,7 @@ from controlplane.controllers.multikueue.observations import JobGone, WorkloadGo
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.queue import Places, Waiting
+from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
     RUNS,
@@ -30,23 +30,20 @@ from controlplane.whatif.world import (
     with_conditions,
 )
 
-if TYPE_CHECKING:
-    from controlplane.whatif.simulation import Simulation
-
 _replace = msgspec.structs.replace
 
 
 class ManagementCluster:
     """The Workloads and jobs of users; `pasts` tell which ClusterQueue a LocalQueue leads to."""
 
-    def __init__(self, simulation: Simulation, places: Places, pasts: Iterable[PastWorkload]) -> None:
-        self._sim, self._places = simulation, places
+    def __init__(self, log: SimulatedLog, places: Places, pasts: Iterable[PastWorkload]) -> None:
+        self._log, self._places = log, places
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
     def tell(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
         """Let a Workload be seen as it is now."""
-        live.local = _replace(local, resource_version=self._sim.version())
-        self._sim.record(live.stream, live.local)
+        live.local = _replace(local, resource_version=self._log.version())
+        self._log.record(live.stream, live.local)
 
     def enter(self, live: SimulatedWorkload) -> None:
         """Wait for quota on the management cluster."""
@@ -59,7 +56,7 @@ class ManagementCluster:
             Waiting(
                 -live.priority,
                 live.past.arrived.replace(microsecond=0),  # as Kueue orders them: by whole seconds
-                live.past.turn or self._sim.position,
+                live.past.turn or self._log.position,
                 live.request,
                 partial(self._reserve, live, like),
                 lambda: live.local is None or live.finished,
@@ -69,7 +66,7 @@ class ManagementCluster:
     def _reserve(self, live: SimulatedWorkload, like: WorkloadObserved) -> None:
         live.waits, live.holds = False, True
         assert live.local is not None, "it waits"
-        self.tell(live, reserved(live.local, like, self._sim.now, ""))
+        self.tell(live, reserved(live.local, like, self._log.now, ""))
 
     def give_back(self, live: SimulatedWorkload) -> None:
         """Give its quota back."""
@@ -81,10 +78,10 @@ class ManagementCluster:
         """Evict a Workload, and queue it again once nothing of its job runs by its status."""
         if live.local is None or live.finished:
             return
-        self.tell(live, evicted(live.local, check, self._sim.now, "", reason))
+        self.tell(live, evicted(live.local, check, self._log.now, "", reason))
         if live.job is not None and not live.job.suspended:
-            live.job = _replace(live.job, suspended=True, resource_version=self._sim.version())
-            self._sim.record(live.past.job_stream, live.job)
+            live.job = _replace(live.job, suspended=True, resource_version=self._log.version())
+            self._log.record(live.past.job_stream, live.job)
         self.requeue(live, seconds)
 
     def settle(self, live: SimulatedWorkload) -> None:
@@ -99,7 +96,7 @@ class ManagementCluster:
         elif retry is not None and not local.is_true("Evicted"):
             self._evict(live, retry, "AdmissionCheck")
         elif all(one.state == "Ready" for one in local.checks) and not local.is_true("Admitted"):
-            self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._sim.now, Admitted=True)))
+            self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Admitted=True)))
         else:
             self.requeue(live)
 
@@ -109,9 +106,9 @@ class ManagementCluster:
         if local is None or live.finished or not local.is_true("Evicted") or not local.is_true("QuotaReserved"):
             return
         if live.job is None or live.job.inactive:
-            self.tell(live, queued(local, self._sim.now, ""))
+            self.tell(live, queued(local, self._log.now, ""))
             self.give_back(live)
-            self._sim.after(seconds, partial(self.enter, live))
+            self._log.after(seconds, partial(self.enter, live))
 
     def take_back(self, live: SimulatedWorkload, seen: WorkloadObserved) -> None:
         """Evict a Workload as Kueue once did for a reason of its own."""
@@ -128,12 +125,12 @@ class ManagementCluster:
             return
         live.finished = True
         self.tell(
-            live, _replace(local, conditions=with_conditions(local.conditions, self._sim.now, Finished=(True, reason)))
+            live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Finished=(True, reason)))
         )
         self.give_back(live)
         past = live.past
         if past.gone is not None and past.finished is not None:
-            self._sim.after((past.gone - past.finished).total_seconds(), partial(self.deleted, live))
+            self._log.after((past.gone - past.finished).total_seconds(), partial(self.deleted, live))
 
     def deleted(self, live: SimulatedWorkload) -> None:
         """Delete a Workload and its job."""
@@ -142,9 +139,9 @@ class ManagementCluster:
             return
         live.local, live.job = None, None
         gone = WorkloadGone(namespace=local.namespace, name=local.name, uid=local.uid)
-        self._sim.record(live.stream, gone)
+        self._log.record(live.stream, gone)
         if job is not None:
-            self._sim.record(
+            self._log.record(
                 live.past.job_stream, JobGone(namespace=job.namespace, name=job.name, uid=job.uid, kind=job.kind)
             )
         self.give_back(live)
@@ -166,10 +163,10 @@ class ManagementCluster:
             case said.NamesClearDecided():
                 self.tell(live, _replace(local, cluster_name="", nominated=[]))
             case _:
-                self._sim.record(live.stream, unneeded(event, self._sim.version()), event.cluster)
+                self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
 
     def _set_check(self, live: SimulatedWorkload, local: WorkloadObserved, event: said.CheckStateDecided) -> None:
-        at = stamp(self._sim.now)
+        at = stamp(self._log.now)
         checks = [
             _replace(one, state=event.state, message=event.message, last_transition_time=at)
             if one.name == event.check
@@ -180,14 +177,14 @@ class ManagementCluster:
             live.local = _replace(local, checks=checks)
             self._evict(live, event.check, "AdmissionCheck", float(event.requeue_after_seconds))
         elif event.state == "Ready":
-            conditions = with_conditions(local.conditions, self._sim.now, Admitted=True)
+            conditions = with_conditions(local.conditions, self._log.now, Admitted=True)
             self.tell(
                 live,
                 _replace(local, checks=checks, cluster_name=event.winner, nominated=[], conditions=conditions),
             )
             if live.job is not None and live.job.suspended:
-                live.job = _replace(live.job, suspended=False, resource_version=self._sim.version())
-                self._sim.record(live.past.job_stream, live.job)
+                live.job = _replace(live.job, suspended=False, resource_version=self._log.version())
+                self._log.record(live.past.job_stream, live.job)
         else:
             self.tell(live, _replace(local, checks=checks))
 
@@ -204,9 +201,9 @@ class ManagementCluster:
             inactive=not runs,
             finished=ended,
             says_suspended=event.mark_suspended,
-            resource_version=self._sim.version(),
+            resource_version=self._log.version(),
         )
-        self._sim.record(live.past.job_stream, live.job)
+        self._log.record(live.past.job_stream, live.job)
         if ended:
             self._finish(live)
         else:

@@ -8,12 +8,9 @@ events. Pure."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
-
-import msgspec
 
 from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
@@ -29,43 +26,18 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved, MultiKueueConfigObserved
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
 from controlplane.whatif.answers import Answers
-from controlplane.whatif.capacity import Capacities, Capacity
+from controlplane.whatif.capacity import Capacities
 from controlplane.whatif.history import History
-from controlplane.whatif.measure import Figures, Measures
-from controlplane.whatif.queue import AddedCluster
+from controlplane.whatif.measure import Figures
+from controlplane.whatif.simulated_log import Alternative, SimulatedLog
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
 _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
-
-
-_AT_ONCE = 200_000
-"""No more events than these follow from one another at one time: whatever makes more of them would not end."""
-
-
-class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
-    """The simulated clusters and the decisions answer one another for ever; the message says about which stream."""
-
-
-class Alternative(Value):
-    """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as well;
-    `capacities` take the place of what is known of places."""
-
-    without: frozenset[str] = frozenset()
-    added: tuple[AddedCluster, ...] = ()
-    capacities: Mapping[str, Capacity] = {}
-
-    def config(self, event: Event) -> Event:
-        """Return an observation as it is then: MultiKueueConfigs name other clusters."""
-        if not isinstance(event, MultiKueueConfigObserved):
-            return event
-        names = [one for one in event.clusters if one not in self.without]
-        return msgspec.structs.replace(event, clusters=[*names, *(one.name for one in self.added)])
 
 
 class Played(Value):
@@ -90,127 +62,72 @@ class Simulation:
         alternative: Alternative | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> None:
-        self.history, self.capacities, self.begin, self.end = history, capacities, begin, end
-        self.alternative, self._progress = alternative or Alternative(), progress
-        self.controller = MultiKueueController(policy, "what-if")
-        self.now = begin
-        self.position = 0
-        self.events = self._events_then = 0
-        self._since = self._absent_until = begin
-        self.versions: dict[str, int] = {}
-        self._queue: list[tuple[datetime, int, int, Callable[[], None]]] = []
-        self._number = 0
+        self._log = SimulatedLog(history, capacities, policy, begin, end, alternative or Alternative())
+        self._history, self._controller, self._progress = history, self._log.controller, progress
+        self._absent_until = begin
         self._wakes: dict[str, datetime] = {}
-        self._measures = Measures(begin, end, history.requests)
-        self.answers = Answers(self)
+        self._answers = Answers(self._log)
 
     # --- what was ----------------------------------------------------------------------------------------------------
 
     def before(self, recorded: Recorded) -> None:
         """Take an event from before the time that is played."""
-        self.controller.fold(recorded)
-        self._measures.take(recorded)
-        self.position, self.versions[recorded.stream] = recorded.position, recorded.version
+        self._log.take(recorded)
         event, cluster = recorded.event, recorded.cluster
         if recorded.stream == cluster_stream(cluster) and isinstance(event, _AWAY):
-            self.answers.workers.away.add(cluster)
+            self._answers.workers.away.add(cluster)
         elif recorded.stream == cluster_stream(cluster) and isinstance(event, ClusterConnected):
-            self.answers.workers.away.discard(cluster)
+            self._answers.workers.away.discard(cluster)
 
     # --- playing -----------------------------------------------------------------------------------------------------
 
     def play(self) -> Played:
         """Play from the beginning to the end."""
         self._configure()
-        self.answers.adopt()
-        for past in self.history.workloads.values():
-            if past.arrived > self.begin and not past.why_not:
-                self.at(past.arrived, self.answers.arrival(past))
-        for at, cluster in self.history.silences:
-            if at > self.begin:
-                self.at(at, partial(self.answers.workers.away.add, cluster))
-        for since, until in self.history.absences:
-            if since > self.begin:
-                self.at(since, partial(self._leave, until))
+        self._answers.adopt()
+        self._schedule()
         self._react()
-        outside = self._outside()
+        log, outside = self._log, self._outside()
         following = next(outside, None)
-        total = (self.end - self.begin).total_seconds() or 1.0
+        total = (log.end - log.begin).total_seconds() or 1.0
         while True:
-            due = self._queue[0][0] if self._queue else None
+            due = log.due
             if following is not None and (due is None or following.recorded_at <= due):
-                self.now = following.recorded_at
+                log.now = following.recorded_at
                 self._happens(following)
                 following = next(outside, None)
-            elif due is not None and due <= self.end:
-                self._act(due)
+            elif due is not None and due <= log.end:
+                log.act(due)
             else:
                 break
             self._react()
-            if self.events % 1000 == 0:
-                self._progress((self.now - self.begin).total_seconds() / total)
+            if log.events % 1000 == 0:
+                self._progress((log.now - log.begin).total_seconds() / total)
         return Played(
-            figures=self._measures.result(self.answers.places.clusters()),
-            placements=self.answers.placements(),
-            events=self.events,
-            beyond=self.answers.beyond,
+            figures=log.measures.result(self._answers.places.clusters()),
+            placements=self._answers.placements(),
+            events=log.events,
+            beyond=self._answers.beyond,
         )
 
-    def _act(self, due: datetime) -> None:
-        """Let everything happen that is due at a time. What follows is asked once all of it is seen, as of what was
-        committed together."""
-        self.now = due
-        acts = []
-        while self._queue and self._queue[0][0] == due:
-            acts.append(heapq.heappop(self._queue)[3])
-        for act in acts:
-            act()
-
-    def at(self, when: datetime, act: Callable[[], None], order: int = 0) -> None:
-        """Have something happen at a time, not before now; of what happens at the same time the least `order` first."""
-        self._number += 1
-        heapq.heappush(self._queue, (max(when, self.now), order, self._number, act))
-
-    def after(self, seconds: float, act: Callable[[], None], order: int = 0) -> None:
-        """Have something happen some seconds from now."""
-        self.at(self.now + timedelta(seconds=seconds), act, order)
-
-    def record(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> Recorded:
-        """Let something be in the log: fold and measure it."""
-        self.position += 1
-        self.events += 1
-        self._guard(stream, event)
-        version = self.versions[stream] = self.versions.get(stream, 0) + 1
-        recorded = Recorded(
-            position=self.position,
-            stream=stream,
-            version=version,
-            event=event,
-            cluster=cluster,
-            recorded_at=self.now,
-        )
-        self.controller.fold(recorded)
-        self._measures.take(recorded)
-        return recorded
-
-    def _guard(self, stream: str, event: Event) -> None:
-        if self.now != self._since:
-            self._since, self._events_then = self.now, self.events
-        elif self.events - self._events_then > _AT_ONCE:
-            raise SimulationStuck(
-                f"{stream} goes on for ever at {self.now:%Y-%m-%d %H:%M:%S} UTC, last with {type(event).__name__}"
-            )
-
-    def version(self) -> str:
-        """Return a new resourceVersion."""
-        self._number += 1
-        return str(1_000_000_000 + self._number)
+    def _schedule(self) -> None:
+        """Note when Workloads arrive, clusters fall silent, and nobody leads."""
+        log = self._log
+        for past in self._history.workloads.values():
+            if past.arrived > log.begin and not past.why_not:
+                log.at(past.arrived, self._answers.arrival(past))
+        for at, cluster in self._history.silences:
+            if at > log.begin:
+                log.at(at, partial(self._answers.workers.away.add, cluster))
+        for since, until in self._history.absences:
+            if since > log.begin:
+                log.at(since, partial(self._leave, until))
 
     # --- what happens beside Workloads -------------------------------------------------------------------------------
 
     def _outside(self) -> Iterator[Recorded]:
-        for recorded in self.history.outside:
-            if self.begin < recorded.recorded_at <= self.end and recorded.stream != FLEET_STREAM:
+        for recorded in self._history.outside:
+            if self._log.begin < recorded.recorded_at <= self._log.end and recorded.stream != FLEET_STREAM:
                 yield recorded
 
     def _happens(self, recorded: Recorded) -> None:
@@ -218,60 +135,64 @@ class Simulation:
         event, cluster = recorded.event, recorded.cluster
         own = recorded.stream == cluster_stream(cluster)
         if own and isinstance(event, _BACK):
-            self.answers.workers.shown(cluster)
+            self._answers.workers.shown(cluster)
         if own and isinstance(event, _AWAY):
-            self.answers.workers.away.add(cluster)
-        self.record(recorded.stream, self.alternative.config(event) if isinstance(event, Event) else event, cluster)  # type: ignore[arg-type]
+            self._answers.workers.away.add(cluster)
+        self._log.record(
+            recorded.stream, self._log.alternative.config(event) if isinstance(event, Event) else event, cluster
+        )  # type: ignore[arg-type]
         if isinstance(event, ServiceStarted):
             self._connect_added()
         if own and isinstance(event, ClusterConnected | ClusterRecovered):
-            self.answers.workers.back(cluster)
+            self._answers.workers.back(cluster)
 
     def _configure(self) -> None:
         """Let what is to be otherwise be seen: other clusters in the MultiKueueConfigs, and their connections."""
-        index = self.controller.index
-        for one in self.alternative.added:
+        index = self._controller.index
+        for one in self._log.alternative.added:
             seen = MultiKueueClusterObserved(
-                name=one.name, uid=f"what-if-{one.name}", resource_version=self.version(), labels=one.labels
+                name=one.name, uid=f"what-if-{one.name}", resource_version=self._log.version(), labels=one.labels
             )
-            self.record(cluster_stream(one.name), seen)
+            self._log.record(cluster_stream(one.name), seen)
         self._connect_added()
         for name, config in list(index.configs.items()):
-            other = self.alternative.config(config)
+            other = self._log.alternative.config(config)
             if other != config:
-                self.record(f"multikueueconfig/{name}", other)
+                self._log.record(f"multikueueconfig/{name}", other)
 
     def _connect_added(self) -> None:
         """Let the added clusters be connected: a process that begins knows nothing of connections."""
-        kinds = [WORKLOADS.name, *(adapter.kind.name for adapter in self.controller.policy.adapters.values())]
-        for one in self.alternative.added:
-            self.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
+        kinds = [WORKLOADS.name, *(adapter.kind.name for adapter in self._controller.policy.adapters.values())]
+        for one in self._log.alternative.added:
+            self._log.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
 
     def _leave(self, until: datetime) -> None:
         """Let no process of the service lead until a time: nothing is decided, and nothing is seen of the workers until
         they are connected again. All is looked at then."""
         self._absent_until = until
-        self.answers.workers.away.update(name for name in self.controller.index.connections if name != MANAGEMENT)
+        self._answers.workers.away.update(name for name in self._controller.index.connections if name != MANAGEMENT)
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def _react(self) -> None:
         """Ask what follows, until nothing does."""
-        while self.now >= self._absent_until and (dirty := self.controller.take_dirty()):
+        while self._log.now >= self._absent_until and (dirty := self._controller.take_dirty()):
             for stream in dirty:
                 if stream == FLEET_STREAM or stream.startswith("workload/"):
                     self._ask(stream)
 
     def _ask(self, stream: str) -> None:
-        if stream in self.answers.left_out or self.now < self._absent_until:
+        if stream in self._answers.left_out or self._log.now < self._absent_until:
             return
-        plan = self.controller.plan(stream, self.now)
-        if plan.wake is not None and plan.wake > self.now and self._wakes.get(stream) != plan.wake:
+        plan = self._controller.plan(stream, self._log.now)
+        if plan.wake is not None and plan.wake > self._log.now and self._wakes.get(stream) != plan.wake:
             self._wakes[stream] = plan.wake
-            self.at(plan.wake, self._waking(stream, plan.wake))
-        made = [(one, self.record(stream, one, getattr(one, "cluster", "") or MANAGEMENT)) for one in plan.decisions]
+            self._log.at(plan.wake, self._waking(stream, plan.wake))
+        made = [
+            (one, self._log.record(stream, one, getattr(one, "cluster", "") or MANAGEMENT)) for one in plan.decisions
+        ]
         for event, recorded in made:
-            self.answers.decided(stream, event, recorded)
+            self._answers.decided(stream, event, recorded)
 
     def _waking(self, stream: str, when: datetime) -> Callable[[], None]:
         def wake() -> None:

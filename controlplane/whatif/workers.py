@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +26,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.log.event import Event
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.queue import AddedCluster, Places, Waiting
+from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
     RUNS,
@@ -40,9 +40,6 @@ from controlplane.whatif.world import (
     with_conditions,
 )
 
-if TYPE_CHECKING:
-    from controlplane.whatif.simulation import Simulation
-
 _replace = msgspec.structs.replace
 _FAR = float("inf")
 _USUAL_RUN = 60.0  # seconds, where no run was recorded
@@ -53,12 +50,12 @@ class Workers:
 
     def __init__(
         self,
-        simulation: Simulation,
+        log: SimulatedLog,
         places: Places,
         pasts: Iterable[PastWorkload],
         added: Mapping[str, AddedCluster],
     ) -> None:
-        self._sim, self._places, self._history, self._added = simulation, places, simulation.history, added
+        self._log, self._places, self._history, self._added = log, places, log.history, added
         self.away: set[str] = set()
         self._unseen: dict[str, dict[tuple[str, str], Event]] = {}
         self._unsent: dict[str, list[Callable[[], None]]] = {}
@@ -71,7 +68,7 @@ class Workers:
             what = "job" if isinstance(event, RemoteJobObserved | RemoteJobGone) else "copy"
             self._unseen.setdefault(cluster, {})[live.stream, what] = event
         else:
-            self._sim.record(live.stream, event, cluster)
+            self._log.record(live.stream, event, cluster)
 
     def send(self, cluster: str, act: Callable[[], None]) -> None:
         """Keep a write for when a cluster is back."""
@@ -81,13 +78,13 @@ class Workers:
         """Let be seen what a cluster did while it was away: it is listed."""
         self.away.discard(cluster)
         for (stream, _), event in self._unseen.pop(cluster, {}).items():
-            self._sim.record(stream, event, cluster)
+            self._log.record(stream, event, cluster)
 
     def back(self, cluster: str) -> None:
         """Send a cluster what was decided while it was away."""
         self.away.discard(cluster)
         for act in self._unsent.pop(cluster, ()):
-            self._sim.after(0.0, act)
+            self._log.after(0.0, act)
 
     def write(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> None:
         """Carry out a write to a copy."""
@@ -95,7 +92,7 @@ class Workers:
         if isinstance(event, said.CloneDecided):
             self._create(live, event)
         elif copy is None or copy.clone is None:
-            self._sim.record(live.stream, unneeded(event, self._sim.version()), event.cluster)
+            self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
         elif isinstance(event, said.JobCreationDecided):
             self._start(live, copy)
         elif isinstance(event, said.RemovalDecided):
@@ -103,17 +100,17 @@ class Workers:
         elif isinstance(event, said.DeactivationDecided):
             self._stop(live, copy, _replace(copy.clone, active=False), "Deactivated")
         elif isinstance(event, said.GateOpeningDecided):
-            gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time=stamp(self._sim.now))
+            gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time=stamp(self._log.now))
             self._show(live, copy, _replace(copy.clone, gates=[gate]))
         elif isinstance(event, said.CloneUpdateDecided):
             self._show(live, copy, _replace(copy.clone, priority=event.priority))
         elif isinstance(event, said.FinalizerRemovalDecided):
             self._show(live, copy, _replace(copy.clone, finalizers=list(event.finalizers)))
         else:
-            self._sim.record(live.stream, unneeded(event, self._sim.version()), event.cluster)
+            self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
 
     def _show(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved) -> None:
-        copy.clone = _replace(clone, resource_version=self._sim.version())
+        copy.clone = _replace(clone, resource_version=self._log.version())
         self._see(live, copy.cluster, copy.clone)
 
     def _create(self, live: SimulatedWorkload, event: said.CloneDecided) -> None:
@@ -122,18 +119,18 @@ class Workers:
             return
         copy = live.coming.pop(cluster, None) or SimulatedCopy(cluster, live.recorded_copy(cluster))
         live.copies[cluster] = copy
-        copy.since = self._sim.now.replace(microsecond=0)
-        copy.clone = new_clone(local, self._sim.version(), gated=event.gated)
+        copy.since = self._log.now.replace(microsecond=0)
+        copy.clone = new_clone(local, self._log.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
         seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
         if seconds:
-            self._sim.after(seconds, partial(self._ask_for_room, live, copy), order)
+            self._log.after(seconds, partial(self._ask_for_room, live, copy), order)
         else:
             self._ask_for_room(live, copy)  # together with its creation
 
     def _admission_seconds(self, copy: SimulatedCopy) -> float:
         if copy.past is not None:
-            return self._sim.capacities.base.get(id(copy.past), 0.0)
+            return self._log.capacities.base.get(id(copy.past), 0.0)
         added = self._added.get(copy.cluster)
         if added is not None and added.admission_seconds is not None:
             return added.admission_seconds
@@ -147,8 +144,8 @@ class Workers:
         self._places.of(copy.cluster).enter(
             Waiting(
                 -live.priority,
-                copy.since or self._sim.now,
-                copy.past.order or copy.past.made if copy.past is not None else self._sim.position,
+                copy.since or self._log.now,
+                copy.past.order or copy.past.made if copy.past is not None else self._log.position,
                 live.request,
                 partial(self._admit, live, copy),
                 lambda: copy.left or not copy.waits,
@@ -159,7 +156,7 @@ class Workers:
         copy.waits, copy.holds = False, True
         assert copy.clone is not None, "it waits"
         lag = copy.past.lag if copy.past is not None else 0.0
-        at = stamp(self._sim.now - timedelta(seconds=lag - 0.0005))
+        at = stamp(self._log.now - timedelta(seconds=lag - 0.0005))
         dropped = [one for one in copy.clone.conditions if one.type not in ("Evicted", "QuotaReserved", "Admitted")]
         self._show(
             live, copy, _replace(copy.clone, conditions=with_conditions(dropped, at, QuotaReserved=True, Admitted=True))
@@ -176,21 +173,21 @@ class Workers:
     def _start(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         if live.job is None:
             return
-        copy.job = new_job(live, live.job, self._sim.version())
+        copy.job = new_job(live, live.job, self._log.version())
         self._run(live, copy)
 
     def _run(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         """Let a job run, for as long as it did, from its beginning."""
         assert copy.job is not None, "a job is there"
         copy.job = _replace(
-            copy.job, suspended=False, inactive=False, status=RUNS, resource_version=self._sim.version()
+            copy.job, suspended=False, inactive=False, status=RUNS, resource_version=self._log.version()
         )
         copy.ends += 1
         self._see(live, copy.cluster, copy.job)
         seconds = copy.remaining if copy.remaining is not None else self._run_seconds(live)
         copy.remaining = None
         if seconds != _FAR:
-            self._sim.after(seconds, partial(self._end, live, copy, copy.ends))
+            self._log.after(seconds, partial(self._end, live, copy, copy.ends))
 
     def _run_seconds(self, live: SimulatedWorkload) -> float:
         past = live.past
@@ -201,9 +198,9 @@ class Workers:
     def _end(self, live: SimulatedWorkload, copy: SimulatedCopy, run: int) -> None:
         if copy.left or copy.job is None or copy.clone is None or copy.ends != run or copy.job.suspended:
             return
-        copy.job = _replace(copy.job, finished=True, inactive=True, status=ENDED, resource_version=self._sim.version())
+        copy.job = _replace(copy.job, finished=True, inactive=True, status=ENDED, resource_version=self._log.version())
         self._see(live, copy.cluster, copy.job)
-        done = with_conditions(copy.clone.conditions, self._sim.now, Finished=(True, "Succeeded"))
+        done = with_conditions(copy.clone.conditions, self._log.now, Finished=(True, "Succeeded"))
         self._show(live, copy, _replace(copy.clone, conditions=done))
         self._release(live, copy)
 
@@ -214,15 +211,15 @@ class Workers:
             return
         self._stop(live, copy, copy.clone, condition.reason if condition is not None else "Preempted")
         if seen.active:
-            self._sim.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
+            self._log.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
 
     def _stop(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, reason: str) -> None:
         copy.ends += 1
         values = {"Evicted": (True, reason), "QuotaReserved": (False, "Pending"), "Admitted": (False, "NoReservation")}
-        self._show(live, copy, _replace(clone, conditions=with_conditions(clone.conditions, self._sim.now, **values)))
+        self._show(live, copy, _replace(clone, conditions=with_conditions(clone.conditions, self._log.now, **values)))
         if copy.job is not None and not copy.job.finished:
             copy.job = _replace(
-                copy.job, suspended=True, inactive=True, status=STOPPED, resource_version=self._sim.version()
+                copy.job, suspended=True, inactive=True, status=STOPPED, resource_version=self._log.version()
             )
             self._see(live, copy.cluster, copy.job)
         self._release(live, copy)
@@ -253,14 +250,14 @@ class Workers:
             self._places.of(cluster).room.take(live.request)
         else:
             past = copy.past
-            came = past.created if past is not None and past.created is not None else self._sim.begin
+            came = past.created if past is not None and past.created is not None else self._log.begin
             copy.since = came.replace(microsecond=0)
             due = came + timedelta(seconds=self._admission_seconds(copy))
-            self._sim.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
+            self._log.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
         if job is not None and not job.suspended and not job.finished:
-            began = [at for at, where in live.past.began if where == cluster and at <= self._sim.begin]
-            since, seconds = max(began, default=self._sim.begin), self._run_seconds(live)
+            began = [at for at, where in live.past.began if where == cluster and at <= self._log.begin]
+            since, seconds = max(began, default=self._log.begin), self._run_seconds(live)
             copy.ends += 1
             if seconds != _FAR:
-                ran = (self._sim.begin - since).total_seconds()
-                self._sim.after(max(seconds - ran, 0.0), partial(self._end, live, copy, copy.ends))
+                ran = (self._log.begin - since).total_seconds()
+                self._log.after(max(seconds - ran, 0.0), partial(self._end, live, copy, copy.ends))

@@ -15,11 +15,11 @@ from controlplane.controllers.quota.events import (
     WorkerQuotaObserved,
 )
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif import simulation
+from controlplane.whatif import simulated_log
 from controlplane.whatif.capacity import Capacities, Room
 from controlplane.whatif.history import History
 from controlplane.whatif.queue import AddedCluster, Places, Queue, Waiting
-from controlplane.whatif.simulation import SimulationStuck
+from controlplane.whatif.simulated_log import SimulationStuck
 from tests.whatif.test_simulation import BUSY, past
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -125,7 +125,7 @@ def test_what_is_not_known_of_a_workload_is_as_usual() -> None:
 
 
 def test_what_would_go_on_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "_AT_ONCE", 5)
+    monkeypatch.setattr(simulated_log, "_AT_ONCE", 5)
     log = past(BUSY)
     with pytest.raises(SimulationStuck, match=r"goes on for ever at 2026-01-01 00:00:\d\d UTC, last with "):
         log.play()

@@ -19,7 +19,8 @@ from controlplane.whatif.capacity import Capacities
 from controlplane.whatif.history import SLOTS, History
 from controlplane.whatif.measure import Figures, Measures
 from controlplane.whatif.queue import AddedCluster
-from controlplane.whatif.simulation import Alternative, Played, Simulation
+from controlplane.whatif.simulated_log import Alternative
+from controlplane.whatif.simulation import Played, Simulation
 from tests.dst.plans import plan, step
 from tests.support.deep import examples
 from tests.whatif.logs import PlayedLog, in_force, played
