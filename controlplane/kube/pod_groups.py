@@ -272,11 +272,6 @@ def victims(group: GroupSpec, gang: Gang, wanted: Iterable[str]) -> frozenset[st
     return frozenset(placed)
 
 
-def spare(group: GroupSpec, gang: Gang) -> int:
-    """Return how many members may be taken without ending the gang."""
-    return max(len(gang.assigned) - group.min_member, 0)
-
-
 # --- what people and autoscalers see ---------------------------------------------------------------------------------
 
 

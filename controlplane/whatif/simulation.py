@@ -138,9 +138,8 @@ class Simulation:
             self._answers.workers.shown(cluster)
         if own and isinstance(event, _AWAY):
             self._answers.workers.away.add(cluster)
-        self._log.record(
-            recorded.stream, self._log.alternative.config(event) if isinstance(event, Event) else event, cluster
-        )  # type: ignore[arg-type]
+        other = self._log.alternative.config(event) if isinstance(event, Event) else event
+        self._log.record(recorded.stream, other, cluster)  # type: ignore[arg-type]
         if isinstance(event, ServiceStarted):
             self._connect_added()
         if own and isinstance(event, ClusterConnected | ClusterRecovered):

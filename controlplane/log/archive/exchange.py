@@ -208,10 +208,6 @@ def _attach(connection: psycopg.Connection[Any], table: NewTable, *, lowest: boo
     connection.execute(sql.SQL("ALTER TABLE controlplane.{} RENAME TO {}").format(name, sql.Identifier(final)))
 
 
-def _low(table: NewTable) -> int:
-    return table.first
-
-
 def kept_of(connection: psycopg.Connection[Any], table: str, log: str, upto: int) -> tuple[int, bytes | None]:
     """Return how many events of a log a table has up to a position, and the SHA-256 over the hashes of their rows."""
     row = connection.execute(
