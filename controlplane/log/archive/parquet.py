@@ -113,3 +113,12 @@ def read(path: Path, columns: Columns, streams: Sequence[str] | None = None) -> 
                 yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     except (pa.ArrowException, OSError) as error:
         raise ArchiveError(f"{path} cannot be read: {str(error).splitlines()[0]}; restore it from a copy") from None
+
+
+def streams_of(path: Path) -> set[str]:
+    """Return the streams that a file has events of."""
+    pa = arrow()
+    found: set[str] = set()
+    for batch in pa.dataset.dataset(path, format="parquet").scanner(columns=["stream"]).to_batches():
+        found.update(batch.column(0).unique().to_pylist())
+    return found
