@@ -198,6 +198,7 @@ PERMITS: list[Row] = [
 ENDS: list[Row] = [
     (events.DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").says(DelegateMissing, "a").cause()),
     (events.DelegateLost, R.POD_MISSING, lambda: Told("a").bound("a").candidate_gone("a").cause()),
+    (events.DelegateLost, R.POD_REJECTED, lambda: Told("a").bound("a").rejected("a").cause()),
     (events.DelegateLost, R.TARGET_LOST, lambda: Told("a").bound("a").lose("a").cause().settle().tick(901)),
     (events.DelegateLost, R.TARGET_FORGOTTEN, lambda: Told("a").bound("a").lose("a").settle().give_up("a").cause()),
     (events.EpochClosed, R.TARGETS_CHANGED, lambda: Told("a").asked().target("b").cause()),

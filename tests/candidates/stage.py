@@ -347,6 +347,15 @@ class Stage:
         self.stores[name] = {**store, "pods": pods}
         self.target_turn(name)
 
+    def reject(self, name: str) -> None:
+        """The kubelet of its node refuses the pod on a target."""
+        key, store = self.only(name), self.stores[name]
+        message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 4000, capacity: 4000"
+        status = {"phase": "Failed", "reason": "OutOfcpu", "message": message, "qosClass": "Burstable"}
+        pods = {**store["pods"], key: {**store["pods"][key], "status": status}}
+        self.stores[name] = {**store, "pods": pods}
+        self.target_turn(name)
+
     def lose_pod(self, name: str) -> None:
         """The pod on a target vanishes."""
         store = self.stores[name]

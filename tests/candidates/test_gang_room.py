@@ -31,7 +31,7 @@ def test_why_nobody_has_it_is_on_each_of_its_pods() -> None:
     (waits,) = world.said(GangWaits)
     assert waits.message == "0/2 clusters have room for all of PodGroup g: a: no room; b: no room"
     assert {world.condition(name)["message"] for name in names} == {waits.message}
-    assert world.condition(names[0])["reason"] == "Unschedulable"
+    assert world.condition(names[0])["reason"] == "NotPlaced"
     world.room["b"] = 3
     world.run()
     assert world.places(names) == {("b",)}

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
+from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, later, mirrored, rank
+from controlplane.controllers.candidates.source.events import DelegateLost
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from tests.candidates.stage import NS, Stage, pod
 
@@ -156,3 +158,38 @@ def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network
     assert "podIP" not in shown
     assert shown["qosClass"] == "Burstable"
     assert mirrored(delegate, "Running", {"c"}, {}, with_network=True)["podIP"] == "10.0.0.1"
+
+
+@pytest.mark.parametrize("policy", [AT_LEAST_ONCE, NEVER_TWICE])
+@pytest.mark.parametrize("restart", ["Never", "Always"])
+def test_a_delegate_that_its_kubelet_rejects_ends_the_epoch_and_not_the_pod(policy: str, restart: str) -> None:
+    """No container of it was started: another cluster may have room."""
+    stage = Stage("a", "b", execution_policy=policy)
+    stage.home["pods"]["web"] = pod(spec={"restartPolicy": restart})
+    stage.delegated("a")
+    stage.settle()
+    stage.reject("a")
+    stage.settle()
+    (lost,) = [event for event in stage.decided if isinstance(event, DelegateLost)]
+    assert (lost.reason, lost.cluster) == (CandidateReason.POD_REJECTED, "a")
+    assert lost.message.startswith("OutOfcpu: Pod was rejected: ")
+    assert (stage.state.epoch, stage.phase(), stage.state.electing) == (2, "Pending", True)
+    stage.reserve("b")
+    stage.settle()
+    assert stage.bind("b")
+    stage.settle()
+    stage.run("b", "Running")
+    stage.settle()
+    assert (stage.phase(), stage.state.chosen and stage.state.chosen.cluster) == ("Running", "b")
+    assert stage.there("a") == []
+
+
+def test_a_delegate_that_ran_before_it_was_rejected_has_ended() -> None:
+    """A kubelet that was restarted judges again what it has run: then the pod has failed, as it would have here."""
+    stage = Stage("a", "b").delegated("a")
+    stage.run("a", "Running")
+    stage.settle()
+    stage.reject("a")
+    stage.settle()
+    assert (stage.phase(), stage.state.epoch) == ("Failed", 1)
+    assert not [event for event in stage.decided if isinstance(event, DelegateLost)]

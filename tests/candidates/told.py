@@ -202,6 +202,10 @@ class Told:
             observations.DelegateStatus, cluster, sequence=sequence, pod_status="s", pod_phase=phase, **more
         )
 
+    def rejected(self, cluster: str) -> Told:
+        more = {"reservation": 1, "permit": 1, "node": "n", "pod": "p", "bound_by": 1, "rejected": "OutOfcpu: no"}
+        return self.says(observations.DelegateStatus, cluster, sequence=1, pod_status="s", pod_phase="Failed", **more)
+
     def gang(self, *pods: str, least: int = 0) -> Told:
         """Have a group of pods elected."""
         return self.group(least or len(pods)).asked(*pods, group="gang")

@@ -78,6 +78,7 @@ class CandidateReason(StrEnum):
     FOREIGN_CLAIM = "ForeignClaim"
     # the delegate
     POD_MISSING = "PodMissing"
+    POD_REJECTED = "PodRejected"
     TARGET_LOST = "TargetLost"
     STATUS_CHANGED = "StatusChanged"
     STATUS_FINAL = "StatusFinal"

@@ -240,7 +240,11 @@ class _Walk:
         """
         for position in range(selected, 0, -1):
             owner = self.chain[position]
+            known = any(look.owner == owner for look in self.looked)
             answer = self._look(owner, "annotations")
+            if answer.outcome == "Forbidden" and not known:
+                oddity, what = _ODDITY["Forbidden"]
+                self._warn(oddity, f"{owner} {what}; how many members it asks for is not known")
             if answer.facts is not None and answer.facts.min_member is not None:
                 return self._members(owner, answer.facts.min_member)
         return 1

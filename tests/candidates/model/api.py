@@ -96,7 +96,8 @@ class Api:
         return _with(store, request.ref.kind.plural, request.ref.name, merged)
 
     def _delete(self, store: Store, plural: str, name: str, found: Json) -> Store:
-        running = plural == "pods" and found["spec"].get("nodeName")
+        over = (found.get("status") or {}).get("phase") in ("Succeeded", "Failed")  # nobody has to stop what has ended
+        running = plural == "pods" and found["spec"].get("nodeName") and not over
         if not meta(found).get("finalizers") and not running:
             return _without(store, plural, name)
         doomed = {**found, "metadata": {**meta(found), "deletionTimestamp": "now"}}

@@ -104,6 +104,7 @@ CAUSES: Table = {
     },
     events.DelegateLost: {
         R.POD_MISSING: ("{x}.missing", "{x}.there", "{x}.answer", "pod.delegate"),
+        R.POD_REJECTED: ("{x}.status", "pod.delegate"),
         R.TARGET_LOST: ("{c}.lost", "{c}.view", "outage", "pod.delegate"),
         R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.delegate"),
     },

@@ -13,6 +13,7 @@ from datetime import datetime
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import permits, pod_status
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
+from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
     CandidateRequested,
@@ -26,6 +27,7 @@ from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
     DelegateMissing,
+    DelegateStatus,
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.state import Candidate, SourceState
@@ -277,6 +279,8 @@ def _delegated(pass_: PodPass) -> None:
     elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
         message = seen.message if seen else "the candidate was deleted in its target"
         _lost(pass_, known, CandidateReason.POD_MISSING, message)
+    elif isinstance(seen, DelegateStatus) and seen.rejected and not _started(pass_, seen):
+        _lost(pass_, known, CandidateReason.POD_REJECTED, seen.rejected)
     # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has
     # stopped; nor from one that a backup put back to what it said before it was bound: whether its pod runs, the
     # target's scheduler will say.
@@ -284,6 +288,12 @@ def _delegated(pass_: PodPass) -> None:
         _lost(pass_, known, CandidateReason.TARGET_FORGOTTEN, "an operator gave the target up")
     elif not context.in_view(known.cluster):
         _out_of_view(pass_, known)
+
+
+def _started(pass_: PodPass, seen: DelegateStatus) -> bool:
+    """Whether a delegate was seen to run: a kubelet that was restarted may reject what it has started before."""
+    shown = pass_.state.shown
+    return shown is not None and shown.source == seen.name and rank(shown.phase) >= 1
 
 
 def _out_of_view(pass_: PodPass, known: Candidate) -> None:

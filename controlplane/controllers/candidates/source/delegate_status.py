@@ -22,6 +22,7 @@ _OURS = frozenset({DELEGATED, FOLLOWED, "PodScheduled"})
 _OF_THE_DELEGATE = frozenset(
     {"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
 )
+_REJECTED = "Pod was rejected: "
 _NETWORK = ("podIP", "podIPs", "hostIP", "hostIPs")
 _OF_ITS_CLUSTER = ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize")
 
@@ -48,6 +49,17 @@ def restarts_of(status: Json) -> dict[str, int]:
             if isinstance(entry, dict) and isinstance(entry.get("restartCount"), int):
                 found[str(entry.get("name"))] = int(entry["restartCount"])
     return found
+
+
+def rejection(status: Json) -> str:
+    """Return why the kubelet of a delegate's node would not start it, in its words; "" if it did not refuse.
+
+    Source: kubernetes, pkg/kubelet/kubelet.go, rejectPod (1.36): such a status has a phase, a reason and a message that
+    begins so, and no statuses of containers."""
+    message = str(status.get("message") or "")
+    if status.get("phase") != "Failed" or not message.startswith(_REJECTED) or any(status.get(one) for one in _LISTS):
+        return ""
+    return f"{status.get('reason') or 'Rejected'}: {message}"
 
 
 def mirrored(

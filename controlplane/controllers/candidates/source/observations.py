@@ -137,12 +137,13 @@ class CandidateBound(CandidateSeen):
 
 
 class DelegateStatus(CandidateBound):
-    """The bound candidate's pod says something: the `sequence`-th time."""
+    """The bound candidate's pod says something: the `sequence`-th time. `rejected` is why its kubelet would not start it."""
 
     sequence: int
     pod_status: str
     pod_phase: str = ""
     restarts: dict[str, int] = {}
+    rejected: str = ""
     kept: Kept = {}
 
 

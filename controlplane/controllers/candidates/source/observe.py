@@ -15,7 +15,7 @@ from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide
 from controlplane.controllers.candidates.source import observations
-from controlplane.controllers.candidates.source.delegate_status import restarts_of
+from controlplane.controllers.candidates.source.delegate_status import rejection, restarts_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -253,6 +253,7 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[observati
         pod_status=body.ref,
         pod_phase=text(said, "phase", "status.podStatus"),
         restarts=restarts_of(said),
+        rejected=rejection(said),
     )
     return event, (body,)
 

@@ -164,6 +164,9 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     R.BOUND_WITHOUT_PERMIT: Sentence("it was bound without a permit", "it was bound in {cluster} without a permit"),
     R.FOREIGN_CLAIM: Sentence("the candidate claims what is not its own", "the candidate claims what is not its own"),
     R.POD_MISSING: Sentence("the delegate's pod is gone", "the delegate's pod is gone from {cluster}"),
+    R.POD_REJECTED: Sentence(
+        "the kubelet of the delegate's node would not start it", "a kubelet of {cluster} would not start it: {message}"
+    ),
     R.TARGET_LOST: Sentence(
         "the target could not be reached, or showed no candidates, for too long",
         "{cluster} could not be reached until candidates.lostAfter was over",

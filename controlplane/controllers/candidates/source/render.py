@@ -203,6 +203,10 @@ def _of(decision: StatusShown) -> str:
 
 
 def _scheduling_reason(reason: str) -> str:
-    """Return kube-scheduler's reason where it has one: autoscalers and users look for these two."""
+    """Return kube-scheduler's reason of a pod that is held, else one of our own.
+
+    An autoscaler adds nodes for a pod that is `Unschedulable` (kubernetes/autoscaler,
+    cluster-autoscaler/utils/kubernetes/listers.go), and no node of this cluster would ever help: the pod is never bound
+    here."""
     held = (CandidateReason.GATED, CandidateReason.GROUP_MISSING, CandidateReason.TOO_FEW_MEMBERS)
-    return CandidateReason.GATED if reason in held else "Unschedulable"
+    return CandidateReason.GATED if reason in held else CandidateReason.NOT_PLACED

@@ -170,7 +170,7 @@ def _excuse(state: SourceState, name: str, reason: str) -> SourceState:
     if known is None:
         return state
     # What has ended needs no excuse: if a backup revives it, it is waited for.
-    ended = reason == CandidateReason.POD_MISSING
+    ended = reason in (CandidateReason.POD_MISSING, CandidateReason.POD_REJECTED)
     known = _replace(known, may_run=known.may_run and not ended, excused=known.excused or not ended)
     return _without_shadows(_replace(state, candidates={**state.candidates, name: known}))
 
@@ -308,10 +308,18 @@ def _as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) -
         seen=seen,
         ready_since=ready_since,
         waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or at,
-        # A missing pod does not run; whether it did when we last decided stays as it is until we decide again.
-        may_run=known.may_run or (bound and not isinstance(seen, observations.DelegateMissing)),
+        # A missing pod does not run, nor one that was rejected; whether it did when we last decided stays as it is until
+        # we decide again.
+        may_run=known.may_run or (bound and not _over(seen)),
         bound=seen.uid if bound else known.bound,
     )
+
+
+def _over(seen: observations.CandidateSeen) -> bool:
+    """Whether a bound candidate's pod is not there any more, or was never started."""
+    if isinstance(seen, observations.DelegateStatus):
+        return bool(seen.rejected)
+    return isinstance(seen, observations.DelegateMissing)
 
 
 def _is_winner(state: SourceState, name: str, known: Candidate) -> bool:
