@@ -69,6 +69,9 @@ VERBS: dict[str, CommandEntry] = {
     "web": CommandEntry(
         "controlplane.cli.web:web", "Serve the pages and the read API of a log, until it is told to stop."
     ),
+    "candidates": CommandEntry(
+        "controlplane.cli.candidates:candidates", "Invite a cluster's pods into another cluster."
+    ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."
     ),

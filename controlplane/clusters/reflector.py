@@ -60,13 +60,14 @@ class Rejected(ClusterError):  # noqa: N818 - a state, as `Unreachable`
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks
-    come about once a minute, so `idle_timeout` without a byte means that nobody is there."""
+    come about once a minute, the first of a quiet kind after two, so `idle_timeout` without a byte means that nobody is
+    there."""
 
     page: int = 500
     chunk: int = 500
     watch_shortest: float = 300.0
     watch_longest: float = 600.0
-    idle_timeout: float = 150.0
+    idle_timeout: float = 180.0
     healthy: float = 5.0
     off_retry: float = 60.0
     backoff_base: float = 0.2

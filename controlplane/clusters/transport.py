@@ -74,6 +74,11 @@ class Transport(ApiServer):
         self._closed = False
         self.date = ""  # the header Date of the last answer: the server's clock, to the second
 
+    @property
+    def config(self) -> ClientConfig:
+        """How the server is reached."""
+        return self._config
+
     def __repr__(self) -> str:
         return f"Transport({self.name!r}, {self._config.server!r})"
 

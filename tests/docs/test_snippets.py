@@ -110,6 +110,14 @@ def in_duckdb(arguments: list[str]) -> None:
     assert duckdb.extract_statements(arguments[arguments.index("-c") + 1])
 
 
+def loop(arguments: list[str]) -> None:
+    """`for NAME in WORD…; do COMMAND; done`: the command is one of those that are understood."""
+    begin = arguments.index("do")
+    program, *inner = (word.removesuffix(";") for word in arguments[begin + 1 : -1])
+    assert (arguments[1], arguments[begin - 1][-1], arguments[-2][-1], arguments[-1]) == ("in", ";", ";", "done")
+    PROGRAMS[program](inner)
+
+
 def nothing(arguments: list[str]) -> None:
     """Something that every shell has."""
 
@@ -124,6 +132,7 @@ PROGRAMS: dict[str, Callable[[list[str]], None]] = {
     "helm": helm,
     "pip": pip,
     "duckdb": in_duckdb,
+    "for": loop,
     "cd": nothing,
     "git": nothing,
     "openssl": nothing,

@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -41,7 +41,7 @@ class Fleet:
 
     def __init__(self, folder: Path, kubeconfigs: Mapping[str, Json]) -> None:
         self.folder, self.kubeconfigs, self.path = folder, kubeconfigs, folder / "kubeconfig"
-        found: Json = {"apiVersion": "v1", "kind": "Config", "current-context": MANAGEMENT}
+        found: Json = {"apiVersion": "v1", "kind": "Config", "current-context": next(iter(kubeconfigs))}
         for part in ("clusters", "users"):
             found[part] = [{**config[part][0], "name": name} for name, config in kubeconfigs.items()]
         found["contexts"] = [{"name": name, "context": {"cluster": name, "user": name}} for name in kubeconfigs]
@@ -63,6 +63,17 @@ class Fleet:
         done = self.run("--namespace", namespace, "get", kind, name, "--output", "json", context=context)
         assert done.returncode == 0 or "NotFound" in done.stderr, done.stderr
         return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def node(self, context: str, name: str, cpu: str) -> None:
+        """Have a node that is ready, as its kubelet and the node controller would."""
+        head = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        self.kubectl("create", "-f", "-", stdin=yaml.safe_dump(head), context=context)
+        at, room = "2026-01-01T00:00:00Z", {"cpu": cpu, "memory": "8Gi", "pods": "50"}
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": at}
+        status = {"status": {"allocatable": room, "capacity": room, "conditions": [ready]}}
+        patch = ("patch", "node", name, "--type=merge", "--patch")
+        self.kubectl(*patch, json.dumps(status), "--subresource=status", context=context)
+        self.kubectl(*patch, '{"spec": {"taints": null}}', context=context)
 
     def job_status(self, context: str, name: str, status: Json) -> None:
         """Write a Job's status, as the Job controller would."""
@@ -133,11 +144,11 @@ def until(what: str, probe: Callable[[], _T], seconds: float = 90) -> _T:
 
 
 @contextmanager
-def fleet(folder: Path) -> Iterator[Fleet]:
+def fleet(folder: Path, names: Sequence[str] = (MANAGEMENT, WORKER)) -> Iterator[Fleet]:
     """Have the API servers with Kueue's CRDs and JobSet's, the namespace of Kueue, and nothing else."""
     with ExitStack() as stack:
         kubeconfigs = {}
-        for name in (MANAGEMENT, WORKER):
+        for name in names:
             place = folder / name
             place.mkdir()
             kubeconfigs[name] = kubeconfig_of(stack.enter_context(realserver.running(place)), place)

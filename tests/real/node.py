@@ -35,7 +35,7 @@ class Container:
         self._spec: Json = template["spec"]
         self._container: Json = self._spec["containers"][0]
         assert self._container["image"].startswith(IMAGE)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
         self._mounts = self._files()
         self.port = free_port()
         self.environment = self._environment(kubeconfig)
@@ -55,7 +55,7 @@ class Container:
             source = volumes[mount["name"]]
             if "configMap" in source and not source["configMap"].get("optional"):
                 for key, text in self._get("configmap", source["configMap"]["name"])["data"].items():
-                    (place / key).write_text(text)
+                    (place / key).write_text(text.replace(f"{mount['mountPath']}/", f"{place}/"))  # files name others
         return found
 
     def _environment(self, kubeconfig: Json) -> dict[str, str]:

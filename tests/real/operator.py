@@ -10,14 +10,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from controlplane.local.postgres import EmbeddedPostgres
 from tests.deploy.manifests import ROOT
-from tests.real.fleet import MANAGEMENT, WHY_NOT, Fleet, fleet
+from tests.real.fleet import MANAGEMENT, WHY_NOT, WORKER, Fleet, fleet
 from tests.real.node import Container
 from tests.support import postgres
 
@@ -83,16 +84,17 @@ class Operator:
         """Return the URL of the test's database for a login."""
         return f"postgresql://{role}:secret@{self.url.hostname}:{self.url.port}/controlplane"
 
-    def container(self, namespace: str, kind: str, name: str) -> Container:
-        """Return what a kubelet would run of a workload that was applied."""
-        found = self.fleet.get(kind, name, namespace=namespace)
+    def container(self, namespace: str, kind: str, name: str, context: str = MANAGEMENT) -> Container:
+        """Return what a kubelet of a cluster would run of a workload that was applied."""
+        found = self.fleet.get(kind, name, namespace=namespace, context=context)
         assert found is not None
-        config = self.fleet.kubeconfigs[MANAGEMENT]
-        return Container(self.fleet.kubectl, config, namespace, found["spec"]["template"], self.folder / name)
+        kubectl, config = partial(self.fleet.kubectl, context=context), self.fleet.kubeconfigs[context]
+        folder = self.folder / "nodes" / context / name
+        return Container(kubectl, config, namespace, found["spec"]["template"], folder)
 
 
 @contextmanager
-def operator_of(folder: Path) -> Iterator[Operator]:
+def operator_of(folder: Path, names: Sequence[str] = (MANAGEMENT, WORKER)) -> Iterator[Operator]:
     """Have a fleet, a PostgreSQL server with nothing in it, and somebody who types."""
     with ExitStack() as stack:
         data = stack.enter_context(postgres.folder())
@@ -102,6 +104,6 @@ def operator_of(folder: Path) -> Iterator[Operator]:
         clone = folder / "clone"
         for name in ("deploy", "examples"):
             shutil.copytree(ROOT / name, clone / name)
-        found = Operator(stack.enter_context(fleet(folder)), server.tcp_url, clone)
+        found = Operator(stack.enter_context(fleet(folder, names)), server.tcp_url, clone)
         found.types("psql -c 'DROP DATABASE controlplane' postgres")  # the embedded server's own
         yield found

@@ -1,0 +1,89 @@
+"""The manifests of an invitation: they are what deploy/candidates/target shows, and what the service reads."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from controlplane.cli import cli
+from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.controllers.candidates import invitation
+from controlplane.controllers.candidates.invitation import Invitation, is_ours, says_the_same, source_side, target_side
+from controlplane.kube.kinds import Json
+from tests.deploy.manifests import ROOT, documents
+
+ONE = Invitation(source="campus", target="cloud", namespace="physics", tier=1)
+AUTHORITY = b"-----BEGIN CERTIFICATE-----"
+
+
+def by_kind(manifests: list[invitation.Manifest]) -> dict[str, Json]:
+    return {body["kind"]: body for _, body in manifests}
+
+
+def test_the_target_side_is_that_of_the_example() -> None:
+    text = (ROOT / "deploy/candidates/target/example.yaml").read_text()
+    example = {one["kind"]: one for one in documents(text)}
+    made = by_kind(target_side(ONE))
+    assert made.keys() == example.keys()
+    for kind in ("RoleBinding", "ServiceAccount"):
+        assert says_the_same(made[kind], example[kind]), kind
+    spec = example["CandidateSource"]["spec"]
+    assert made["CandidateSource"]["spec"] == {"cluster": spec["cluster"], "user": spec["user"]}
+
+
+def test_the_source_side_holds_together() -> None:
+    text = yaml.safe_dump(invitation.kubeconfig("https://10.0.0.7:6443", AUTHORITY, "the-token")).encode()
+    made = by_kind(source_side(ONE, text))
+    where = made["MultiKueueCluster"]["spec"]["clusterSource"]["kubeConfig"]
+    assert (where["location"], made["CandidateTarget"]["spec"]) == (
+        made["Secret"]["metadata"]["name"],
+        {"cluster": made["MultiKueueCluster"]["metadata"]["name"], "tier": 1},
+    )
+    parsed = parse_kubeconfig(base64.b64decode(made["Secret"]["data"]["kubeconfig"]))
+    assert (parsed.server, parsed.token) == ("https://10.0.0.7:6443", "the-token")
+    assert "Secret" not in by_kind(source_side(ONE, None))
+    assert all(is_ours(body) for body in made.values())
+
+
+@pytest.mark.parametrize(
+    ("found", "same"),
+    [
+        ({"spec": {"cluster": "campus", "user": "u", "maxCandidates": 9}}, True),
+        ({"spec": {"cluster": "campus"}}, False),
+        ({"spec": {"cluster": "other", "user": "u"}}, False),
+        ({}, False),
+    ],
+)
+def test_what_somebody_added_does_not_count(found: Json, same: bool) -> None:
+    assert says_the_same({"kind": "X", "metadata": {}, "spec": {"cluster": "campus", "user": "u"}}, found) is same
+
+
+def test_the_manifests_can_be_printed_for_two_administrators() -> None:
+    words = ["candidates", "invite", "--source", "campus", "--target", "cloud", "-n", "physics", "--print"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0
+    printed = [one for one in yaml.safe_load_all(done.output) if one]
+    assert [one["kind"] for one in printed] == [
+        *(body["kind"] for _, body in target_side(ONE)),
+        *(body["kind"] for _, body in source_side(ONE, None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["--source", "a", "--target", "a"], "the same context", 2),
+        (["--source", "A_b", "--target", "c"], '"A_b" cannot be the name of a cluster', 2),
+        (["--source", "a", "--target", "c", "--duration", "9"], '--duration "9" is no duration', 2),
+        (["--source", "a", "--target", "c", "--kubeconfig", "/nowhere"], "the context c cannot be used", 3),
+    ],
+)
+def test_bad_input_is_said_in_one_sentence(words: list[str], said: str, code: int) -> None:
+    done = CliRunner().invoke(cli, ["candidates", "invite", "-n", "physics", *words], standalone_mode=False)
+    error = str(done.exception)
+    assert said in error
+    assert "\n" not in error
+    assert getattr(done.exception, "code", None) == code
