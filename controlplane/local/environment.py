@@ -132,7 +132,7 @@ def _world(folder: DataFolder, fleet: LocalFleet) -> World:
     )
     quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
     workers = {
-        name: ClusterSpec(quota=quota, port=port, address=fleet.address)
+        name: ClusterSpec(quota=quota, port=port, address=fleet.address, job_pods=True)
         for name, port in zip(fleet.names, fleet.ports[1:], strict=True)
     }
     return World(management, workers, folder=folder.root, data=folder.clusters, save_period=_SAVE_PERIOD)

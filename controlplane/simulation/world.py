@@ -42,6 +42,7 @@ from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import Behaviour, View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
+from controlplane.simulation.controllers.shown_pods import ShownPods
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS, Kueue
 from controlplane.simulation.kueue.common import MULTIKUEUE, Gates
@@ -67,7 +68,8 @@ class ClusterSpec:
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
     is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
     can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods is
-    on, and pods run. `sets`: those for StatefulSets and LeaderWorkerSets are; `kinds` has them then."""
+    on, and pods run. `job_pods`: Jobs have pods to look at. `sets`: those for StatefulSets and LeaderWorkerSets are;
+    `kinds` has them then."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
     flavor: str = "default-flavor"
@@ -80,6 +82,7 @@ class ClusterSpec:
     pace: JobPace = field(default_factory=JobPace)
     kinds: tuple[ServedKind, ...] = DEFAULT_KINDS
     pods: bool = False
+    job_pods: bool = False
     sets: bool = False
     port: int = 0
     address: str = "127.0.0.1"
@@ -96,7 +99,12 @@ class SimulatedCluster:
         self.port = spec.port
         self.store = Store(name, kinds=spec.kinds, now=clock.now, new_uid=self._new_uid, history=spec.history)
         self.faults = Faults(rng.getrandbits(32))
-        kinds = (*KUEUE_KINDS, PIPELINE_RUNS, *([PODS] if spec.pods else []), *(one.kind for one in SETS if spec.sets))
+        kinds = (
+            *KUEUE_KINDS,
+            PIPELINE_RUNS,
+            *([PODS] if spec.pods or spec.job_pods else []),
+            *(one.kind for one in SETS if spec.sets),
+        )
         self.view = View(self.store, [kind for kind in kinds if kind in self.store.served])
         make: type[Kueue] = KueueManager if manages else KueueWorker
         self.kueue = make(f"kueue of {name}", self.view, clock, spec.gates)
@@ -104,13 +112,15 @@ class SimulatedCluster:
         served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
         self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
         self.pods = PodFramework(f"pods of {name}", self.kueue, spec.pace) if spec.pods else None
+        self.shown_pods = ShownPods(f"pods of jobs of {name}", self.view, clock) if spec.job_pods else None
         self.sets = SetFramework(f"sets of {name}", self.kueue) if spec.sets else None
         self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Everybody who acts in the cluster."""
-        return (self.kueue, self.jobs, *(one for one in (self.runs, self.pods, self.sets) if one is not None))
+        more = (self.runs, self.pods, self.sets, self.shown_pods)
+        return (self.kueue, self.jobs, *(one for one in more if one is not None))
 
     def remember(self, token: str, port: int) -> None:
         """Take over the token and the port of an earlier run."""

@@ -1,8 +1,11 @@
-"""kubectl against the simulated server: the verbs that a person at a demo tries first."""
+"""kubectl against the simulated server: the verbs that a person at a demo tries first.
+
+CONTROLPLANE_TEST_KUBECTL names another kubectl than the one that is found: 1.20 and 1.32 have been tried."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,12 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.kube.kinds import EVENTS, WORKLOADS
+from controlplane.clock import SystemClock
+from controlplane.kube.kinds import EVENTS, JOBS, PODS, SECRETS, WORKLOADS, Json
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
+from controlplane.simulation.controllers.behaviour import View
+from controlplane.simulation.controllers.shown_pods import ShownPods
+from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.store_kit import new_store
 
-KUBECTL = shutil.which("kubectl")
+KUBECTL = os.environ.get("CONTROLPLANE_TEST_KUBECTL") or shutil.which("kubectl")
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
 
 MANIFEST = """
@@ -177,21 +184,84 @@ async def test_get_all_is_what_a_real_server_has_in_it(kubectl: Kubectl) -> None
     assert set(listed.split()) == {"pods", "jobs.batch"}
 
 
-async def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
-    """`kubectl create namespace` itself writes protobuf, which the server does not take; manifests are JSON."""
-    assert "415" in await kubectl("create", "namespace", "team", "-v=6", status=1)
+async def test_what_kubectl_sends_in_protobuf_is_created(kubectl: Kubectl, store: Store) -> None:
+    """`kubectl create` has typed clients, which send built-in kinds in protobuf."""
     for words in (
         ("namespace", "team"),
         ("configmap", "c", "--from-literal=a=b", "-n", "team"),
         ("secret", "generic", "s", "--from-literal=a=b", "-n", "team"),
+        ("job", "j", "--image=busybox", "-n", "team", "--", "echo", "hi"),
     ):
-        manifest = await kubectl("create", *words, "--dry-run=client", "-o", "yaml")
-        assert "created" in await kubectl("create", "-f", "-", stdin=manifest)
+        assert "created" in await kubectl("create", *words)
+    assert store.get(CONFIG_MAPS, "team", "c")["data"] == {"a": "b"}
+    assert store.get(SECRETS, "team", "s")["data"] == {"a": "Yg=="}
+    spec = store.get(JOBS, "team", "j")["spec"]
+    assert (spec["parallelism"], spec["template"]["spec"]["restartPolicy"]) == (1, "Never")
+    container = {"name": "j", "image": "busybox", "command": ["echo", "hi"], "resources": {}}
+    assert spec["template"]["spec"]["containers"] == [container]
     assert "deleted" in await kubectl("delete", "namespace", "team")
     assert lines(await kubectl("get", "ns", "--no-headers")) == [
         ["default", "Active", "0s"],
         ["kube-system", "Active", "0s"],
     ]
+
+
+async def test_explain_tells_of_built_in_and_custom_kinds(kubectl: Kubectl) -> None:
+    spec = await kubectl("explain", "job.spec")
+    assert ["parallelism", "<integer>"] in lines(spec)
+    assert "How many pods may run at once" in spec
+    assert ["requests", "<map[string]Quantity>"] in lines(
+        (await kubectl("explain", "job.spec.template.spec.containers.resources")).replace(
+            "map[string]string", "map[string]Quantity"
+        )
+    )
+    assert "LocalQueue" in await kubectl("explain", "workload.spec.queueName")
+    assert ["nominalQuota", "<>"] in [
+        [words[0], "<>"]
+        for words in lines(await kubectl("explain", "cq.spec.resourceGroups.flavors.resources"))
+        if words
+    ]
+    assert 'field "nothing" does not exist' in await kubectl("explain", "job.spec.nothing", status=1)
+
+
+async def test_a_field_that_is_not_there_is_refused(kubectl: Kubectl, store: Store) -> None:
+    """By kubectl itself, or by the server that it asks to be strict."""
+    said = await kubectl("apply", "-f", "-", stdin=MANIFEST.replace("suspend: true", "suspnd: true"), status=1)
+    assert 'unknown field "' in said
+    assert "suspnd" in said
+    assert "j1" not in [record.name for record in store.records(JOBS)]
+    said = await kubectl("apply", "-f", "-", stdin=MANIFEST.replace("queueName", "queuName"), status=1)
+    assert "queuName" in said
+
+
+async def test_logs_of_a_job_are_those_of_its_pod(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("create", "job", "j", "--image=busybox", "--", "sleep", "5")
+    pods = _shown_pods(store)
+    _play(store, {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}, pods)
+    assert await kubectl("logs", "job/j") == "simulated: nothing runs here; the image is busybox, the command sleep 5\n"
+    following = asyncio.create_task(kubectl("logs", "-f", "--tail=1", "--timestamps", "job/j"))
+    await asyncio.sleep(0.3)
+    conditions = [{"type": "Complete", "status": "True"}]
+    _play(store, {"active": 0, "ready": 0, "succeeded": 1, "conditions": conditions}, pods)
+    first, last = (await following).splitlines()
+    assert (first.split()[0], last.split(" ", 1)[1]) == ("2026-01-01T00:00:00Z", "simulated: ended with exit code 0")
+    (pod,) = [record.name for record in store.records(PODS)]
+    assert "Completed" in await kubectl("get", "pods")
+    assert "is not valid for pod" in await kubectl("logs", pod, "-c", "other", status=1)
+    described = await kubectl("describe", "pod", pod)
+    assert "Controlled By:  Job/j" in described
+    assert ["Exit", "Code:", "0"] in lines(described)
+
+
+def _shown_pods(store: Store) -> ShownPods:
+    view = View(store, [JOBS, PODS])
+    view.start()
+    return ShownPods("pods", view, SystemClock())
+
+
+def _play(store: Store, status: Json, pods: ShownPods) -> None:
+    store.patch(JOBS, "default", "j", {"status": status}, subresource="status")
+    pods.drain()
 
 
 async def test_everybody_may_do_everything_unless_a_rule_says_otherwise(

@@ -124,6 +124,21 @@ def pod_ready(obj: Json, _now: datetime) -> str:
     return f"{ready}/{len((obj.get('spec') or {}).get('containers') or [])}"
 
 
+def pod_status(obj: Json, _now: datetime) -> str:
+    """Return one word for how a Pod is: why its containers ended or wait, where that is known, else its phase."""
+    status = obj.get("status") or {}
+    if (obj.get("metadata") or {}).get("deletionTimestamp"):
+        return "Terminating"
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            return "SchedulingGated"
+    for one in status.get("containerStatuses") or []:
+        state = one.get("state") or {}
+        if reason := (state.get("waiting") or state.get("terminated") or {}).get("reason"):
+            return str(reason)
+    return str(status.get("reason") or status.get("phase") or "")
+
+
 def pod_restarts(obj: Json, _now: datetime) -> int:
     """Return the restarts of all containers of a Pod."""
     statuses = (obj.get("status") or {}).get("containerStatuses") or []

@@ -1,145 +1,61 @@
 """What a built-in kind's fields may hold: an object whose fields are of another type is refused before anybody sees it.
 
 In: a body that somebody sent. Out: nothing, or the answer with which kube-apiserver refuses it: it decodes into Go
-structs before anything else (`k8s.io/api/batch/v1`, `core/v1`). Listed are the fields that the simulated controllers
-read; others may hold anything."""
+structs before anything else (`k8s.io/api/batch/v1`, `core/v1`). The types are those of the tables in `schemas`; a kind
+that is in none has an ordinary object's metadata."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from controlplane.kube.kinds import JOBS, PODS, Json, Kind
+from controlplane.kube.kinds import Json, Kind
 from controlplane.simulation.apiserver import errors
+from controlplane.simulation.schemas.messages import Field, Message, kubernetes
 
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_Quantity = Annotated[str, msgspec.Meta(pattern=r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")] | int | float
-_Texts = dict[str, str | None] | None
-
-
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _DecodedOwner(_Struct):
-    api_version: str | None = None
-    kind: str | None = None
-    name: str | None = None
-    uid: str | None = None
-    controller: bool | None = None
-    block_owner_deletion: bool | None = None
-
-
-class _Metadata(_Struct):
-    name: str | None = None
-    generate_name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    labels: _Texts = None
-    annotations: _Texts = None
-    finalizers: list[str] | None = None
-    owner_references: list[_DecodedOwner] | None = None
+_TYPES: Final[dict[str, Any]] = {
+    "string": str,
+    "bytes": str,
+    "bool": bool,
+    "int32": Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)],
+    "int64": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
+    "double": float,
+    "Quantity": Annotated[str, msgspec.Meta(pattern=r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")] | int | float,
+    "IntOrString": int | str,
+    "Time": str,
+    "MicroTime": str,
+    "FieldsV1": Any,
+    "RawExtension": Any,
+    "object": dict[str, Any],
+}
 
 
-class _DecodedResources(_Struct):
-    requests: dict[str, _Quantity | None] | None = None
-    limits: dict[str, _Quantity | None] | None = None
+@cache
+def _struct(message: Message) -> type[msgspec.Struct]:
+    """Return the struct of a message, all of whose fields may be left out or null."""
+    fields = [
+        (f"field_{index}", _optional(field), msgspec.field(default=None, name=field.name))
+        for index, field in enumerate(kubernetes().fields(message))
+    ]
+    return msgspec.defstruct(message.name.replace(".", "_"), fields)
 
 
-class _Container(_Struct):
-    name: str | None = None
-    image: str | None = None
-    restart_policy: str | None = None
-    resources: _DecodedResources | None = None
+def _optional(field: Field) -> Any:
+    one: Any = _struct(kubernetes()[field.type]) if field.is_message else _TYPES[field.type]
+    if field.mapped:
+        return dict[str, one | None] | None
+    return list[one] | None if field.repeated else one | None
 
 
-class _DecodedGate(_Struct):
-    name: str | None = None
-
-
-class _DecodedToleration(_Struct):
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-    toleration_seconds: _Int64 | None = None
-
-
-class _DecodedPodSpec(_Struct):
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    overhead: dict[str, _Quantity | None] | None = None
-    resources: _DecodedResources | None = None
-    scheduling_gates: list[_DecodedGate] | None = None
-    tolerations: list[_DecodedToleration] | None = None
-    node_selector: _Texts = None
-    node_name: str | None = None
-    scheduler_name: str | None = None
-    priority_class_name: str | None = None
-    priority: _Int32 | None = None
-    restart_policy: str | None = None
-    termination_grace_period_seconds: _Int64 | None = None
-    active_deadline_seconds: _Int64 | None = None
-    volumes: list[dict[str, Any]] | None = None
-    affinity: dict[str, Any] | None = None
-    topology_spread_constraints: list[dict[str, Any]] | None = None
-
-
-class _Template(_Struct):
-    metadata: _Metadata | None = None
-    spec: _DecodedPodSpec | None = None
-
-
-class _JobSpec(_Struct):
-    parallelism: _Int32 | None = None
-    completions: _Int32 | None = None
-    backoff_limit: _Int32 | None = None
-    backoff_limit_per_index: _Int32 | None = None
-    max_failed_indexes: _Int32 | None = None
-    active_deadline_seconds: _Int64 | None = None
-    ttl_seconds_after_finished: _Int32 | None = None
-    suspend: bool | None = None
-    manual_selector: bool | None = None
-    completion_mode: str | None = None
-    managed_by: str | None = None
-    selector: dict[str, Any] | None = None
-    template: _Template | None = None
-
-
-class _JobStatus(_Struct):
-    active: _Int32 | None = None
-    succeeded: _Int32 | None = None
-    failed: _Int32 | None = None
-    ready: _Int32 | None = None
-    start_time: str | None = None
-    completion_time: str | None = None
-    conditions: list[dict[str, Any]] | None = None
-
-
-class _DecodedObject(_Struct):
-    metadata: _Metadata | None = None
-
-
-class _Job(_DecodedObject):
-    spec: _JobSpec | None = None
-    status: _JobStatus | None = None
-
-
-class _DecodedPod(_DecodedObject):
-    spec: _DecodedPodSpec | None = None
-    status: dict[str, Any] | None = None
-
-
-_TYPES: Final[dict[Kind, type[_DecodedObject]]] = {JOBS: _Job, PODS: _DecodedPod}
+_ANY: Final = Message("any.Object", "", "", (Field("metadata", "meta.ObjectMeta"),))
 
 
 def misfit(kind: Kind, body: Any) -> str:
     """Return the first field of a body of a built-in kind that is of another type, in words; "" if all fit."""
     try:
-        msgspec.convert(body, _TYPES.get(kind, _DecodedObject))
+        msgspec.convert(body, _struct(kubernetes().of(kind) or _ANY))
     except msgspec.ValidationError as error:
         return str(error)
     return ""

@@ -1,22 +1,23 @@
-"""What an API server says about itself: its version, its groups and resources, and as much OpenAPI as kubectl needs.
+"""What an API server says about itself: its version, its groups and resources, and the OpenAPI of `openapi`.
 
 In: the served kinds. Out: documents, made once. kubectl reads the aggregated discovery if it is there; it validates
-on the server's side if the OpenAPI v3 document says that PATCH takes `fieldValidation`. Schemas are open objects:
-kinds are not validated by schema here.
+on the server's side if the OpenAPI v3 document says that PATCH takes `fieldValidation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from controlplane.kube.kinds import PODS, Json, Kind
+from controlplane.simulation.apiserver import openapi
 from controlplane.simulation.apiserver.access_reviews import REVIEWS
 from controlplane.simulation.kinds.base import ServedKind
 
 VERSION: Json = {
     "major": "1",
     "minor": "36",
-    "gitVersion": "v1.36.0-simulated",
+    "gitVersion": openapi.GIT_VERSION,
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -26,10 +27,12 @@ VERSION: Json = {
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_POSTED: dict[str, Json] = {
-    "binding": {"kind": "Binding"},
-    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+_OF_PODS: dict[str, tuple[Kind, list[str]]] = {
+    "binding": (Kind("", "v1", "Binding", "bindings"), ["create"]),
+    "eviction": (Kind("policy", "v1", "Eviction", "evictions"), ["create"]),
+    "log": (PODS, ["get"]),
 }
+"""What a pod has beside itself and its status: the kind that is sent or shown, and the verbs."""
 _STATUS_VERBS = ["get", "patch", "update"]
 
 
@@ -44,7 +47,10 @@ class Discovery:
 
     def document(self, path: str) -> Json | None:
         """Return the document at a path, None if there is none."""
-        return self._documents.get(path.rstrip("/") or "/")
+        path = path.rstrip("/") or "/"
+        if path == "/openapi/v2":
+            return self._openapi_v2
+        return self._openapi_v3.get(path) if path.startswith("/openapi/v3") else self._documents.get(path)
 
     def aggregated(self, path: str) -> Json | None:
         """Return all groups of `/api` or `/apis` with their resources in one document, None for other paths."""
@@ -75,23 +81,35 @@ class Discovery:
             "/api": {"kind": "APIVersions", "versions": core, "serverAddressByClientCIDRs": []},
             "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
         }
-        specs: Json = {}
         for name, versions in self._groups.items():
             if name:
                 documents[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(name, list(versions))}
             for version, kinds in versions.items():
                 path = f"apis/{name}/{version}" if name else f"api/{version}"
                 documents[f"/{path}"] = _resources(kinds)
-                documents[f"/openapi/v3/{path}"] = _openapi_v3(kinds)
-                specs[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={len(kinds)}"}
-        documents["/openapi/v3"] = {"paths": specs}
-        documents["/openapi/v2"] = {
-            "swagger": "2.0",
-            "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
-            "paths": {},
-            "definitions": {},
-        }
         return documents
+
+    @cached_property
+    def _openapi_v3(self) -> dict[str, Json]:
+        """The documents of version 3: made when they are asked for, which most servers never are."""
+        documents: dict[str, Json] = {}
+        places: Json = {}
+        for name, versions in self._groups.items():
+            for version, kinds in versions.items():
+                path = f"apis/{name}/{version}" if name else f"api/{version}"
+                document = documents[f"/openapi/v3/{path}"] = openapi.v3(kinds)
+                places[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={openapi.digest(document)}"}
+        return {"/openapi/v3": {"paths": places}, **documents}
+
+    @cached_property
+    def _openapi_v2(self) -> Json:
+        every = [served for versions in self._groups.values() for kinds in versions.values() for served in kinds]
+        return openapi.v2(every)
+
+    @cached_property
+    def openapi_protobuf(self) -> bytes:
+        """The document of version 2 in protobuf."""
+        return openapi.in_protobuf(self._openapi_v2)
 
 
 def _group(name: str, versions: list[str]) -> Json:
@@ -115,11 +133,10 @@ def _resources(kinds: list[ServedKind]) -> Json:
         if served.status_subresource:
             status = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced}
             resources.append({**status, "kind": kind.kind, "verbs": _STATUS_VERBS})
-        resources += [
-            {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": True, **posted, "verbs": ["create"]}
-            for name, posted in _POSTED.items()
-            if kind == PODS
-        ]
+        for name, (other, verbs) in _OF_PODS.items() if kind == PODS else ():
+            group = {"group": other.group, "version": other.version} if other.group else {}
+            entry = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": True, **group}
+            resources.append({**entry, "kind": other.kind, "verbs": verbs})
     group_version = kinds[0].kind.api_version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
@@ -135,59 +152,22 @@ def _other_names(served: ServedKind) -> Json:
     return {field: words for field, words in names.items() if words}
 
 
-def _gvk(kind: Kind) -> Json:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
 def _aggregated_resource(served: ServedKind) -> Json:
     kind = served.kind
     entry: Json = {
         "resource": kind.plural,
-        "responseKind": _gvk(kind),
+        "responseKind": openapi.gvk(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.kind.lower(),
         "verbs": _verbs(kind),
     }
     entry |= _other_names(served)
     if served.status_subresource:
-        status = {"subresource": "status", "responseKind": _gvk(kind), "verbs": _STATUS_VERBS}
+        status = {"subresource": "status", "responseKind": openapi.gvk(kind), "verbs": _STATUS_VERBS}
         entry["subresources"] = [status]
     if kind == PODS:
-        kinds = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
         entry["subresources"] += [
-            {
-                "subresource": name,
-                "responseKind": {"group": group, "version": version, "kind": posted},
-                "verbs": ["create"],
-            }
-            for name, (group, version, posted) in kinds.items()
+            {"subresource": name, "responseKind": openapi.gvk(other), "verbs": verbs}
+            for name, (other, verbs) in _OF_PODS.items()
         ]
     return entry
-
-
-def _openapi_v3(kinds: list[ServedKind]) -> Json:
-    paths: Json = {}
-    schemas: Json = {}
-    for served in kinds:
-        kind = served.kind
-        parameters = [
-            {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-            for name in ("dryRun", "fieldManager", "fieldValidation", "force")
-        ]
-        patch = {
-            "operationId": f"patch{kind.kind}",
-            "parameters": parameters,
-            "responses": {"200": {"description": "OK"}},
-            "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": _gvk(kind),
-        }
-        paths[kind.path("{namespace}", "{name}")] = {"patch": patch}
-        if not served.builtin:
-            # Built-in kinds have no schema here, so that kubectl computes their strategic patches from its own types.
-            schemas[f"simulated.{kind.group}.{kind.version}.{kind.kind}"] = {
-                "type": "object",
-                "x-kubernetes-group-version-kind": [_gvk(kind)],
-                "x-kubernetes-preserve-unknown-fields": True,
-            }
-    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}

@@ -99,6 +99,13 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequest", message)
 
 
+def not_strict(kind: Kind, unknown: Sequence[str]) -> Refusal:
+    """400 for fields that a kind does not have, where somebody wants to know."""
+    listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+    head = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    return bad_request(f"{head}: strict decoding error: {listed}")
+
+
 def unauthorized() -> Refusal:
     """401: no bearer token, or a wrong one."""
     return Refusal(401, "Unauthorized", "Unauthorized")

@@ -21,11 +21,14 @@ from controlplane.simulation.apiserver.core_events import to_core, to_stored
 from controlplane.simulation.apiserver.decoding import check_applied, check_body, check_patched
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.pod_subresources import SUBRESOURCES, bind, evict
+from controlplane.simulation.apiserver.protobuf import MEDIA_TYPE, DecodingError, decode
 from controlplane.simulation.apiserver.representation import Representation
 from controlplane.simulation.apiserver.routes import ResourceRoute, truthy
 from controlplane.simulation.apiserver.selectors import field_test, label_test
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import ServedKind
+from controlplane.simulation.schemas.messages import Message, kubernetes
+from controlplane.simulation.schemas.strictness import unknown_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class ApiCall:
                 "CreateOptions", "dryRun", f'Unsupported value: "{asked}": supported values: "All"'
             )
         return bool(asked)
+
+    def message(self, name: str) -> Message | None:
+        """The message that the body is, if it is one: None for JSON and YAML."""
+        return kubernetes()[name] if self.content_type == MEDIA_TYPE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,13 @@ def number_of(query: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def parse_body(body: bytes, *, yaml_too: bool = False) -> Any:
-    """Return a JSON (or YAML) body; 400 if it does not parse."""
+def parse_body(body: bytes, *, yaml_too: bool = False, message: Message | None = None) -> Any:
+    """Return a JSON (or YAML) body, or one in protobuf if it is to be a `message`; 400 if it does not parse."""
+    if message is not None:
+        try:
+            return decode(body, message)
+        except DecodingError as error:
+            raise errors.bad_request(f"error decoding the body: {error}") from error
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -185,7 +197,8 @@ class Rest:
         route, dry_run = call.route, call.dry_run
         if route.verb != "create":
             raise errors.method_not_allowed()
-        body = parse_body(call.body, yaml_too="yaml" in call.content_type)
+        posted = "core.Binding" if route.subresource == "binding" else "policy.Eviction"
+        body = parse_body(call.body, yaml_too="yaml" in call.content_type, message=call.message(posted))
         if not isinstance(body, dict):
             raise errors.bad_request("the object provided is unrecognized (must be of type Object)")
         if route.subresource == "binding":
@@ -213,6 +226,7 @@ class Rest:
         if call.content_type == APPLY_PATCH:
             if not isinstance(body, dict):
                 raise errors.bad_request("an apply patch is one object")
+            self._validated(call, body)
             if route.served.builtin:
                 check_applied(kind, route.namespace, route.name, body)
             manager = call.query.get("fieldManager", "")
@@ -225,6 +239,8 @@ class Rest:
             raise errors.options_invalid("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
         if isinstance(body, dict):
             body = self._stored(call, body)
+        if isinstance(body, dict):
+            self._validated(call, body)
         if route.served.builtin:
             check_patched(kind, route.name, body if isinstance(body, dict) else self._tried(call, body))
         patched = self.store.patch(
@@ -243,10 +259,29 @@ class Rest:
 
     def _decoded(self, call: ApiCall) -> Any:
         """Return a body that is a whole object, if it decodes; 400 if it does not."""
-        body, served = parse_body(call.body, yaml_too="yaml" in call.content_type), call.route.served
-        if served.builtin and isinstance(body, dict):
-            check_body(served.kind, body)
+        served = call.route.served
+        known = kubernetes().of(served.kind)
+        message = call.message(known.name) if known is not None else None
+        if call.content_type == MEDIA_TYPE and message is None:
+            raise errors.unsupported_media(["application/json", "application/yaml"])
+        body = parse_body(call.body, yaml_too="yaml" in call.content_type, message=message)
+        if isinstance(body, dict):
+            self._validated(call, body)
+            if served.builtin:
+                check_body(served.kind, body)
         return body
+
+    def _validated(self, call: ApiCall, body: Json) -> None:
+        """Refuse fields that the kind does not have, if the query says `fieldValidation=Strict`, as kubectl's does; 422
+        for another word than those that there are.
+        """
+        asked, kind = call.query.get("fieldValidation", ""), call.route.served.kind
+        if asked not in ("", "Ignore", "Warn", "Strict"):
+            why = f'Unsupported value: "{asked}": supported values: "Ignore", "Strict", "Warn"'
+            raise errors.options_invalid("CreateOptions", "fieldValidation", why)
+        message = kubernetes().of(kind)
+        if asked == "Strict" and message is not None and (unknown := unknown_fields(message, body)):
+            raise errors.not_strict(kind, unknown)
 
     def _delete(self, call: ApiCall) -> Response:
         route = call.route
@@ -270,7 +305,7 @@ class Rest:
         """Return preconditions and propagation, from the body first. A Job's dependents are orphaned by default, as
         batch/v1 has it.
         """
-        options = parse_body(call.body) if call.body.strip() else {}
+        options = parse_body(call.body, message=call.message("meta.DeleteOptions")) if call.body.strip() else {}
         if not isinstance(options, dict):
             raise errors.bad_request("the body is not a DeleteOptions object")
         preconditions = options.get("preconditions") or {}

@@ -19,12 +19,15 @@ import orjson
 from aiohttp import web
 
 from controlplane.clusters.protocol import ApiError
-from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.kinds import PODS, Json, Kind
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.access_reviews import AccessReviews
 from controlplane.simulation.apiserver.discovery import AGGREGATED, Discovery
 from controlplane.simulation.apiserver.faults import Fault, Faults, MatchedRequest
 from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.apiserver.openapi import V2_ANSWERED, V2_ASKED
+from controlplane.simulation.apiserver.pod_logs import lines_of, log_options, shortened
+from controlplane.simulation.apiserver.protobuf import MEDIA_TYPE
 from controlplane.simulation.apiserver.representation import Representation, form_of
 from controlplane.simulation.apiserver.rest import ApiCall, Response, Rest
 from controlplane.simulation.apiserver.routes import ResourceRoute, Routes
@@ -170,6 +173,8 @@ class SimulatedApiServer:
                 return self._described(request, path)
             if route.verb == "watch":
                 return await self._watch(request, route)
+            if route.served.kind == PODS and route.subresource == "log":
+                return await self._log(request, route)
             return await self._answer(request, route)
         except ApiError as error:
             if asked.verb in _WRITES and self.faults.strike("reply-lost", asked):
@@ -217,8 +222,11 @@ class SimulatedApiServer:
         document = self._discovery.document(path)
         if document is None:
             return web.Response(status=404, text="404 page not found\n")
-        if path.startswith("/openapi/v2") and _JSON not in accept and "*/*" not in accept and accept:
-            return web.Response(status=406)
+        if path.startswith("/openapi/v2"):
+            if accept.startswith(V2_ASKED):
+                return web.Response(body=self._discovery.openapi_protobuf, headers={"Content-Type": V2_ANSWERED})
+            if _JSON not in accept and "*/*" not in accept and accept:
+                return web.Response(status=406)
         return _json(Response(200, orjson.dumps(document)))
 
     def _shown(self, request: web.BaseRequest, route: ResourceRoute) -> Representation:
@@ -230,13 +238,43 @@ class SimulatedApiServer:
         asked = route.asked
         self.counts[asked.verb, asked.resource, asked.subresource] += 1
         content_type = _content_type(request)
-        if route.verb in ("create", "update") and content_type not in (_JSON, "application/yaml"):
-            raise errors.unsupported_media([_JSON, "application/yaml"])
+        if route.verb in ("create", "update", "delete", "deletecollection"):
+            self._check_media(route, content_type)
         shown = self._shown(request, route)
         answer = self._rest.call(ApiCall(route, request.query, content_type, self.user_agent, body, shown))
         if asked.verb in _WRITES and self.faults.strike("reply-lost", asked):
             await _vanish(request)
         return _json(answer)
+
+    async def _log(self, request: web.BaseRequest, route: ResourceRoute) -> web.StreamResponse:
+        """Answer with what a container has printed, and with what it prints until it ends if it is followed."""
+        options, changed, store = log_options(request.query, self.store.now()), asyncio.Event(), self.store
+        place = route.namespace, route.name
+        lines, more = lines_of(store.get(PODS, *place), options)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        unlisten = store.listen(lambda commit: changed.set() if commit.record.place == place else None)
+        try:
+            await response.write("".join(shortened(lines, options)).encode()[: options.limit])
+            while options.follow and more:
+                await changed.wait()
+                changed.clear()
+                printed = len(lines)
+                lines, more = lines_of(store.get(PODS, *place), options)
+                await response.write("".join(lines[printed:]).encode())
+        except (ConnectionError, ApiError):  # who followed has gone, or the pod has
+            pass
+        finally:
+            unlisten()
+        with contextlib.suppress(ConnectionError):
+            await response.write_eof()
+        return response
+
+    def _check_media(self, route: ResourceRoute, content_type: str) -> None:
+        """415 for a body of a type that the kind does not take: custom kinds have no protobuf."""
+        accepted = [_JSON, "application/yaml", *([MEDIA_TYPE] if route.served.builtin else [])]
+        if content_type not in accepted and (route.verb in ("create", "update") or content_type == MEDIA_TYPE):
+            raise errors.unsupported_media(accepted)
 
     async def _watch(self, request: web.BaseRequest, route: ResourceRoute) -> web.StreamResponse:
         asked, shown = route.asked, self._shown(request, route)

@@ -43,7 +43,7 @@ class Batch(Behaviour):
         at_once = int(job["spec"].get("parallelism", 1))
         wanted = int(job["spec"].get("completions", at_once))
         for _ in range(min(at_once, wanted - succeeded) - active):
-            self._store.create(PODS, _pod(job))
+            self._store.create(PODS, pod_of(job))
         self._count(job, {"succeeded": succeeded, "active": active, "failed": phases.count("Failed")})
         if succeeded >= wanted:
             done = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": ""}
@@ -60,7 +60,8 @@ def _finished(job: Json) -> bool:
     return any(one["type"] == "Complete" for one in (job.get("status") or {}).get("conditions") or ())
 
 
-def _pod(job: Json) -> Json:
+def pod_of(job: Json) -> Json:
+    """Return a pod of a Job's template, as it is to be created."""
     template = orjson.loads(orjson.dumps(job["spec"]["template"]))
     spec: dict[str, Any] = {"restartPolicy": "Never", **(template.get("spec") or {})}
     kept = {key: value for key, value in (template.get("metadata") or {}).items() if key in ("labels", "annotations")}

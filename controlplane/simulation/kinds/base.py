@@ -23,6 +23,7 @@ from controlplane.simulation.apiserver.cells import (
     job_status,
     pod_ready,
     pod_restarts,
+    pod_status,
     secret_size,
 )
 
@@ -181,7 +182,7 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         short_names=("po",),
         columns=(
             Column("Ready", value=pod_ready),
-            Column("Status", ".status.phase"),
+            Column("Status", value=pod_status),
             Column("Restarts", value=pod_restarts),
             AGE,
             Column("Node", ".spec.nodeName", priority=1),
@@ -235,7 +236,7 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
     *(served(one) for one in INTEGRATIONS.values() if one.kind != kinds.JOBS),
     ServedKind(
         kinds.WORKLOADS,
-        short_names=("kwl", "kueueworkload", "kueueworkloads"),
+        short_names=("kwl", "wl", "kueueworkload", "kueueworkloads"),  # wl: that of earlier versions
         columns=(
             Column("Queue", ".spec.queueName"),
             Column("Reserved in", ".status.admission.clusterQueue"),
