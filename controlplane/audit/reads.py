@@ -98,7 +98,7 @@ WITH RECURSIVE found (log) AS (
 
 class Filter(Value):
     """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive
-    above.
+    above, times of recording the other way round.
     """
 
     after: int = 0
@@ -106,6 +106,8 @@ class Filter(Value):
     streams: Sequence[str] | None = None
     types: Sequence[str] | None = None
     cluster: str = ""
+    begin: datetime | None = None
+    end: datetime | None = None
 
     def where(self) -> tuple[sql.Composable, dict[str, Any]]:
         """Return the conditions in SQL with their parameters."""
@@ -115,6 +117,8 @@ class Filter(Value):
             ("stream = ANY(%(streams)s)", "streams", None if self.streams is None else list(self.streams)),
             ("type = ANY(%(types)s)", "types", None if self.types is None else list(self.types)),
             ("cluster = %(cluster)s", "cluster", self.cluster or None),
+            ("recorded_at >= %(begin)s", "begin", self.begin),
+            ("recorded_at < %(end)s", "end", self.end),
         ]
         for condition, name, value in asked:
             if value is not None:

@@ -36,6 +36,10 @@ VERBS: dict[str, CommandEntry] = {
     "workloads": CommandEntry(
         "controlplane.cli.workloads:workloads", "Show the Workloads: state, cluster, attempt, and what each waits for."
     ),
+    "describe": CommandEntry(
+        "controlplane.cli.describe:describe",
+        "Show one thing with all that is known of it: state, place, why, and what happened.",
+    ),
     "timeline": CommandEntry(
         "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
     ),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import clock, place, span
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, log_option, nearest_namespaces, open_reader, place, span, stamp
+from controlplane.cli.history import log_option, nearest_namespaces, open_reader, stamp
 from controlplane.cli.options import Options, listing, namespaced
 from controlplane.cli.output import emit
 

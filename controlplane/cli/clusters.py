@@ -6,32 +6,38 @@ may run a job twice."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from controlplane.audit.clusters_now import describe, grace_cell, in_words, mass_outage, outage_line, short_life
+from controlplane.audit.shown import clock, place
 from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.following import ChangedRows, document, follow, refuse_order, watch_option
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.history import clock, is_empty, open_reader, place, policy_in_force, stamp
-from controlplane.cli.options import Options, listing, names_of
+from controlplane.cli.history import is_empty, open_reader, policy_in_force, stamp
+from controlplane.cli.options import Options, listing, names_of, selected
 from controlplane.cli.output import dump, in_order, line, table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.controllers.multikueue.index import WorkloadIndex
+    from controlplane.kube.selectors import LabelSelector
 
 T = TypeVar("T")
 COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "life", "server", "reason")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
+@click.option("-l", "--selector", metavar="SELECTOR", help="Only those with these labels: env=prod,region in (eu,us).")
+@watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_context
-def clusters(context: click.Context) -> None:
+def clusters(context: click.Context, selector: str | None, watch: bool) -> int | None:
     """Show the clusters: whether each can be reached, and what runs there.
 
     \b
@@ -39,7 +45,10 @@ def clusters(context: click.Context) -> None:
     long, never (execution policy never-twice), or over. OWED are copies there
     that are not wanted any more, and are dealt with when it is back. LIFE is
     the cluster's identity, and how often it was restored from a backup.
-    With -o json or yaml, one object:
+    --selector is about the labels of MultiKueueClusters. With --watch each row
+    is printed again when it changes.
+    With -o json or yaml, one object (with --watch one of `clusters` a line,
+    or one YAML document each):
       mass_outage: null, or since, away (names), of, holds, accepted_by
       policy (as the service said when it began to lead): execution_policy,
       worker_lost_timeout, readmission_grace, refusal_pause,
@@ -51,8 +60,10 @@ def clusters(context: click.Context) -> None:
       reason, message, server_version, incarnation, life,
       kinds_off (kind: message)
     """
-    if context.invoked_subcommand is None:
-        show(context.ensure_object(Options))
+    if context.invoked_subcommand is not None:
+        return None
+    options, labels = context.ensure_object(Options), selected(selector) if selector is not None else None
+    return _watch(options, labels) if watch else show(options, labels)
 
 
 @clusters.command()
@@ -140,38 +151,84 @@ def tell(word: Coroutine[Any, Any, T]) -> T:
         structlog.configure(**before)
 
 
-def show(options: Options) -> None:
+def show(options: Options, labels: LabelSelector | None = None) -> int:
     """Print the clusters, and a mass outage above them."""
-    from controlplane.audit.absence import absences
-
     policy = _target(options)[2]
     index, now = _read(options, policy)
     if not index.connections:
         _say_if_empty(options)
-    away = absences(index, now)
-    found, outage = describe(index, away, now), mass_outage(index)
+    found, outage = _listed(index, now, labels), mass_outage(index)
+    if index.connections and not found:
+        click.echo("No clusters found with these labels.", err=True)
     if options.output != "table":
         value = {"mass_outage": outage, "policy": in_words(policy), "clusters": in_order(found)}
         dump(options.output, value, kind="cluster", items="clusters")
-        return
+        return Exit.OK
     if outage is not None:
         line(outage_line(outage))
-    rows = [
-        (
-            place(one["name"]),
-            one["state"],
-            stamp(one["since"]),
-            grace_cell(one, now),
-            one["owed"] if one["name"] in away else "",
-            one["running"],
-            one["open_writes"],
-            short_life(one["incarnation"], one["life"]),
-            one["server_version"],
-            one["reason"],
-        )
-        for one in in_order(found)
-    ]
-    table(COLUMNS, rows)
+    table(COLUMNS, [_row(one, now) for one in in_order(found)])
+    return Exit.OK
+
+
+def _listed(index: WorkloadIndex, now: datetime, labels: LabelSelector | None) -> list[dict[str, Any]]:
+    """Return the clusters as plain values, those with some labels if they are asked for."""
+    from controlplane.audit.absence import absences
+
+    found = describe(index, absences(index, now), now)
+    if labels is None:
+        return found
+    seen = {name: observed.labels for name, observed in index.clusters.items()}
+    return [one for one in found if one["name"] in seen and labels.matches(seen[one["name"]])]
+
+
+def _row(one: dict[str, Any], now: datetime) -> Sequence[object]:
+    return (
+        place(one["name"]),
+        one["state"],
+        stamp(one["since"]),
+        grace_cell(one, now),
+        one["owed"] if one["grace"] else "",
+        one["running"],
+        one["open_writes"],
+        short_life(one["incarnation"], one["life"]),
+        one["server_version"],
+        one["reason"],
+    )
+
+
+def _watch(options: Options, labels: LabelSelector | None) -> int:
+    """Print the clusters, and each one that changes, until Ctrl-C."""
+    from controlplane.audit.fleet import load
+    from controlplane.clock import SystemClock
+
+    refuse_order(options)
+    first = open_reader(options)
+    policy = policy_in_force(options, first)
+    shown, last, said = ChangedRows(options, COLUMNS), dict[str, dict[str, Any]](), dict[str, Any]()
+
+    def look(reader: LogReader) -> None:
+        index, now = load(reader, policy), SystemClock().now()
+        outage = mass_outage(index)
+        if outage != said.get("outage"):
+            said["outage"] = outage
+            _say_outage(options, outage)
+        found = {one["name"]: one for one in _listed(index, now, labels)}
+        left = {name: {**one, "state": "Removed"} for name, one in last.items() if name not in found}
+        shown.show([(name, one, one, _row(one, now)) for name, one in {**found, **left}.items()])
+        for name in left:
+            shown.forget(name)
+        last.clear()
+        last.update(found)
+
+    return follow(options, first, look)
+
+
+def _say_outage(options: Options, outage: dict[str, Any] | None) -> None:
+    """Print that a mass outage began, changed, or is over."""
+    if options.output != "table":
+        document(options.output, {"mass_outage": outage})
+    else:
+        line(outage_line(outage) if outage is not None else "The mass outage is over.")
 
 
 def _say_if_empty(options: Options) -> None:

@@ -17,6 +17,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
+from controlplane.cli.settings_file import formerly_config
 
 if TYPE_CHECKING:
     from controlplane.controllers.coscheduling.placement.plan import PlacementPlan
@@ -89,11 +90,9 @@ def charge(options: Options, files: tuple[Path, ...], mode: str | None, name: st
 
 
 @coscheduling.command()
+@formerly_config("flags", "--feature-flags", _FILE)
 @_files
-# --config was its name before; before the verb, --config is the settings file everywhere.
-@click.option(
-    "--feature-flags", "--config", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags."
-)
+@click.option("--feature-flags", "flags", type=_FILE, metavar="FILE", help="Tekton's ConfigMap feature-flags.")
 @click.option("--defaults", type=_FILE, metavar="FILE", help="Tekton's ConfigMap config-defaults.")
 @click.option("--run", "name", metavar="NAME", help="Which PipelineRun, if there are several; default: the first.")
 @click.option("--nop-image", metavar="IMAGE", help="The placeholders' image, as in Tekton's flag -nop-image.")

@@ -15,7 +15,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option, open_reader, stamp
-from controlplane.cli.log_range import LogRange, log_range, progressing
+from controlplane.cli.log_range import LogRange, log_range, progressing, range_options
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
@@ -33,8 +33,7 @@ _VERB = Path("controlplane/cli/diff_decisions.py")
 
 
 @click.command("diff-decisions", cls=Verb)
-@click.option("--from", "begin", metavar="TIME|POSITION", help="Where to begin; the log's beginning otherwise.")
-@click.option("--to", "end", metavar="TIME|POSITION", help="Where to end; the log's end otherwise.")
+@range_options
 @click.option(
     "--with",
     "other",

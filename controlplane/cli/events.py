@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import place
+from controlplane.cli import times
 from controlplane.cli.archived import refuse_archived_stream
 from controlplane.cli.errors import Exit
+from controlplane.cli.following import document, refuse_order
+from controlplane.cli.following import follow as follow_log
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, log_option, open_reader, place, stamp
-from controlplane.cli.options import JSONPATH, LARGEST, Options, Whole, listing, names_of
-from controlplane.cli.output import dump, emit, line, zoned
+from controlplane.cli.history import is_empty, log_option, open_reader, stamp
+from controlplane.cli.options import LARGEST, Options, Whole, listing, names_of
+from controlplane.cli.output import emit, line, zoned
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import Filter, LogReader
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("position", "at (UTC)", "stream", "type", "reason", "cluster", "what")
 _LINE = "{:>8}  {:19}  {:40}  {:24}  {:20}  {:12}  {}"
-_POLL = 2.0  # seconds between two looks when no notification comes
-_LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 
 
 @click.command(cls=Verb)
@@ -38,11 +39,14 @@ _LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 )
 @click.option("--after", type=Whole(0, LARGEST), metavar="POSITION", help="Begin after a position.")
 @click.option("--limit", type=Whole(1, LARGEST), default=100, show_default=True, metavar="N", help="At most so many.")
+@times.interval_options("Only those recorded from this time on", "Only those recorded before this time")
 @listing("csv")
 @log_option
 @click.pass_obj
 def events(
     options: Options,
+    since: str | None,
+    until: str | None,
     follow: bool,
     types: tuple[str, ...],
     streams: tuple[str, ...],
@@ -62,11 +66,19 @@ def events(
     """
     from controlplane.audit.reads import Filter
 
-    wanted = Filter(after=after or 0, types=list(types) or None, streams=list(streams) or None, cluster=cluster)
+    begin, end = times.interval(since, until)
+    wanted = Filter(
+        after=after or 0,
+        types=list(types) or None,
+        streams=list(streams) or None,
+        cluster=cluster,
+        begin=begin,
+        end=end,
+    )
     if follow:
-        if options.sort_by is not None or options.output == "csv":
-            what = "--sort-by" if options.sort_by is not None else "-o csv"
-            raise click.UsageError(f"{what} needs all events, and --follow has no end: leave one of the two out")
+        if until is not None:
+            raise click.UsageError("--until has an end, and --follow has none: leave one of the two out")
+        refuse_order(options, "--follow")
         return _show_on(options, wanted, limit, newest=after is None)
     with open_reader(options) as reader:
         found = list(reader.events(wanted, limit=limit, newest=after is None))
@@ -112,16 +124,26 @@ def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
 
 def _show_on(options: Options, wanted: Filter, limit: int, *, newest: bool) -> int:
     """Show events, and those that come, until Ctrl-C."""
+    import msgspec
+
     first = open_reader(options)
     first.head()  # what is wrong from the start is a failure, and nothing to wait for
-    try:
-        if options.output == "table" and not options.no_headers:
-            line(_LINE.format(*(column.upper() for column in zoned(COLUMNS))))
-        for recorded in _follow(options, first, wanted, limit, newest=newest):
+    if options.output == "table" and not options.no_headers:
+        line(_LINE.format(*(column.upper() for column in zoned(COLUMNS))))
+    past = newest
+
+    def look(reader: LogReader) -> None:
+        nonlocal wanted, past
+        until = reader.head()
+        asked = msgspec.structs.replace(wanted, until=until)
+        for recorded in reader.events(asked, limit=limit if past else None, newest=past):
             _print(options.output, recorded)
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
-    return Exit.OK
+            # Not only at the end: what was shown is not shown again after a lost connection.
+            wanted = msgspec.structs.replace(wanted, after=recorded.position)
+            past = False
+        wanted, past = msgspec.structs.replace(wanted, after=max(until, wanted.after)), False
+
+    return follow_log(options, first, look, rest=0)
 
 
 def plain(recorded: Recorded) -> dict[str, Any]:
@@ -161,51 +183,7 @@ def _row(recorded: Recorded) -> Sequence[object]:
 
 
 def _print(form: str, recorded: Recorded) -> None:
-    if form == "json":
-        import msgspec
-
-        click.echo(msgspec.json.encode(plain(recorded)).decode())
-    elif form == "yaml":
-        click.echo("---")
-        dump(form, plain(recorded))
-    elif form.startswith(JSONPATH):
-        dump(form, plain(recorded))
-    else:
+    if form == "table":
         line(_LINE.format(*(str(cell) for cell in _row(recorded))).rstrip())
-
-
-def _follow(options: Options, first: LogReader, wanted: Filter, limit: int, *, newest: bool) -> Iterator[Recorded]:
-    """Yield events for ever. A database that goes away is waited for; what was committed meanwhile comes when it is
-    back.
-    """
-    import msgspec
-    import psycopg
-
-    from controlplane.log.connect import first_line
-
-    reader: LogReader | None = first
-    pause, past = 0.1, newest
-    while True:
-        try:
-            if reader is None:
-                reader = open_reader(options)
-                click.echo("The database is back.", err=True)
-            while True:
-                until = reader.head()
-                asked = msgspec.structs.replace(wanted, until=until)
-                for recorded in reader.events(asked, limit=limit if past else None, newest=past):
-                    yield recorded
-                    # Not only at the end: what was shown is not shown again after a lost connection.
-                    wanted = msgspec.structs.replace(wanted, after=recorded.position)
-                    past = False
-                wanted, past, pause = msgspec.structs.replace(wanted, after=max(until, wanted.after)), False, 0.1
-                reader.wait(_POLL)
-        except psycopg.Error as error:
-            if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-                raise
-            if reader is not None:
-                reader.close()
-                click.echo(f"The database is away ({first_line(error)}); waiting for it.", err=True)
-            reader = None
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+    else:
+        document(form, plain(recorded))

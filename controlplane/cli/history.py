@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.audit.shown import clock, place, span
+from controlplane.audit.shown import clock
 from controlplane.cli.archived import refuse_archived_stream, refuse_archived_time
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options, current
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.log.event import Recorded
-
-
-__all__ = [
-    "clock", "find_pod", "find_story", "first_event", "go_back", "is_empty", "log_option", "log_was_named",
-    "nearest_namespaces", "open_reader", "place", "pod_name", "policy_in_force", "span", "split",
-]  # fmt: skip
 
 
 def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:

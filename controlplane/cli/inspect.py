@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import place
 from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, log_option, open_reader, place, policy_in_force, stamp
+from controlplane.cli.history import is_empty, log_option, open_reader, policy_in_force, stamp
 from controlplane.cli.options import LARGEST, Options, Whole
 from controlplane.cli.output import dump, line, table
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import clock
 from controlplane.cli.clusters import tell
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, log_option
+from controlplane.cli.history import log_option
 from controlplane.cli.log_chain import open_database
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line

@@ -8,11 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
+from controlplane.audit.shown import clock
 from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
-from controlplane.cli.history import clock, first_event, is_empty
+from controlplane.cli.history import first_event, is_empty
 from controlplane.cli.times import EXPECTED, moment
 
 if TYPE_CHECKING:
@@ -25,6 +28,17 @@ class LogRange(NamedTuple):
 
     begin: int
     end: int
+
+
+def range_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb `--from` and `--to`, which other verbs call `--since` and `--until`: both words are taken."""
+    end = click.option(
+        "--to", "--until", "end", metavar="TIME|POSITION", help="Where to end; the log's end otherwise."
+    )  # fmt: skip
+    begin = click.option(
+        "--from", "--since", "begin", metavar="TIME|POSITION", help="Where to begin; the log's beginning otherwise."
+    )
+    return begin(end(verb))
 
 
 def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange:

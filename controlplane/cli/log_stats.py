@@ -6,8 +6,9 @@ from datetime import datetime
 
 import click
 
+from controlplane.audit.shown import clock
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import clock, log_option
+from controlplane.cli.history import log_option
 from controlplane.cli.log_chain import open_database
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table

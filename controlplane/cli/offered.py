@@ -12,11 +12,21 @@ from controlplane.cli.options import Options
 
 _PATIENCE = 1  # seconds for a connection to the database
 _MOST = 200
-_STREAMS = {"workloads": "workload", "namespaces": "workload", "clusters": "cluster"}
+_STREAMS = {
+    "workloads": ("workload",),
+    "namespaces": ("workload",),
+    "clusters": ("cluster",),
+    "queues": ("clusterqueue", "localqueue"),
+    "candidates": ("candidate",),
+    "pods": ("pod", "sourcepod"),
+    "podgroups": ("podgroup",),
+    "pipelineruns": ("pipelinerun",),
+}
+"""The streams whose names are those of a kind of thing."""
 
 
 def offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the `workloads` (NAMESPACE/NAME), `namespaces` or `clusters` whose names begin so, 200 at most."""
+    """Return the names of one of `_STREAMS` (NAMESPACE/NAME, or NAME) that begin so, 200 at most."""
     try:
         found = _names(what, context.find_object(Options) or Options())
     except Exception:  # the verb itself will say what is wrong
@@ -30,5 +40,5 @@ def _names(what: str, options: Options) -> set[str]:
     settings = options.settings()
     url, role = options.database_url(), settings.database.role
     with LogReader.connect(url, log=settings.database.log, role=role, timeout=_PATIENCE) as reader:
-        names = {stream.partition("/")[2] for stream in reader.streams(_STREAMS[what])}
+        names = {stream.partition("/")[2] for stream in reader.streams(*_STREAMS[what])}
     return {name.partition("/")[0] for name in names} if what == "namespaces" else names

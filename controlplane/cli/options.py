@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 from controlplane.cli.errors import CommandFailure, Exit
 
 if TYPE_CHECKING:
+    from controlplane.kube.selectors import LabelSelector
     from controlplane.settings import Resolved, Settings
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -184,6 +185,16 @@ def namespaced(verb: Decorated) -> Decorated:
         shell_complete=names_of("namespaces"),
     )  # fmt: skip
     return _with(only)(_with(several)(verb))
+
+
+def selected(text: str) -> LabelSelector:
+    """Return a label selector as it was typed after `-l`; usage error for what is none."""
+    from controlplane.kube.selectors import InvalidSelector, parse_selector
+
+    try:
+        return parse_selector(text, "-l")
+    except InvalidSelector as error:
+        raise click.UsageError(str(error)) from None
 
 
 def names_of(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:

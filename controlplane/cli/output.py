@@ -164,11 +164,17 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
     from rich.cells import cell_len
 
     table = [columns, *rows] if columns else list(rows)
-    sizes = [[cell_len(cell) for cell in row] for row in table]
-    widths = [max(row[column] for row in sizes) for column in range(len(table[0]))]
-    for row, lengths in zip(table, sizes, strict=True):
-        padded = (f"{cell}{' ' * (width - size)}" for cell, size, width in zip(row, lengths, widths, strict=True))
+    wide = widths(table)
+    for row in table:
+        padded = (f"{cell}{' ' * (width - cell_len(cell))}" for cell, width in zip(row, wide, strict=True))
         yield "  ".join(padded)
+
+
+def widths(table: Sequence[Sequence[str]]) -> list[int]:
+    """Return how many places of a terminal each column of a table needs."""
+    from rich.cells import cell_len
+
+    return [max(cell_len(row[place]) for row in table) for place in range(len(table[0]))]
 
 
 def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterable[str]:

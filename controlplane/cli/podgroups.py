@@ -16,6 +16,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options
 from controlplane.cli.output import emit
+from controlplane.cli.settings_file import formerly_config
 
 if TYPE_CHECKING:
     from controlplane.controllers.podgroups.documents import DocumentProblem, Piece
@@ -32,10 +33,9 @@ def podgroups() -> None:
 
 
 @podgroups.command()
+@formerly_config("rules", "--rules", click.STRING)
 @click.option(
     "--rules",
-    "--config",  # its name before; before the verb, --config is the settings file everywhere
-    "rules",
     metavar="RULES",
     help="The rules: the ConfigMap volcano-controller-configmap, or the text of its key volcano-controller.conf; - for"
     " standard input. Without it there are no rules.",

@@ -122,7 +122,7 @@ def _of_place(options: Options, kind: str, name: str) -> Told:
         if story is None and not history.log_was_named(options):
             reader, story = _elsewhere(reader, kind, name)
         if story is None:
-            raise CommandFailure(_missing(reader, kind, name), Exit.NOT_FOUND)
+            raise CommandFailure(missing(reader, kind, name), Exit.NOT_FOUND)
         return Told(story.stream, Found(story.stream, []), story.entries, story.lanes, _head(reader, story.entries))
 
 
@@ -151,8 +151,8 @@ def _elsewhere(reader: LogReader, kind: str, name: str) -> tuple[LogReader, Stor
     return found[0]
 
 
-def _missing(reader: LogReader, kind: str, name: str) -> str:
-    """Return that there is no such thing, and what may have been meant."""
+def missing(reader: LogReader, kind: str, name: str) -> str:
+    """Return that there is no such cluster, queue or node, and what may have been meant."""
     from controlplane.audit.places import known
 
     first = f"there is no {kind} {name} in the log {reader.log}"

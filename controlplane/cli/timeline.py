@@ -4,19 +4,24 @@ node, as a table, as JSON, or as a picture.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from controlplane.audit.shown import place, span
 from controlplane.cli import history, times
+from controlplane.cli.errors import Exit
+from controlplane.cli.following import ChangedRows, follow, quietly, refuse_order, watch_option
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, listing, named, names_of, output_forms
 from controlplane.cli.output import emit
 from controlplane.cli.stories import Told, told
 
 if TYPE_CHECKING:
+    from controlplane.audit.reads import LogReader
     from controlplane.audit.timeline import TimelineEntry
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
@@ -25,14 +30,16 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 @click.command(cls=Verb)
 @click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=names_of("workloads"))
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
-@click.option("--since", metavar="TIME", help="From this time on: 2026-01-31T13:00:00Z, or 6h ago.")
-@click.option("--until", metavar="TIME", help="Up to this time, and without it.")
+@times.interval_options("From this time on", "Up to this time, and without it")
+@watch_option("Then print what happens, until Ctrl-C.")
 @output_forms("text", "svg")
 @named
 @listing("csv")
 @history.log_option
 @click.pass_obj
-def timeline(options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None) -> None:
+def timeline(
+    options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None, watch: bool
+) -> int:
     """Tell the story of a Workload: what happened when, where and why.
 
     NAME is NAMESPACE/NAME of the Workload or of its job. KIND is another
@@ -44,17 +51,22 @@ def timeline(options: Options, name: tuple[str, ...], everything: bool, since: s
     node: for each Workload or pod), whose bars say why when pointed at.
 
     \b
-    With -o json or yaml, one object:
+    With -o json or yaml, one object (with --watch one of `moments` a line, or
+    one YAML document each):
       workload, job (streams; "" or a list without a job), others (streams of
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
     begin, end = times.interval(since, until)
+    if watch:
+        if until is not None:
+            raise click.UsageError("--until has an end, and --watch has none: leave one of the two out")
+        return _watch(options, name, begin, everything=everything)
     form = options.output
     found = told(options, name, lanes=form == "svg")
     if form == "svg":
         _draw(found, begin, end)
-        return
+        return Exit.OK
     start = found.entries[0].at if found.entries else None
     kept = [
         one
@@ -67,6 +79,30 @@ def timeline(options: Options, name: tuple[str, ...], everything: bool, since: s
     if found.streams.others and form == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.streams.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
+    return Exit.OK
+
+
+def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, everything: bool) -> int:
+    """Print the moments, and those to come, until Ctrl-C."""
+    refuse_order(options)
+    shown, looks = ChangedRows(options, ("position", *COLUMNS, "type") if everything else COLUMNS), itertools.count()
+
+    def look(_reader: LogReader) -> None:
+        with quietly(next(looks)):
+            found = told(options, name, lanes=False)
+        start = found.entries[0].at if found.entries else None
+        kept = [one for one in found.entries if (everything or one.noteworthy) and (begin is None or one.at >= begin)]
+        shown.show(
+            (
+                (one.position, one.what),
+                None,
+                _plain(one, start),
+                (one.position, *_row(one, start), one.type) if everything else _row(one, start),
+            )
+            for one in kept
+        )
+
+    return follow(options, history.open_reader(options), look)
 
 
 def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool) -> None:
@@ -114,5 +150,5 @@ def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:
 
 
 def _row(moment: TimelineEntry, start: datetime | None) -> tuple[str, ...]:
-    since = f"+{history.span(moment.at - start)}" if start else ""
-    return history.stamp(moment.at), since, history.place(moment.cluster), moment.what, moment.why or moment.reason
+    since = f"+{span(moment.at - start)}" if start else ""
+    return history.stamp(moment.at), since, place(moment.cluster), moment.what, moment.why or moment.reason

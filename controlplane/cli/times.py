@@ -4,14 +4,20 @@ In: text. Out: a time with a zone. What cannot be read is a `CommandFailure` (ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any, TypeVar
+
+import click
 
 from controlplane.audit import times
 from controlplane.audit.times import EXPECTED
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.clock import SystemClock
 
-__all__ = ["EXPECTED", "interval", "moment"]
+__all__ = ["EXPECTED", "interval", "interval_options", "moment"]
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def moment(text: str, option: str, now: datetime | None = None) -> datetime:
@@ -20,6 +26,16 @@ def moment(text: str, option: str, now: datetime | None = None) -> datetime:
         return times.moment(text, now or SystemClock().now())
     except ValueError as error:
         raise CommandFailure(f"{option}: {error}", Exit.USAGE) from None
+
+
+def interval_options(since: str, until: str) -> Callable[[Verb], Verb]:
+    """Give a verb `--since` and `--until`, which `interval` reads."""
+
+    def give(verb: Verb) -> Verb:
+        end = click.option("--until", metavar="TIME", help=f"{until}.")
+        return click.option("--since", metavar="TIME", help=f"{since}: 2026-01-31T13:00:00Z, or 6h ago.")(end(verb))
+
+    return give
 
 
 def interval(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

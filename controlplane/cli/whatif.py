@@ -12,7 +12,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option, open_reader
-from controlplane.cli.log_range import LogRange, log_range, progressing, sharing
+from controlplane.cli.log_range import LogRange, log_range, progressing, range_options, sharing
 from controlplane.cli.options import Options
 from controlplane.cli.output import dump
 from controlplane.cli.whatif_print import show
@@ -34,8 +34,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Verb)
-@click.option("--from", "begin", metavar="TIME|POSITION", help="Where to begin; the log's beginning otherwise.")
-@click.option("--to", "end", metavar="TIME|POSITION", help="Where to end; the log's end otherwise.")
+@range_options
 @click.option("--dispatcher", type=click.Choice(DISPATCHERS), help="Who nominates clusters.")
 @click.option("--without", multiple=True, metavar="CLUSTER", help="Offer nothing to this cluster; may be repeated.")
 @click.option("--add-cluster", "added", multiple=True, type=_FILE, metavar="FILE", help="Offer to this one as well.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.history import clock, span
+from controlplane.audit.shown import clock, span
 from controlplane.cli.output import line, table
 
 if TYPE_CHECKING:

@@ -4,12 +4,16 @@ prove it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import place
 from controlplane.cli import history, times
+from controlplane.cli.errors import Exit
+from controlplane.cli.following import document, follow, quietly, refuse_order, watch_option
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, named, names_of
 from controlplane.cli.options import table as table_options
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
     from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
+    from controlplane.audit.reads import LogReader
     from controlplane.log.event import Recorded
 
 STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
@@ -29,11 +34,12 @@ COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
 @click.command(cls=Verb)
 @click.argument("name", metavar="[KIND/]NAMESPACE/NAME", shell_complete=names_of("workloads"))
 @click.option("--at", "moment", metavar="TIME", help="As it was at a time: 2026-01-31T13:00:00Z, or 6h ago.")
+@watch_option("Then print the answer again whenever it is another one, until Ctrl-C.")
 @named
 @table_options
 @history.log_option
 @click.pass_obj
-def why(options: Options, name: str, moment: str | None) -> None:
+def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
     """Say why a Workload is where it is, waits, or was taken back.
 
     NAME may be that of the Workload or of its job. With pod/ before it, it is
@@ -48,48 +54,78 @@ def why(options: Options, name: str, moment: str | None) -> None:
     recorded until then and the settings in force.
 
     \b
-    With -o json or yaml, one object:
+    With -o json or yaml, one object (with --watch one a line, or one YAML
+    document each):
       workload (stream), state, cluster, waits_for, sentence,
       events: position, at, type, reason, cluster, what, data
       statements (of what has ended): about, text, cluster, attempt, at,
       seconds (null, or how long), positions
     """
+    at = times.moment(moment, "--at") if moment is not None else None
+    full = history.full_name(options, name)
+    if watch:
+        if at is not None:
+            raise click.UsageError("--at is about the past, and --watch about what comes: leave one of the two out")
+        return _watch(options, full)
+    workload, explanation = ask(options, full, at)
+    if options.output != "table":
+        dump(options.output, _value(workload, explanation))
+    else:
+        _print(explanation)
+    return Exit.OK
+
+
+def _watch(options: Options, name: str) -> int:
+    """Print the answer, and each other one that comes, until Ctrl-C."""
+    refuse_order(options)
+    last: list[tuple[str, str]] = [("", "")]
+    looks = itertools.count()
+
+    def look(_reader: LogReader) -> None:
+        with quietly(number := next(looks)):
+            workload, explanation = ask(options, name)
+        said = explanation.standing.word, explanation.sentence
+        if said == last[0]:
+            return
+        last[0] = said
+        if options.output != "table":
+            document(options.output, _value(workload, explanation))
+        elif number:
+            click.echo()
+        if options.output == "table":
+            _print(explanation)
+
+    return follow(options, history.open_reader(options), look)
+
+
+def _value(workload: str, explanation: Explanation) -> dict[str, Any]:
+    """Return the answer as plain values."""
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
-    at = times.moment(moment, "--at") if moment is not None else None
-    workload, explanation = ask(options, history.full_name(options, name), at)
-    events = [
-        {
-            "position": recorded.position,
-            "at": recorded.recorded_at,
-            "type": type_of(recorded),
-            "reason": reason_of(recorded),
-            "cluster": recorded.cluster,
-            "what": what(recorded.event),
-            "data": fields_of(recorded.event),
-        }
-        for recorded in explanation.events
-    ]
-    if options.output != "table":
-        stands = explanation.standing
-        dump(
-            options.output,
+    stands = explanation.standing
+    return {
+        "workload": workload,
+        "state": stands.word,
+        "cluster": stands.cluster,
+        "waits_for": stands.waits_for,
+        "sentence": explanation.sentence,
+        "events": [
             {
-                "workload": workload,
-                "state": stands.word,
-                "cluster": stands.cluster,
-                "waits_for": stands.waits_for,
-                "sentence": explanation.sentence,
-                "events": events,
-                "statements": [plain(statement) for statement in explanation.statements],
-            },
-        )
-        return
-    _print(explanation)
+                "position": recorded.position,
+                "at": recorded.recorded_at,
+                "type": type_of(recorded),
+                "reason": reason_of(recorded),
+                "cluster": recorded.cluster,
+                "what": what(recorded.event),
+                "data": fields_of(recorded.event),
+            }
+            for recorded in explanation.events
+        ],
+        "statements": [plain(statement) for statement in explanation.statements],
+    }
 
 
 def _print(explanation: Explanation) -> None:
-
     line(f"{explanation.standing.word}: {explanation.sentence}")
     if explanation.statements:
         click.echo()
@@ -102,8 +138,8 @@ def _print(explanation: Explanation) -> None:
 def _event(recorded: Recorded) -> tuple[object, ...]:
     from controlplane.audit.words import reason_of, type_of, what
 
-    at, place = history.stamp(recorded.recorded_at), history.place(recorded.cluster)
-    return recorded.position, at, type_of(recorded), reason_of(recorded), place, what(recorded.event)
+    at, where = history.stamp(recorded.recorded_at), place(recorded.cluster)
+    return recorded.position, at, type_of(recorded), reason_of(recorded), where, what(recorded.event)
 
 
 def plain(statement: Statement) -> dict[str, Any]:

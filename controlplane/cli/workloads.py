@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from controlplane.audit.shown import span
+from controlplane.cli import times
+from controlplane.cli.errors import Exit
+from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_option
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, nearest_namespaces, open_reader, policy_in_force, span, stamp
-from controlplane.cli.options import Options, listing, names_of, namespaced
+from controlplane.cli.history import is_empty, nearest_namespaces, open_reader, policy_in_force, stamp
+from controlplane.cli.options import Options, listing, names_of, namespaced, selected
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
+    from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.kube.selectors import LabelSelector
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
@@ -53,6 +60,11 @@ STATES = (
     f" {' or '.join(RESULTS)}.",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that have finished.")
+@times.interval_options("Only those first seen from this time on", "Only those first seen before this time")
+@click.option(
+    "-l", "--selector", metavar="SELECTOR", help="Only those whose job has these labels: team=a,tier in (x,y)."
+)
+@watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_obj
 def workloads(
@@ -62,51 +74,173 @@ def workloads(
     queue: str | None,
     states: tuple[str, ...],
     everything: bool,
-) -> None:
+    since: str | None,
+    until: str | None,
+    selector: str | None,
+    watch: bool,
+) -> int:
     """Show the Workloads: state, cluster, attempt, and what each waits for.
 
     Those that have finished are left out, unless asked for.
 
+    With --watch each row is printed again when it changes, and one that no
+    longer belongs to the list a last time, as it is then.
+
+    The log has labels of jobs where the dispatcher scores clusters
+    (multikueue.dispatcherName: scored); only there --selector finds anything.
+
     \b
-    With -o json or yaml, a list of objects:
+    With -o json or yaml, a list of objects (with --watch one object a line,
+    or one YAML document each):
       namespace, name, job, kind, state, result (Succeeded, Failed or
       what else ended it; "" before), cluster, attempt, since (when it was first
       seen), waits_for, queue, nominated, copies (clusters), position
     """
-    from controlplane.audit.fleet import load
-    from controlplane.audit.workloads_now import describe
-    from controlplane.clock import SystemClock
-
-    now = SystemClock().now()
-    finished = everything or bool({"Finished", *RESULTS}.intersection(states))
+    begin, end = times.interval(since, until)
+    asked = Asked(
+        namespace=namespace,
+        cluster=cluster,
+        queue=queue,
+        states=states,
+        finished=everything or bool({"Finished", *RESULTS}.intersection(states)),
+        begin=begin,
+        end=end,
+        labels=selected(selector) if selector is not None else None,
+    )
+    if watch:
+        return _watch(options, asked)
     with open_reader(options) as reader:
-        index = load(reader, policy_in_force(options, reader), namespace, finished=finished)
-        seen = reader.first_seen(list(index.workloads))
-        every = [one for one in describe(index, seen, now) if _asked(one, states, finished)]
-        found = [one for one in every if _is_on(one, cluster) and _is_in(one, queue)]
-        nothing = "" if found else _nothing(reader, namespace, states, finished=finished)
-        if every and not found:
-            nothing = _elsewhere(every, sorted(index.connections), cluster, queue)
-    rows: list[Sequence[object]] = [
-        (
-            one["namespace"],
-            one["name"],
-            one["job"],
-            one["result"] or one["state"],
-            one["cluster"],
-            one["attempt"] or "",
-            span(now - one["since"]),
-            one["waits_for"],
-        )
-        for one in found
-    ]
-    columns: tuple[str, ...] = COLUMNS
-    if options.wide:
-        columns = (*COLUMNS, *WIDE)
-        rows = [(*row, *_more(one)) for row, one in zip(rows, found, strict=True)]
-    emit(options.output, found, columns, rows, kind="workload")
+        every, clusters = _load(reader, policy_in_force(options, reader), asked)
+        found = [listed.one for listed in every if asked.fits(listed)]
+        nothing = "" if found else _nothing(reader, asked)
+    asked_for = [listed.one for listed in every if _asked(listed.one, states, asked.finished)]
+    if not found and asked.labels is not None and every and not any(listed.labels for listed in every):
+        nothing = f"No workloads found: {_UNLABELLED}."
+    elif not found and asked_for and (cluster is not None or queue is not None):
+        nothing = _elsewhere(asked_for, clusters, cluster, queue)
+    now = _now()
+    columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
+    emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
     if nothing:
         click.echo(nothing, err=True)
+    return Exit.OK
+
+
+_UNLABELLED = (
+    "the log has no labels of these jobs; it has them where the dispatcher scores clusters"
+    " (multikueue.dispatcherName: scored)"
+)
+
+
+class Listed(NamedTuple):
+    """A Workload as the JSON has it, and its job's labels, as far as the log has them."""
+
+    one: dict[str, Any]
+    labels: Mapping[str, str]
+
+
+class Asked(NamedTuple):
+    """Which Workloads are asked for; None and () are no condition. `finished`: also those that have finished."""
+
+    namespace: str | None
+    cluster: str | None
+    queue: str | None
+    states: tuple[str, ...]
+    finished: bool
+    begin: datetime | None
+    end: datetime | None
+    labels: LabelSelector | None
+
+    def fits(self, listed: Listed) -> bool:
+        """Whether a Workload is asked for."""
+        one = listed.one
+        return (
+            _asked(one, self.states, self.finished)
+            and _is_on(one, self.cluster)
+            and _is_in(one, self.queue)
+            and self.is_in_time(one)
+            and (self.labels is None or self.labels.matches(listed.labels))
+        )
+
+    def is_in_time(self, one: dict[str, Any]) -> bool:
+        """Whether a Workload was first seen in the time that is asked for."""
+        return (self.begin is None or one["since"] >= self.begin) and (self.end is None or one["since"] < self.end)
+
+
+def _load(
+    reader: LogReader, policy: MultiKueuePolicy, asked: Asked, streams: Sequence[str] | None = None
+) -> tuple[list[Listed], list[str]]:
+    """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its clusters."""
+    from controlplane.audit.fleet import folded, load
+    from controlplane.audit.workloads_now import one_of
+
+    if streams is None:
+        index = load(reader, policy, asked.namespace, finished=asked.finished)
+    else:
+        index = folded(reader, policy, streams, asked.namespace)
+    now, every = _now(), []
+    seen = reader.first_seen(list(index.workloads))
+    for stream, state in sorted(index.workloads.items()):
+        labels = index.context(state).subject.labels
+        every.append(Listed(one_of(index, state, seen.get(stream, now), now), labels))
+    return every, sorted(index.connections)
+
+
+def _watch(options: Options, asked: Asked) -> int:
+    """Print the Workloads, and each one that changes, until Ctrl-C."""
+    refuse_order(options)
+    first = open_reader(options)
+    policy = policy_in_force(options, first)
+    shown = ChangedRows(options, (*COLUMNS, *WIDE) if options.wide else COLUMNS)
+    last: dict[str, dict[str, Any]] = {}
+
+    def look(reader: LogReader) -> None:
+        every = {_stream(listed.one): listed for listed in _load(reader, policy, asked)[0]}
+        found = {stream: listed.one for stream, listed in every.items() if asked.fits(listed)}
+        gone = [stream for stream in last if stream not in found]
+        if missing := [stream for stream in gone if stream not in every]:
+            every |= {_stream(listed.one): listed for listed in _load(reader, policy, asked, missing)[0]}
+        deleted = {stream: {**last[stream], "state": "Deleted", "result": ""} for stream in gone}
+        left = {stream: every[stream].one if stream in every else deleted[stream] for stream in gone}
+        now = _now()
+        rows = [(key, _state(one, options), one, _row(options, one, now)) for key, one in {**found, **left}.items()]
+        shown.show(rows)
+        for stream in gone:
+            shown.forget(stream)
+        last.clear()
+        last.update(found)
+
+    return follow(options, first, look)
+
+
+def _state(one: dict[str, Any], options: Options) -> tuple[object, ...]:
+    """Return what tells that a row says something else than before; what only grows older does not."""
+    shown = (one["state"], one["result"], one["cluster"], one["attempt"], one["waits_for"])
+    return shown if options.output == "table" and not options.wide else (*shown, one["nominated"], one["copies"])
+
+
+def _stream(one: dict[str, Any]) -> str:
+    return f"workload/{one['namespace']}/{one['name']}"
+
+
+def _now() -> datetime:
+    from controlplane.clock import SystemClock
+
+    return SystemClock().now()
+
+
+def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[object]:
+    cells = (
+        one["namespace"],
+        one["name"],
+        one["job"],
+        one["result"] or one["state"],
+        one["cluster"],
+        one["attempt"] or "",
+        span(now - one["since"]),
+        one["waits_for"],
+    )
+    return (*cells, *_more(one)) if options.wide else cells
 
 
 def _more(one: dict[str, Any]) -> Sequence[object]:
@@ -146,15 +280,17 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
     return finished or one["state"] != "Finished"
 
 
-def _nothing(reader: LogReader, namespace: str | None, states: tuple[str, ...], *, finished: bool) -> str:
+def _nothing(reader: LogReader, asked: Asked) -> str:
     """Return that nothing was found, by what was asked for, and what may have been meant."""
     empty = is_empty(reader)
     if empty:
         return f"No workloads found: {empty}."
-    where = f" in namespace {namespace}" if namespace else ""
-    which = f" in state {' or '.join(states)}" if states else ""
-    text = f"No workloads found{where}{which}."
-    if near := nearest_namespaces(reader, namespace):
+    where = f" in namespace {asked.namespace}" if asked.namespace else ""
+    which = f" in state {' or '.join(asked.states)}" if asked.states else ""
+    when = " that were first seen in that time" if asked.begin or asked.end else ""
+    text = f"No workloads found{where}{which}{when}."
+    if near := nearest_namespaces(reader, asked.namespace):
         return f"{text}{near}"
-    streams = reader.streams("workload", namespace=namespace)
-    return text if finished or states or not streams else f"{text} Those that have finished are shown with --all."
+    streams = reader.streams("workload", namespace=asked.namespace)
+    shown = asked.finished or asked.states or not streams
+    return text if shown else f"{text} Those that have finished are shown with --all."
