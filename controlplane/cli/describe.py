@@ -21,7 +21,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, named
 from controlplane.cli.options import table as table_options
-from controlplane.cli.output import aligned, dump, line, visible
+from controlplane.cli.output import aligned, dump, folded, line, visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -38,7 +38,7 @@ KINDS = {
 }  # fmt: skip
 """What may be typed for a kind, and what it means; an s at the end makes no difference."""
 _EVENTS = 25
-_NARROWEST = 40
+_NARROWEST = 60
 _NONE = "<none>"
 
 
@@ -230,8 +230,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     """Return a text in lines as wide as the terminal; whole in a pipe."""
     if not sys.stdout.isatty():
         return [text]
-    width = max(shutil.get_terminal_size().columns - indent, _NARROWEST)
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return textwrap.wrap(text, _width() - indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _below(table: Rows, now: datetime, labels: int) -> None:
@@ -242,14 +241,14 @@ def _below(table: Rows, now: datetime, labels: int) -> None:
     line(f"{table.label}:")
     cells = [[_cell(cell, now) for cell in row] for row in table.rows]
     heads = [column.replace("_", " ").title() for column in table.columns]
-    shown = list(aligned(heads, [["-" * len(head) for head in heads], *cells]))
-    lead = len(shown[0]) - len(shown[0].rpartition(heads[-1])[0]) if heads else 0
-    last = len(shown[0]) - lead
+    ruled = [["-" * len(head) for head in heads], *cells]
+    shown = folded(heads, ruled, _width() - 4) if sys.stdout.isatty() else aligned(heads, ruled)
     for text in shown:
-        head, tail = text[:last], text[last:].rstrip()
-        for part in _wrapped(tail, last + 2) if tail else [""]:
-            line(f"  {head}{part}".rstrip())
-            head = " " * last
+        click.echo(f"  {text}".rstrip())
+
+
+def _width() -> int:
+    return max(shutil.get_terminal_size().columns, _NARROWEST)
 
 
 def _cell(cell: Any, now: datetime) -> str:

@@ -42,7 +42,7 @@ from controlplane.clusters.connection_reports import (
 )
 from controlplane.clusters.connection_watches import ConnectionWatches
 from controlplane.clusters.dynamic_reader import Dynamic
-from controlplane.clusters.expiry import token_expiry
+from controlplane.clusters.expiry import credentials_expiry
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
@@ -115,7 +115,7 @@ class ClusterConnection:
                     await self._say(ConnectFailed(found.reason, found.message, 0, None))
                     await self._until_changed(fingerprint)
                     continue
-                self._around.on_expiry(self.name, token_expiry(found.token))
+                self._around.on_expiry(self.name, credentials_expiry(found.token, found.client_certificate_data))
                 await first_to_end(self._until_changed(fingerprint), self._keep_connected(found))
                 if self.executor is not None:
                     self.executor = self.looks = None

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ import orjson
 
 from controlplane.clusters.credentials import Credentials, StaticToken
 from controlplane.clusters.exec_credentials import ExecCredentials, ExecFailed, KeyPair
+from controlplane.clusters.expiry import certificate_expiry
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError
 from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.protocol import Unreachable, UnreadableResponse
@@ -78,6 +80,11 @@ class Transport(ApiServer):
     def config(self) -> ClientConfig:
         """How the server is reached."""
         return self._config
+
+    @property
+    def certificate_ends(self) -> datetime | None:
+        """When the client certificate of the kubeconfig ends; None if there is none that says."""
+        return certificate_expiry(self._config.client_certificate_data)
 
     def __repr__(self) -> str:
         return f"Transport({self.name!r}, {self._config.server!r})"

@@ -16,7 +16,7 @@ from controlplane.doctor.facts import ClusterFacts, Facts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Place, Unread, judged
 
 SOON = timedelta(days=3)
-"""How long before its end a token is worth a warning: as the alert ControlplaneKubeconfigExpires has it."""
+"""How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has it."""
 
 _KUEUE_GROUP = "kueue.x-k8s.io"
 _Check = Callable[[Place, ClusterFacts, Facts], Sequence[Finding]]
@@ -28,7 +28,8 @@ def check(name: str, cluster: ClusterFacts, facts: Facts) -> list[Finding]:
     worker = name != MANAGEMENT
     if cluster.refused is not None:
         return [_refused(place, cluster.refused, worker=worker)]
-    early = _token(place, cluster, facts) if worker else []
+    early = [*_ends(place, "token", cluster.token_ends, facts)] if worker else []
+    early += _ends(place, "certificate", cluster.certificate_ends, facts)
     if isinstance(cluster.version, Unread):
         action = "check the address in its kubeconfig, the network between, and that the API server runs"
         if cluster.version.status in (401, 403):
@@ -64,16 +65,19 @@ def _clock(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     return [skew(place, cluster.clock)]
 
 
-def _token(place: Place, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:
-    ends = cluster.token_ends
+def _ends(place: Place, what: str, ends: datetime | None, facts: Facts) -> Sequence[Finding]:
+    """Say when the token or the client certificate of a kubeconfig ends, if it has one that says."""
     if ends is None:
         return []
     anew = "write the kubeconfig anew: deploy/rbac/worker/kubeconfig.sh"
+    if place.name == MANAGEMENT:
+        anew = "have the cluster issue another kubeconfig"
+    its = "client certificate" if what == "certificate" else what
     if ends <= facts.now:
-        return [place.failed("token", f"its token ended at {_utc(ends)}", anew)]
+        return [place.failed(what, f"its {its} ended at {_utc(ends)}", anew)]
     if ends - facts.now < SOON:
-        return [place.warning("token", f"its token ends at {_utc(ends)}", anew)]
-    return [place.ok("token", f"its token ends at {_utc(ends)}")]
+        return [place.warning(what, f"its {its} ends at {_utc(ends)}", anew)]
+    return [place.ok(what, f"its {its} ends at {_utc(ends)}")]
 
 
 def _utc(at: datetime) -> str:

@@ -22,6 +22,7 @@ from controlplane.clusters.expiry import token_expiry
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.streams import ApiServer, ListQuery
 from controlplane.clusters.transport import Timeouts, Transport
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
 from controlplane.doctor.asking import asked, unread
 from controlplane.doctor.facts import ClusterFacts, Objects, QueueFacts
 from controlplane.doctor.findings import Unread
@@ -40,6 +41,7 @@ from controlplane.kube.kinds import (
     Kind,
     meta,
 )
+from controlplane.kube.selectors import parse_selector
 from controlplane.settings.model import Settings
 
 _T = TypeVar("_T")
@@ -87,12 +89,14 @@ class Asking:
         """Return what the cluster says of itself. One that does not answer the first question is asked no more."""
         version = await self.of(lambda: self.server.version(self._seconds + 1))
         clock = _clock(getattr(self.server, "date", ""), self._clock.now())
+        ends = getattr(self.server, "certificate_ends", None)
         if isinstance(version, Unread) and not version.status:
-            return ClusterFacts(version=version)
+            return ClusterFacts(version=version, certificate_ends=ends)
         identity, served, rights = await asyncio.gather(
             self.get(NAMESPACES, "", _SYSTEM), self._served(kinds), self._rights(needed)
         )
         return ClusterFacts(
+            certificate_ends=ends,
             version=version if isinstance(version, Unread) else str(version.get("gitVersion", "")),
             clock=clock,
             identity=identity if isinstance(identity, Unread) else str(meta(identity).get("uid", "")),
@@ -174,6 +178,26 @@ def _arguments(deployment: Json | Unread) -> Sequence[str] | Unread:
         return Unread(said=f"the Deployment {_KUEUE} has no containers")
 
 
+async def sending(asking: Asking, settings: Settings) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+    """Return the namespaces that may send pods, "" for all of them, and those that may send to each target.
+
+    What cannot be read is left out: the rights to read it are asked for beside this."""
+    chosen = settings.candidates
+    named = ["" if "*" in chosen.namespaces else one for one in chosen.namespaces]
+    if chosen.namespace_selector:
+        selector = parse_selector(chosen.namespace_selector)
+        listed = await asking.list(NAMESPACES)
+        found = [] if isinstance(listed, Unread) else [meta(one) for one in listed]
+        named += [str(one.get("name", "")) for one in found if selector.matches(one.get("labels") or {})]
+    targets = await asking.list(CANDIDATE_TARGETS)
+    by_target: dict[str, list[str]] = {one.partition(":")[0]: list(named) for one in chosen.targets}
+    for one in [] if isinstance(targets, Unread) else targets:
+        namespace, spec = str(meta(one).get("namespace", "")), one.get("spec")
+        if isinstance(spec, dict) and (namespace in named or "" in named):
+            by_target.setdefault(str(spec.get("cluster", "")), []).append(namespace)
+    return named, by_target
+
+
 async def worker(
     seen: Json, home: Asking, settings: Settings, clock: Clock, seconds: float, wanted: tuple[Any, Any]
 ) -> ClusterFacts:
@@ -198,7 +222,10 @@ async def worker(
         if server is not None:
             await server.close()
     return msgspec.structs.replace(
-        facts, server=config.server, token_ends=token_expiry(config.token), local_queues=local_queues
+        facts,
+        server=config.server,
+        token_ends=token_expiry(config.token),
+        local_queues=local_queues,
     )
 
 

@@ -14,7 +14,7 @@ from controlplane.doctor import cluster_checks, clusters, database, database_che
 from controlplane.doctor.asking import unread
 from controlplane.doctor.facts import ClusterFacts, Facts, QueueFacts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Unread
-from controlplane.doctor.rights import needed_on_management, needed_on_workers
+from controlplane.doctor.rights import needed_as_source, needed_on_management, needed_on_workers, needed_to_send
 from controlplane.kube.kinds import LOCAL_QUEUES, Json, Kind, meta
 from controlplane.settings.model import Settings
 
@@ -80,18 +80,23 @@ async def _fleet(
     except Exception as error:
         return ClusterFacts(refused=unread(error, seconds)), empty, {}
     home_kinds, worker_kinds = kinds(settings)
-    wanted = worker_kinds, needed_on_workers(settings)
     home = clusters.Asking(server, clock, seconds)
     try:
-        management = await home.cluster(home_kinds, needed_on_management(settings))
+        sends, to = await clusters.sending(home, settings) if "candidates" in settings.run.controllers else ((), {})
+        rights = [*needed_on_management(settings), *needed_to_send(settings, sends)]
+        management = await home.cluster(home_kinds, rights)
         if _silent(management) or not follows(settings):
             return management, empty, {}
         queues = await clusters.queues(home, settings)
         listed: Sequence[Json] = [] if isinstance(queues.clusters, Unread) else queues.clusters
+        names = [str(meta(one).get("name", "")) for one in listed]
+        needed = [[*needed_on_workers(settings), *needed_as_source(settings, to.get(name, ()))] for name in names]
         workers = await asyncio.gather(
-            *(clusters.worker(one, home, settings, clock, seconds, wanted) for one in listed)
+            *(
+                clusters.worker(one, home, settings, clock, seconds, (worker_kinds, rights))
+                for one, rights in zip(listed, needed, strict=True)
+            )
         )
-        names = (str(meta(one).get("name", "")) for one in listed)
         return management, queues, dict(zip(names, workers, strict=True))
     finally:
         await server.close()

@@ -79,6 +79,7 @@ class ClusterFacts(Value):
     refused: Unread | None = None
     server: str = ""
     token_ends: datetime | None = None
+    certificate_ends: datetime | None = None
     version: str | Unread = NOT_ASKED
     clock: tuple[datetime, datetime] | None = None
     identity: str | Unread = NOT_ASKED

@@ -7,9 +7,10 @@ manifests are read from wherever they are: in a wheel inside the package, in a c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from controlplane.controllers.multikueue.hosting import policy_of
@@ -107,21 +108,62 @@ _WORKER = (
 )
 
 
+_TARGET_RIGHTS = "candidates/target/clusterrole.yaml"
+
+
+def _follows(settings: Settings) -> bool:
+    return "candidates" in settings.run.controllers and settings.candidates.follow == "yes"
+
+
+# Bound by a RoleBinding in each namespace that sends pods, or in which a source may have candidates. What lets ConfigMaps and
+# Secrets follow may be bound for some by name alone, which cannot be told from here.
+_SENDS = (
+    _Granted(
+        manifest="candidates/follow/clusterrole.yaml",
+        when=_follows,
+        role="controlplane-candidates-follow",
+        needed=False,
+    ),
+)
+_INVITED = (
+    _Granted(manifest=_TARGET_RIGHTS, when=_hosts("candidates"), role="controlplane-candidate-source"),
+    _Granted(manifest=_TARGET_RIGHTS, when=_follows, role="controlplane-candidate-source-follow", needed=False),
+)
+
+
+def needed_to_send(settings: Settings, namespaces: Iterable[str]) -> list[NeededRight]:
+    """Return what the service has to be allowed on the management cluster in each namespace that sends pods; "" is all
+    of them.
+    """
+    return _needed_in(settings, _SENDS, namespaces)
+
+
+def needed_as_source(settings: Settings, namespaces: Iterable[str]) -> list[NeededRight]:
+    """Return what the account of a kubeconfig has to be allowed in each of a target's namespaces; "" is all of them."""
+    return _needed_in(settings, _INVITED, namespaces)
+
+
+def _needed_in(settings: Settings, granted: tuple[_Granted, ...], namespaces: Iterable[str]) -> list[NeededRight]:
+    return [
+        msgspec.structs.replace(one, right=msgspec.structs.replace(one.right, namespace=namespace))
+        for namespace in sorted(set(namespaces))
+        for one in _of_manifests(settings, granted)
+    ]
+
+
 def needed_on_management(settings: Settings) -> list[NeededRight]:
     """Return what the service has to be allowed on the management cluster."""
     return _needed(settings, "management", _MANAGEMENT)
 
 
 def needed_on_workers(settings: Settings) -> list[NeededRight]:
-    """Return what the account of a kubeconfig has to be allowed on a worker.
-
-    What a source of candidates needs is bound in single namespaces by whoever invites it, and is not among it."""
+    """Return what the account of a kubeconfig has to be allowed on a worker, beside `needed_as_source`."""
     return _needed(settings, "worker", _WORKER)
 
 
 def manifests() -> list[str]:
     """Return the manifests that are read, below the folder `deploy`."""
-    return [one.manifest for one in (*_MANAGEMENT, *_WORKER)]
+    return [one.manifest for one in (*_MANAGEMENT, *_WORKER, *_SENDS, *_INVITED)]
 
 
 def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> list[NeededRight]:

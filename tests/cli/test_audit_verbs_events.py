@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,8 +14,10 @@ from controlplane.cli import cli
 from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.audit.stories import everything
+from tests.cli.follower import Follower, follow
 from tests.support import postgres
-from tests.support.waiting import PATIENCE
+
+__all__ = ["follow"]
 
 
 @pytest.fixture(scope="module")
@@ -109,66 +105,10 @@ def test_an_event_for_programs(url: str) -> None:
     assert set(event) >= {"at", "stream", "trace", "observed_at"}
 
 
-class Follower:
-    """`controlplane events --follow` as a process of its own, and the lines it has written."""
-
-    def __init__(self, url: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "controlplane", "--database-url", url, "events", "--follow", *arguments]
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        self.out: list[str] = []
-        self.err: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._take, args=(stream, into), daemon=True)
-            for stream, into in ((self.process.stdout, self.out), (self.process.stderr, self.err))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    @staticmethod
-    def _take(stream: Any, into: list[str]) -> None:
-        for line in stream:
-            into.append(line.rstrip("\n"))
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert self.process.poll() is None, self.err
-            assert time.monotonic() < end, (self.out, self.err)
-            time.sleep(0.02)
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(PATIENCE)
-        for thread in self._threads:
-            thread.join(PATIENCE)
-        return code
-
-
-@pytest.fixture
-def follow() -> Iterator[Callable[..., Follower]]:
-    started: list[Follower] = []
-
-    def start(url: str, *arguments: str) -> Follower:
-        started.append(Follower(url, *arguments))
-        return started[-1]
-
-    yield start
-    for follower in started:
-        if follower.process.poll() is None:
-            follower.process.kill()
-            follower.process.wait()
-
-
 async def test_follow_goes_on_with_what_comes(database_url: str, follow: Callable[..., Follower]) -> None:
     script = Script("a")
     await write(database_url, script.appended)
-    follower = follow(database_url, "-o", "json", "--limit", "1")
+    follower = follow(database_url, "events", "--follow", "-o", "json", "--limit", "1")
     follower.until(lambda: len(follower.out) == 1)
     known = len(script.appended)
     script.workload("w-0a1b2").job().seen()
@@ -183,7 +123,7 @@ async def test_follow_as_a_table_and_with_a_filter(database_url: str, follow: Ca
     script = Script("a")
     script.workload("w-0a1b2").job().seen()
     await write(database_url, script.appended)
-    follower = follow(database_url, "--after", "0", "--type", "WorkloadObserved")
+    follower = follow(database_url, "events", "--follow", "--after", "0", "--type", "WorkloadObserved")
     follower.until(lambda: len(follower.out) == 2)
     follower.stop()
     assert follower.out[0].split()[0] == "POSITION"
@@ -193,7 +133,7 @@ async def test_follow_as_a_table_and_with_a_filter(database_url: str, follow: Ca
 async def test_follow_survives_a_database_that_goes_away(database_url: str, follow: Callable[..., Follower]) -> None:
     script = Script("a")
     await write(database_url, script.appended)
-    follower = follow(database_url, "-o", "json", "--after", "0")
+    follower = follow(database_url, "events", "--follow", "-o", "json", "--after", "0")
     known = len(script.appended)
     follower.until(lambda: len(follower.out) == known)
     with psycopg.connect(database_url, autocommit=True) as connection:

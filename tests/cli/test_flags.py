@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from controlplane.__main__ import run
 from controlplane.cli import cli
 from tests.audit.database import with_stories
+from tests.audit.script import Script, write
 from tests.cli.test_arguments import commands
 from tests.support import postgres
 
@@ -199,3 +200,55 @@ def test_what_follows_has_no_order(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("controlplane 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "jobs"),
+    [
+        (["--since", "2000-01-01"], {"etl", "odd", "sim", "queued"}),
+        (["--until", "2000-01-01"], set()),
+        (["--since", "2000-01-01", "--until", "2001-01-01"], set()),
+    ],
+)
+def test_workloads_of_a_time(url: str, arguments: list[str], jobs: set[str]) -> None:
+    result = CliRunner().invoke(cli, ["--database-url", url, "workloads", *arguments, "-o", "json"])
+    assert {one["job"] for one in json.loads(result.stdout)} == jobs
+    assert ("first seen in that time" in result.stderr) == (not jobs)
+
+
+def test_events_of_a_time(url: str) -> None:
+    every = json.loads(said(url, "events", "--limit", "1000", "-o", "json"))
+    middle = every[len(every) // 2]
+    after = json.loads(said(url, "events", "--limit", "1000", "--since", middle["at"], "-o", "json"))
+    before = json.loads(said(url, "events", "--limit", "1000", "--until", middle["at"], "-o", "json"))
+    assert [one["position"] for one in [*before, *after]] == [one["position"] for one in every]
+    assert all(one["at"] >= middle["at"] for one in after)
+
+
+@pytest.mark.parametrize("verb", ["diff-decisions", "whatif"])
+def test_one_may_also_say_since_where_a_position_is_meant(verb: str) -> None:
+    assert has((verb,), "--from", "--since")
+    assert has((verb,), "--to", "--until")
+
+
+def test_a_selector_where_the_log_has_no_labels(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--database-url", url, "workloads", "-l", "team=a"]) == 0
+    assert "the log has no labels of these jobs" in capsys.readouterr().err
+    assert "-l: 'a=b=c' is not a label selector" in refused(capsys, "workloads", "-l", "a=b=c", *NOWHERE)
+
+
+async def test_a_selector(database_url: str) -> None:
+    script = Script("a", "b")
+    script.workload("w-0a1b2").job(labels={"team": "red"}).seen()
+    script.workload("x-0a1b2").job(labels={"team": "blue"}).seen()
+    await write(database_url, script.appended)
+    for selector, names in (
+        ("team=red", ["w-0a1b2"]),
+        ("team in (blue)", ["x-0a1b2"]),
+        ("team", ["w-0a1b2", "x-0a1b2"]),
+    ):
+        assert said(database_url, "workloads", "-l", selector, "-o", "jsonpath={.items[*].name}").split() == names
+    assert (
+        "No workloads found"
+        in CliRunner().invoke(cli, ["--database-url", database_url, "workloads", "-l", "team=green"]).stderr
+    )

@@ -123,3 +123,31 @@ def test_the_settings_file_keeps_its_place_before_the_verb(files: tuple[str, str
     """`--config` after the verb names the rules, as it did; before it, the settings, which this verb does not need."""
     objects, rules = files
     assert run(["--config", "/no/such/settings", "podgroups", "resolve", "--config", rules, "-f", objects]) == 0
+
+
+def test_the_old_name_of_rules_says_so_and_is_in_no_help(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects, rules = files
+    line = ["podgroups", "resolve", "-f", objects, "-o", "json"]
+    assert run([*line, "--rules", rules]) == 0
+    new = capsys.readouterr()
+    assert run([*line, "--config", rules]) == 0
+    old = capsys.readouterr()
+    assert (old.out, new.err) == (new.out, "")
+    assert old.err == "--config is deprecated for this file: say --rules. --config is the settings file.\n"
+    assert run([*line, "--config", rules, "--rules", rules]) == 2
+    assert "leave one out" in capsys.readouterr().err
+    assert run(["podgroups", "resolve", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "The settings file (YAML)." in told
+    assert "deprecated" not in told
+
+
+@pytest.mark.parametrize("verb", ["podgroups resolve", "coscheduling plan"])
+def test_a_settings_file_is_one_after_the_verb_too(
+    verb: str, files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.yaml").write_text("database:\n  log: other\n")
+    run([*verb.split(), "-f", files[0], "--config", str(tmp_path / "settings.yaml"), "-o", "json"])
+    assert "deprecated" not in capsys.readouterr().err

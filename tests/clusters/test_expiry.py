@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, datetime
+import ssl
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.clusters.expiry import token_expiry
+from controlplane.clusters.expiry import certificate_expiry, credentials_expiry, token_expiry
 from controlplane.clusters.sources import SecretSource
 from controlplane.telemetry import Metrics
 from tests.clusters.fleet import fleet
 from tests.clusters.miniapi import MiniApi, kubeconfig, until
+from tests.clusters.pki import make
 
 NAME = "controlplane_kubeconfig_expires_timestamp_seconds"
 
@@ -79,3 +83,25 @@ async def test_each_kubeconfig_that_is_read_tells(api: MiniApi) -> None:
         f.connections.secret_changed("s")
         await until(lambda: len(told) == 2)
     assert told == [("w", datetime.fromtimestamp(1793000000, UTC)), ("w", None)]
+
+
+def test_a_certificate_says_when_it_ends(tmp_path: Path) -> None:
+    pki = make(tmp_path)
+    said = subprocess.run(
+        ["openssl", "x509", "-in", "client.crt", "-noout", "-enddate"],
+        cwd=tmp_path, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(said.strip().partition("=")[2]), UTC)
+    assert certificate_expiry(pki.client_certificate) == ends
+    assert certificate_expiry(b"some text\n" + pki.client_certificate + pki.ca) == ends
+    assert credentials_expiry("no token", pki.client_certificate) == ends
+    before = ends - timedelta(days=1)
+    assert credentials_expiry(token({"exp": before.timestamp()}), pki.client_certificate) == before
+
+
+@given(st.binary(max_size=80))
+def test_what_is_no_certificate_says_nothing(garbage: bytes) -> None:
+    begin, end = b"-----BEGIN CERTIFICATE-----\n", b"\n-----END CERTIFICATE-----\n"
+    assert certificate_expiry(garbage) is None
+    assert certificate_expiry(begin + garbage + end) is None
+    assert certificate_expiry(begin + base64.b64encode(garbage) + end) is None

@@ -13,14 +13,24 @@ import psycopg
 import pytest
 
 from controlplane.cli.run import open_management
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
 from controlplane.doctor.examine import examine
 from controlplane.doctor.findings import Finding
-from controlplane.kube.kinds import ADMISSION_CHECKS, JOBSETS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
+from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
+    JOBSETS,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.postgres import PostgresLog
 from controlplane.settings import Settings
 from controlplane.settings.load import load
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
 from tests.cli.processes import finished
 
@@ -220,3 +230,45 @@ async def test_a_kind_of_job_that_is_not_installed_is_a_warning(database_url: st
     finally:
         await world.stop()
     assert found["worker/a/kinds"] == ("warning", "JobSet of jobset.x-k8s.io/v1alpha2 is not served")
+
+
+async def test_rights_that_are_bound_in_one_namespace_are_asked_for_there(tmp_path: Path, database_url: str) -> None:
+    """The source asks of a target for the namespaces that may send there: by the settings, and by CandidateTargets."""
+    kinds = (*DEFAULT_KINDS, *CANDIDATE_KINDS)
+    world = World(
+        ClusterSpec(kinds=kinds), {"a": ClusterSpec(kinds=kinds), "b": ClusterSpec(kinds=kinds)}, folder=tmp_path
+    )
+    await world.start()
+    try:
+        home = world.management.store
+        home.create(NAMESPACES, {"metadata": {"name": "physics", "labels": {"send": "yes"}}})
+        target = {"metadata": {"name": "b", "namespace": "physics"}, "spec": {"cluster": "b"}}
+        home.create(CANDIDATE_TARGETS, target)
+        lacks = ("create", "candidates.candidates.controlplane.dev", "physics")
+        for worker in world.workers.values():
+            worker.server.access.allows = lambda user, right: (right.verb, right.target, right.namespace) != lacks
+        chosen = load(
+            None,
+            {
+                "CONTROLPLANE_DATABASE_URL": database_url,
+                "CONTROLPLANE_MANAGEMENT_KUBECONFIG": str(tmp_path / "management.kubeconfig"),
+                "CONTROLPLANE_RUN_CONTROLLERS": "candidates",
+                "CONTROLPLANE_CANDIDATES_CLUSTER": "home",
+                "CONTROLPLANE_CANDIDATES_NAMESPACES": "default",
+                "CONTROLPLANE_CANDIDATES_NAMESPACE_SELECTOR": "send=yes",
+                "CONTROLPLANE_CANDIDATES_TARGETS": "a",
+            },
+        )
+        found = wrong(await examine(chosen, lambda: open_management(chosen), 20.0))
+        said = "it may not create candidates.candidates.controlplane.dev in physics"
+        assert found["worker/a/rights"] == found["worker/b/rights"] == ("failed", said)
+        other = (*lacks[:2], "default")
+        for worker in world.workers.values():
+            worker.server.access.allows = lambda user, right: (right.verb, right.target, right.namespace) != other
+        found = wrong(await examine(chosen, lambda: open_management(chosen), 20.0))
+        assert found["worker/a/rights"][1].startswith(
+            "it may not create candidates.candidates.controlplane.dev in default"
+        )
+        assert "worker/b/rights" not in found  # nobody in default may send there
+    finally:
+        await world.stop()

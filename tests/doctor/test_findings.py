@@ -213,6 +213,18 @@ WORKERS = [
     (on_a(version=SILENT), "reachable", "failed", "it does not answer: no answer within"),
     (on_a(token_ends=NOW - timedelta(hours=1)), "token", "failed", "its token ended at 2026-03-01 11:00:00 UTC"),
     (on_a(token_ends=NOW + timedelta(days=2)), "token", "warning", "its token ends at 2026-03-03 12:00:00 UTC"),
+    (
+        on_a(certificate_ends=NOW - timedelta(hours=1), version=SILENT),
+        "certificate",
+        "failed",
+        "its client certificate ended at 2026-03-01 11:00:00 UTC",
+    ),
+    (
+        on_a(certificate_ends=NOW + timedelta(days=2)),
+        "certificate",
+        "warning",
+        "its client certificate ends at 2026-03-03 12:00:00 UTC",
+    ),
     (on_a(clock=(NOW + timedelta(hours=1), NOW)), "clock", "warning", "3600 s ahead of"),
     (on_a(served={WORKLOADS: False}), "kinds", "failed", "Workload of kueue.x-k8s.io/v1beta2 is not served"),
     (on_a(rights=[(RIGHT, False)]), "rights", "failed", "it may not patch"),

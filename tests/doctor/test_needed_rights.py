@@ -8,7 +8,13 @@ import pytest
 
 from controlplane.controllers.hosts import hosted
 from controlplane.doctor.examine import kinds
-from controlplane.doctor.rights import NeededRight, needed_on_management, needed_on_workers
+from controlplane.doctor.rights import (
+    NeededRight,
+    needed_as_source,
+    needed_on_management,
+    needed_on_workers,
+    needed_to_send,
+)
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.kube.watches import WatchSpec
@@ -116,3 +122,22 @@ def test_the_kinds_are_those_that_are_watched() -> None:
     home, workers = kinds(chosen())
     assert LOCAL_QUEUES in home
     assert {kind.kind for kind in workers} == {"Workload", "Job", "JobSet", "LocalQueue"}
+
+
+def test_what_is_bound_in_single_namespaces_is_asked_for_in_each() -> None:
+    sends = chosen(("candidates",))
+    home, target = needed_to_send(sends, ["b", "a", "a"]), needed_as_source(sends, ["a"])
+    assert texts(home) == {f"{verb} {what} in {ns}" for verb in VERBS for what in FOLLOWED for ns in "ab"}
+    assert texts(home, only_needed=True) == set()
+    assert {f"{verb} candidates.candidates.controlplane.dev in a" for verb in WRITES} == texts(target, only_needed=True)
+    assert {one.manifest for one in target} == {"deploy/candidates/target/clusterrole.yaml"}
+    assert len(texts(target)) == 3 * len(WRITES)
+    alone = chosen(("candidates",), candidates_follow="no")
+    assert needed_to_send(alone, ["a"]) == []
+    assert len(texts(needed_as_source(alone, ["a"]))) == len(WRITES)
+    assert {one.right.namespace for one in needed_as_source(sends, [""])} == {""}
+    assert needed_as_source(chosen(), ["a"]) == needed_to_send(chosen(), ["a"]) == []
+
+
+VERBS, FOLLOWED = ("get", "list", "watch"), ("configmaps", "secrets")
+WRITES = (*VERBS, "create", "patch", "delete")
