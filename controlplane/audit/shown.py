@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from controlplane.kube.durations import human_duration
+
 
 def clock(at: datetime | None) -> str:
     """Return a time as people read it, in UTC, to the second."""
@@ -24,6 +26,11 @@ def span(duration: timedelta) -> str:
         if count or parts:
             parts.append(f"{count}{unit}")
     return "".join(parts[:2])
+
+
+def age(at: datetime, now: datetime) -> str:
+    """Return how long ago a time was, as kubectl prints ages: `4s`, `26m`, `2d3h`."""
+    return human_duration(max((now - at).total_seconds(), 0.0))
 
 
 def place(cluster: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.audit.shown import clock, place, span
+from controlplane.audit.shown import age, clock, place
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option, nearest_namespaces, open_reader, stamp
@@ -82,7 +82,7 @@ def _ask(kind: str) -> Callable[[LogReader, datetime, str | None], list[dict[str
 def _cell(one: dict[str, Any], column: str, at: datetime) -> object:
     """Return what a table shows in a column."""
     if column == "for":
-        return span(at - one["since"])
+        return age(one["since"], at)
     value = one[column]
     if isinstance(value, datetime):
         return stamp(value)

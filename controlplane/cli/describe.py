@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.audit.shown import place, span
+from controlplane.audit.shown import age, place
 from controlplane.cli import history
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
@@ -205,7 +205,7 @@ def _print(one: Description, now: datetime, moments: Sequence[TimelineEntry] | N
 def _texts(value: Any, now: datetime) -> list[str]:
     """Return the lines of a value: a list has one for each; nothing is said so."""
     if isinstance(value, datetime):
-        return [f"{history.stamp(value)} {'local time' if _is_local() else 'UTC'} ({span(now - value)} ago)"]
+        return [f"{history.stamp(value)} {'local time' if _is_local() else 'UTC'} ({age(value, now)} ago)"]
     if isinstance(value, (list, tuple)):
         return [str(one) for one in value] or [_NONE]
     return [str(value)] if value not in (None, "") else [_NONE]
@@ -252,4 +252,4 @@ def _width() -> int:
 
 
 def _cell(cell: Any, now: datetime) -> str:
-    return span(now - cell) if isinstance(cell, datetime) else visible(str(cell if cell is not None else ""))
+    return age(cell, now) if isinstance(cell, datetime) else visible(str(cell if cell is not None else ""))

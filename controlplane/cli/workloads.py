@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from controlplane.audit.shown import span
+from controlplane.audit.shown import age
 from controlplane.cli import times
 from controlplane.cli.errors import Exit
 from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_option
@@ -237,7 +237,7 @@ def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[objec
         one["result"] or one["state"],
         one["cluster"],
         one["attempt"] or "",
-        span(now - one["since"]),
+        age(one["since"], now),
         one["waits_for"],
     )
     return (*cells, *_more(one)) if options.wide else cells

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from controlplane.kube.durations import human_duration
 from controlplane.kube.kinds import Json
 from controlplane.simulation.apiserver.cells import (
     age,
     at_path,
-    human_duration,
     job_completions,
     job_duration,
     job_status,
