@@ -19,7 +19,7 @@ from controlplane.audit.shown import age, place
 from controlplane.cli import history
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options, named
+from controlplane.cli.options import Options, current, named
 from controlplane.cli.options import table as table_options
 from controlplane.cli.output import aligned, dump, folded, line, visible
 
@@ -205,16 +205,10 @@ def _print(one: Description, now: datetime, moments: Sequence[TimelineEntry] | N
 def _texts(value: Any, now: datetime) -> list[str]:
     """Return the lines of a value: a list has one for each; nothing is said so."""
     if isinstance(value, datetime):
-        return [f"{history.stamp(value)} {'local time' if _is_local() else 'UTC'} ({age(value, now)} ago)"]
+        return [f"{history.stamp(value)} {'local time' if current().local_time else 'UTC'} ({age(value, now)} ago)"]
     if isinstance(value, (list, tuple)):
         return [str(one) for one in value] or [_NONE]
     return [str(value)] if value not in (None, "") else [_NONE]
-
-
-def _is_local() -> bool:
-    from controlplane.cli.options import current
-
-    return current().local_time
 
 
 def _field(label: str, texts: Sequence[str], labels: int) -> None:
@@ -241,7 +235,10 @@ def _below(table: Rows, now: datetime, labels: int) -> None:
     line(f"{table.label}:")
     cells = [[_cell(cell, now) for cell in row] for row in table.rows]
     heads = [column.replace("_", " ").title() for column in table.columns]
-    ruled = [["-" * len(head) for head in heads], *cells]
+    if current().no_headers:
+        heads, ruled = [], cells
+    else:
+        ruled = [["-" * len(head) for head in heads], *cells]
     shown = folded(heads, ruled, _width() - 4) if sys.stdout.isatty() else aligned(heads, ruled)
     for text in shown:
         click.echo(f"  {text}".rstrip())

@@ -19,6 +19,8 @@ from controlplane.cli.options import JSONPATH, LISTED, current
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDE = 100_000
+_LONGEST_WORD = 24  # places: what has spaces and is no longer, such as a time, is not wrapped
+_SHORTEST_TEXT = 18  # places of a column in which text is wrapped
 
 
 def emit(
@@ -178,15 +180,25 @@ def widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterable[str]:
-    """Return the lines of a table as they fit on the terminal, or into a width."""
+    """Return the lines of a table as they fit on the terminal, or into a width: long texts are wrapped, and names, words
+    and times stay whole. Where these alone need more, the lines are as `aligned` has them, as kubectl's are."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(width=width, highlight=False, no_color=None if width is None else True)
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(columns))
-    for column in columns or [""] * len(rows[0]):
-        grid.add_column(column, overflow="fold")
+    needed = widths([columns, *rows] if columns else rows)
+    long = {
+        place
+        for place, most in enumerate(needed)
+        if most > _LONGEST_WORD and any(" " in row[place].strip() for row in rows)
+    }
+    whole = sum(most + 2 for place, most in enumerate(needed) if place not in long)
+    if whole + len(long) * _SHORTEST_TEXT > console.width:
+        return aligned(columns, rows)
+    for place, column in enumerate(columns or [""] * len(rows[0])):
+        grid.add_column(column, overflow="fold", no_wrap=place not in long)
     for row in rows:
         grid.add_row(*map(Text, row))
     with console.capture() as captured:

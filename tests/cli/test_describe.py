@@ -54,6 +54,8 @@ def test_a_workload_by_its_jobs_name(url: str) -> None:
     assert set(rule) == {" ", "-"}
     assert 0 < len(events) <= 25
     assert "Events" not in said(url, "workload", "default/etl", "--show-events=false")
+    bare = said(url, "workload", "default/etl", "--no-headers").partition("Events:\n")[2].splitlines()
+    assert [line.split()[1:] for line in bare] == [line.split()[1:] for line in events]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,3 +33,22 @@ def test_a_table_without_headings_is_folded_as_one_with_them() -> None:
     lines = [one.rstrip() for one in folded([], rows, 30)]
     assert lines == ["a  a long text that has to be", "   wrapped somewhere", "b  c"]
     assert list(aligned([], rows[1:])) == ["b  c"]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_long_texts_are_wrapped_and_names_stay_whole(width: int) -> None:
+    name, at, text = (
+        "job-again-00-8ba76",
+        "2026-01-01 12:00:00",
+        "it was offered to all of them because they can take it " * 3,
+    )
+    lines = [line.rstrip() for line in folded(["name", "at (UTC)", "what"], [[name, at, text]], width=width)]
+    assert max(map(len, lines)) <= width
+    assert (len(lines) > 2) == (len(name) + len(at) + len(text) > width)
+    assert any(name in line and at in line for line in lines)
+    assert " ".join(line[len(name) + len(at) + 4 :].strip() for line in lines[1:]).split() == text.split()
+
+
+def test_what_fits_only_in_pieces_is_left_to_the_terminal() -> None:
+    rows = [["n" * 30, "s" * 30, "word " * 20]]
+    assert list(folded(["a", "b", "c"], rows, width=70)) == list(aligned(["a", "b", "c"], rows))

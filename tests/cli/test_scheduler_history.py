@@ -240,3 +240,23 @@ def test_a_pod_that_was_not_there_yet(url: str, capsys: pytest.CaptureFixture[st
     first = asked(url, "events", "--log", "scheduler", "--after", "0", "--limit", "1")[0]["at"]
     code, told = fails(capsys, url, "why", "pod/default/huge", "--at", first, "--log", "scheduler")
     assert (code, "there is no pod default/huge" in told) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["candidate", f"default/{HOME}-offered", "--log", "scheduler"], "reserved"),
+        (["pod", "default/huge", "--log", "scheduler"], "node"),
+        (["pod/default/huge"], "node"),
+    ],
+    ids=" ".join,
+)
+def test_a_pod_and_a_candidate_can_be_described(url: str, words: list[str], why: str) -> None:
+    text = said(url, "describe", *words)
+    assert text.startswith("Name:")
+    assert why in text.partition("Why:")[2].partition("\n")[0].lower()
+    assert "Events:\n  Age" in text
+    found = json.loads(said(url, "describe", *words, "-o", "json"))
+    assert found["kind"] in ("candidate", "pod")
+    assert found["namespace"] == "default"
+    assert found["events"]
