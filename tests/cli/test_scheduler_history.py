@@ -245,7 +245,7 @@ def test_a_pod_that_was_not_there_yet(url: str, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["candidate", f"default/{HOME}-offered", "--log", "scheduler"], "reserved"),
+        (["candidate", "default/offered", "--log", "scheduler"], "held for it"),
         (["pod", "default/huge", "--log", "scheduler"], "node"),
         (["pod/default/huge"], "node"),
     ],
