@@ -128,7 +128,7 @@ def _world(folder: DataFolder, fleet: LocalFleet) -> World:
     together = spell("cpu", milli(fleet.cpu) * fleet.workers)
     memory = _MEMORY_OF_A_WORKER * fleet.workers
     management = ClusterSpec(
-        quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.ports[0], address=fleet.address
+        quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.ports[0], address=fleet.address, job_pods=True
     )
     quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
     workers = {

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.kube.kinds import JOBS, NAMESPACES, PODS, Kind
+from controlplane.kube.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Kind
 from controlplane.simulation.apiserver.decoding import misfit
 from controlplane.simulation.apiserver.openapi import Schemas, in_protobuf, v2, v3
-from controlplane.simulation.apiserver.protobuf import DecodingError, decode, decode_message
+from controlplane.simulation.apiserver.protobuf import MEDIA_TYPE, DecodingError, decode, decode_message
+from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kinds.own_cluster import WHOLE_KINDS
 from controlplane.simulation.schemas.messages import Message, descriptions, kubernetes, openapi
 from controlplane.simulation.schemas.strictness import unknown_fields
+from tests.simulation.store_kit import new_store
 
 # What kubectl 1.32 sent for `create namespace team` and for `create job j --image=busybox -- echo hi`.
 NAMESPACE = (
@@ -247,3 +250,44 @@ def test_a_document_in_protobuf_has_what_the_one_in_json_has() -> None:
             "properties"
         ]
     )
+
+
+class Posted:
+    """A server, and bodies in protobuf that are sent to it."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url, self._session = url, session
+
+    async def __call__(self, kind: Kind, body: bytes, method: str = "POST", name: str = "") -> tuple[int, Any]:
+        headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE},application/json"}
+        url = self._url + kind.path("default" if kind.namespaced else "", name)
+        async with self._session.request(method, url, data=body, headers=headers) as response:
+            return response.status, await response.json()
+
+
+@pytest.fixture
+async def post() -> AsyncIterator[Posted]:
+    server = SimulatedApiServer(new_store())
+    await server.start()
+    async with aiohttp.ClientSession() as session:
+        yield Posted(server.url, session)
+    await server.stop()
+
+
+async def test_the_server_answers_as_a_real_one(post: Posted) -> None:
+    """Built-in kinds take protobuf; custom ones say that they do not; what is not known is named, and nothing stored."""
+    status, made = await post(JOBS, bytes.fromhex(JOB))
+    assert (status, made["kind"], made["metadata"]["name"]) == (201, "Job", "j")
+    status, refused = await post(WORKLOADS, bytes.fromhex(JOB))
+    assert (status, refused["reason"]) == (415, "UnsupportedMediaType")
+    assert refused["message"].endswith("accepted media types include: application/json, application/yaml")
+    status, refused = await post(JOBS, envelope(field(1, field(1, b"k")) + field(2, field(77, b"x"))))
+    assert (status, refused["message"]) == (400, "error decoding the body: spec: batch.JobSpec has no field 77 here")
+    status, refused = await post(JOBS, bytes.fromhex(NAMESPACE))
+    assert status == 400
+    assert refused["reason"] == "BadRequest"
+    options = envelope(field(2, field(1, made["metadata"]["uid"].encode())) + field(4, b"Background"))
+    stale = envelope(field(2, field(1, b"another")))
+    assert (await post(JOBS, stale, "DELETE", "j"))[0] == 409
+    assert (await post(JOBS, options, "DELETE", "j"))[0] == 200
+    assert (await post(JOBS, b"", "GET", "j"))[0] == 404

@@ -1,14 +1,15 @@
 """The pods of a simulated cluster's Jobs, for whoever looks at a Job with kubectl: `get pods`, `describe`, `logs job/x`.
 
-In: Jobs, whose statuses `jobs` plays. Out: their pods, owned by them: as many as the status has active, ended when the Job
-has ended, gone when it is suspended. Nothing is decided by these pods, other than by those of `job_pods`; nothing runs in
-them, and there are no nodes that they would be on."""
+In: Jobs, whose statuses `jobs` plays; one that another controller manages runs elsewhere. Out: their pods, owned by them:
+as many as the status has active, ended when the Job has ended, gone when it is suspended. Nothing is decided by these
+pods, other than by those of `job_pods`; nothing runs in them, and there are no nodes that they would be on."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from controlplane.clock import Clock
+from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, PODS, STRATEGIC_PATCH, Json, Kind, meta
 from controlplane.simulation.apiserver.pods import OVER, set_condition, stamp
@@ -18,6 +19,8 @@ from controlplane.simulation.controllers.workload_owners import controller_of
 
 MOST: Final = 50
 """So many pods of one Job are there at most: a Job with thousands of completions shall not fill a laptop."""
+
+_BATCH: Final = INTEGRATIONS[JOBS]
 
 
 class ShownPods(Behaviour):
@@ -31,7 +34,11 @@ class ShownPods(Behaviour):
     def reconcile(self, key: Key) -> float | None:
         """Bring the pods of a Job to where its status is; None: only a change of the Job brings it back."""
         job = self._view.get(JOBS, *key)
-        if job is None or meta(job).get("deletionTimestamp"):
+        if (
+            job is None
+            or meta(job).get("deletionTimestamp")
+            or _BATCH.managed_by(job) not in ("", _BATCH.own_controller)
+        ):
             return None
         uid = meta(job)["uid"]
         pods = [pod for pod in self._view.all(PODS).values() if controller_of(pod).get("uid") == uid]
