@@ -91,7 +91,7 @@ async def test_clusters_through_a_database_that_goes_away(database_url: str, fol
     assert back == "The database is back."
 
 
-@pytest.mark.parametrize("verb", ["why", "timeline"])
+@pytest.mark.parametrize("verb", ["why", pytest.param("timeline", marks=pytest.mark.deep)])
 async def test_why_and_timeline(database_url: str, follow: Callable[..., Follower], verb: str) -> None:
     script = Script("a")
     log, life = Log(database_url, script), script.workload("w-0a1b2").offered("a")
