@@ -13,7 +13,7 @@ import click
 
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, Whole
 from controlplane.cli.output import dump, table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def candidates() -> None:
 @click.option("-n", "--namespace", required=True, metavar="NAMESPACE", help="The namespace of the pods, in both.")
 @click.option("--source-name", metavar="NAME", help="The source's name: candidates.cluster, else that of its context.")
 @click.option("--target-name", metavar="NAME", help="The target's name, as a MultiKueueCluster; else its context's.")
-@click.option("--tier", type=click.IntRange(min=0), default=0, help="Targets of a higher tier are asked after others.")
+@click.option("--tier", type=Whole(0, 100), default=0, help="Targets of a higher tier are asked after others.")
 @click.option("--duration", default="720h", metavar="DURATION", help="For how long the token is asked for; 720h.")
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests of both sides, and create nothing.")
 @click.option("--kubeconfig", metavar="FILE", help="The kubeconfig with both contexts; else $KUBECONFIG.")
