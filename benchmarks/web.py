@@ -42,7 +42,7 @@ SELECT 'main', %(after)s + row_number() OVER (ORDER BY n, l.version),
        replace(replace(replace(l.data, %(job)s, 'run-' || n), '"default"', '"team-' || n %% 50 || '"'),
                %(worker)s, 'site-' || 1 + n %% %(clusters)s)::json,
        l.reason, replace(l.cluster, %(worker)s, 'site-' || 1 + n %% %(clusters)s),
-       now() - interval '30 days' * (%(last)s - n) / %(all)s + l.later
+       now() - interval '30 days' * (%(all)s - n) / %(all)s + l.later
 FROM generate_series(%(first)s::bigint, %(last)s) n CROSS JOIN life l
 WHERE n <= %(all)s - %(live)s OR l.version < (SELECT min(version) FROM life WHERE over)"""
 _STREAMS = """

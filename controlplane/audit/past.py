@@ -6,7 +6,7 @@ In: a reader, and what is asked. Out: plain values, in the columns' names. `audi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, LiteralString
@@ -89,8 +89,13 @@ def usage(
 
     A row has the values of `by`, `run_hours`, `resource_hours` by resource, and `unknown_hours`: those of its run hours
     of which the log does not say what was asked for; `runs` only by day, since a run may have a part in several."""
+    return added_up(reader.rows(_USAGE, since=since, until=until, namespace=namespace), by)
+
+
+def added_up(rows: Iterable[Mapping[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of `audit.usage` added up as `usage` does."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in reader.rows(_USAGE, since=since, until=until, namespace=namespace):
+    for row in rows:
         key = tuple(row[name] for name in by)
         total = found.setdefault(
             key,

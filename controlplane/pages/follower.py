@@ -28,6 +28,7 @@ from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 from controlplane.pages.directory import Directory, Row
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
+from controlplane.pages.usage_keeper import UsageKeeper
 from controlplane.settings import Settings
 
 READING = "the log is being read"
@@ -76,6 +77,7 @@ class Follower:
         self.ready = False
         self.read = 0
         """How many Workloads were read, while the log is read for the first time."""
+        self.usage = UsageKeeper(connect, self.lock)
         self._connect, self._settings = connect, settings
         self._listeners: set[Callable[[int], None]] = set()
         self._stop = threading.Event()
@@ -90,6 +92,7 @@ class Follower:
         self._folding = Folding(self.index.fold)
         self._touched: dict[str, Recorded] = {}
         self._seen: dict[str, Recorded] = {}
+        self._news: dict[str, None] = {}
 
     @property
     def position(self) -> int:
@@ -99,11 +102,13 @@ class Follower:
     def start(self) -> None:
         """Begin to follow."""
         self._thread.start()
+        self.usage.start()
 
     def stop(self) -> None:
         """End, and wait for that."""
         self._stop.set()
         self._thread.join(timeout=10)
+        self.usage.stop()
 
     def listen(self, listener: Callable[[int], None]) -> Callable[[], None]:
         """Tell a listener each new position from now on, from the follower's thread; return what ends that."""
@@ -149,8 +154,10 @@ class Follower:
         for first in range(0, len(dirty), _BATCH):
             with self.lock:
                 self._show(dirty[first : first + _BATCH])
+        self.usage.changed(map(_name_of, self._news), events[-1].recorded_at)
         self._touched.clear()
         self._seen.clear()
+        self._news.clear()
         for listener in list(self._listeners):
             listener(self.position)
         return True
@@ -162,6 +169,7 @@ class Follower:
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
         if recorded.stream.startswith("workload/"):
+            self._news[recorded.stream] = None
             if isinstance(recorded.event, WorkloadObserved):
                 self._seen[recorded.stream] = recorded
             if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
@@ -172,7 +180,7 @@ class Follower:
         for stream in streams:
             if not stream.startswith("workload/"):
                 continue
-            _, namespace, name = stream.split("/", 2)
+            namespace, name = _name_of(stream)
             before, last = self.directory.get(namespace, name), self._touched.get(stream)
             row = self._row(stream, before, last, now)
             if row is not None:
@@ -226,9 +234,17 @@ class Follower:
             self.directory.close()
             self.directory, self.index, self.trends = directory, index, trends
             self._folding = Folding(index.fold)
+            self.usage.begin(directory)
             self.ready, self.trouble = True, ""
+        for newest in reader.events(Filter(), limit=1, newest=True):
+            self.usage.changed((), newest.recorded_at)
         for listener in list(self._listeners):
             listener(head)
+
+
+def _name_of(stream: str) -> tuple[str, str]:
+    _, namespace, name = stream.split("/", 2)
+    return namespace, name
 
 
 def _past(row: dict[str, Any]) -> Row:

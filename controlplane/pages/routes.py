@@ -72,7 +72,7 @@ PAGES: tuple[Page, ...] = (
     ),
     Page(
         "usage", "/usage", "/usage", "The hours that jobs ran, and what they asked for in them.",
-        queues.hours, queues.UsageTable, "usage.html", queues.USAGE_PARAMETERS,
+        queues.hours, queues.UsageTable, "usage.html", queues.USAGE_PARAMETERS, follows=True,
     ),
     Page(
         "pods", "/pods", "/pods", "Pods that wait for another cluster, and what each cluster said, by reason.",

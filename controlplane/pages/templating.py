@@ -31,7 +31,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        clock=clock, place=place, ago_of=ago, json=_json, spark=spark, told=told, seconds=_seconds, hours=_hours
+        clock=clock, place=place, ago_of=ago, json=_json, spark=spark, told=told, seconds=_seconds, hours=_hours,
+        count=count,
     )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))
     return made
@@ -40,6 +41,11 @@ def environment() -> Environment:
 def ago(at: datetime | None, now: datetime) -> str:
     """Return how long ago something was."""
     return "" if at is None else span(now - at)
+
+
+def count(number: int) -> str:
+    """Return a number as people read it."""
+    return f"{number:,}".replace(",", " ")
 
 
 def address(path: str, at: str, **parameters: Any) -> str:

@@ -131,7 +131,7 @@ def test_a_database_without_the_schema_says_what_to_run(empty_database_url: str)
 
 def test_what_is_too_much_says_to_ask_for_less(fleet_url: str) -> None:
     with served(fleet_url, patience=timedelta(milliseconds=1)) as pages:
-        answer = pages.get("/usage?days=3660")
+        answer = pages.get("/workloads?at=2026-01-01 13:00")
         assert (answer.status_code, "ask for less, such as one namespace" in answer.text) == (503, True)
 
 
