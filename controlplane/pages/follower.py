@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 import structlog
@@ -29,42 +29,17 @@ from controlplane.log.folding import Folding
 from controlplane.pages.directory import Directory, Row
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
 from controlplane.pages.usage_keeper import UsageKeeper
+from controlplane.pages.workloads_seen import Seen, workloads_seen
 from controlplane.settings import Settings
 
 READING = "the log is being read"
 """What is said to be the trouble until the log was read for the first time."""
 _log = structlog.get_logger(__name__)
-_PIECE = 20_000  # streams that are looked through at once
 _BATCH = 500  # events that are folded before a page may look
 _NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
 _PAUSE = 2.0  # seconds between two attempts to reach the database
 _DOZE = 1.0  # seconds after which it is looked for new events unasked
 _CALM = 0.05  # seconds in which events gather before they are read
-
-# The newest of each Workload that was ever seen, with its first event. By version, which the index has in order.
-_KNOWN: LiteralString = """
-SELECT s.stream, s.namespace, s.name, f.recorded_at AS since, w.*, g.position AS gone, g.recorded_at AS gone_at
-FROM audit.streams s
-JOIN LATERAL (
-    SELECT e.recorded_at FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.version = 1 AND e.position <= %(head)s
-) f ON true
-JOIN LATERAL (
-    SELECT e.version, e.position, e.recorded_at, e.data ->> 'queue_name' AS queue,
-           e.data ->> 'cluster_queue' AS cluster_queue, e.data ->> 'cluster_name' AS cluster,
-           e.data -> 'owner' ->> 'kind' AS kind, e.data -> 'owner' ->> 'name' AS owner,
-           jsonb_path_query_first(e.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
-               #>> '{}' AS result
-    FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' AND e.position <= %(head)s
-    ORDER BY e.version DESC LIMIT 1
-) w ON true
-LEFT JOIN LATERAL (
-    SELECT e.position, e.recorded_at FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.version > w.version AND e.type = 'WorkloadGone'
-      AND e.position <= %(head)s ORDER BY e.version DESC LIMIT 1
-) g ON true
-WHERE s.log = %(log)s AND s.stream > %(after)s AND s.stream < 'workload0' ORDER BY s.stream LIMIT %(limit)s"""
 
 
 class Follower:
@@ -205,15 +180,13 @@ class Follower:
     def _fill(self, reader: LogReader) -> None:
         """Read what there is: a row of each Workload that is over, and the events of the others."""
         self.trouble, head = READING, reader.head()
-        directory, live, after = Directory(), dict[str, dict[str, Any]](), "workload/"
-        while not self._stop.is_set():
-            rows = reader.rows(_KNOWN, head=head, after=after, limit=_PIECE)
-            directory.fill(_past(row) for row in rows if row["gone"] is not None or row["result"] is not None)
-            live |= {row["stream"]: row for row in rows if row["gone"] is None and row["result"] is None}
-            self.read += len(rows)
-            if len(rows) < _PIECE:
-                break
-            after = rows[-1]["stream"]
+        directory, live = Directory(), dict[str, Seen]()
+        for found in workloads_seen(reader, head):
+            if self._stop.is_set():
+                return
+            directory.fill(_past(seen) for seen in found if seen.over)
+            live |= {seen.stream: seen for seen in found if not seen.over}
+            self.read += len(found)
         reader.until = head
         index = folded(reader, reading_policy(self._settings, in_force(reader)), list(live))
         trends, first = Trends(), reader.clock() - STEP * STEPS
@@ -227,8 +200,8 @@ class Follower:
         for stream, known in live.items():
             state = index.workloads.get(stream)
             if state is not None and state.local is not None:
-                at, position = known["recorded_at"].timestamp(), known["position"]
-                directory.put(_of(one_of(index, state, known["since"], now), state.local, at, position))
+                at, position = known.at.timestamp(), known.position
+                directory.put(_of(one_of(index, state, known.since, now), state.local, at, position))
         directory.filled()
         with self.lock:
             self.directory.close()
@@ -247,13 +220,13 @@ def _name_of(stream: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _past(row: dict[str, Any]) -> Row:
+def _past(seen: Seen) -> Row:
     """Return the row of what is over."""
-    gone = row["gone"] is not None
+    namespace, name = _name_of(seen.stream)
     return Row(
-        row["namespace"], row["name"], "Deleted" if gone else "Finished", row["result"] or "", row["queue"] or "",
-        row["cluster_queue"] or "", row["kind"] or "", row["owner"] or "", row["cluster"] or "", 0, "",
-        row["since"].timestamp(), (row["gone_at"] or row["recorded_at"]).timestamp(), row["gone"] or row["position"],
+        namespace, name, "Finished" if seen.gone is None else "Deleted", seen.result or "", seen.queue,
+        seen.cluster_queue, seen.kind, seen.owner, seen.cluster, 0, "",
+        seen.since.timestamp(), (seen.gone_at or seen.at).timestamp(), seen.gone or seen.position,
     )  # fmt: skip
 
 

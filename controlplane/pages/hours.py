@@ -26,6 +26,10 @@ CREATE TABLE runs (
     PRIMARY KEY (namespace, name, number)
 ) WITHOUT ROWID"""
 
+_RUNNING = """
+SELECT DISTINCT namespace, name FROM runs WHERE cluster = ? AND since <= ? AND (until IS NULL OR until >= ?) {allowed}
+ORDER BY namespace, name LIMIT ?"""
+
 
 class Run(NamedTuple):
     """A run of a job. `until` is None while it lasts; `resources` is a JSON object of amounts by resource, None if the log
@@ -139,6 +143,13 @@ class Hours:
                     cell.resources[resource] = cell.resources.get(resource, 0) + sign * amount * time
             if not cell.runs:
                 del cells[place]
+
+    def running(self, cluster: str, at: datetime, namespaces: Sequence[str] | None, limit: int) -> list[tuple[str, str]]:
+        """Return the Workloads that had a run on a cluster at a time, by namespace and name, at most so many."""
+        allowed = "" if namespaces is None else f"AND namespace IN ({', '.join('?' * len(namespaces))})"
+        query = _RUNNING.format(allowed=allowed)
+        given = [self._number.get(cluster, -1), _microseconds(at), _microseconds(at), *(namespaces or ()), limit]
+        return self._database.execute(query, given).fetchall()
 
     def rows(
         self, since: date, until: date, namespaces: Sequence[str] | None, newest: datetime

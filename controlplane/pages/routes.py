@@ -55,7 +55,7 @@ PAGES: tuple[Page, ...] = (
     Page(
         "event", "/events/{position}", "/events/{position}",
         "One event of the log: what it rests on, what followed, the state before and after it.",
-        event.event, event.EventStory, "event.html", past=False,
+        event.event, event.EventStory, "event.html",
     ),
     Page(
         "outages", "/outages", "/outages", "The absences of clusters, the newest first.",
@@ -64,7 +64,7 @@ PAGES: tuple[Page, ...] = (
     Page(
         "outage", "/outages/{cluster}/{position}", "/outages/{cluster}/{position}",
         "One absence of a cluster, and what became of each Workload that ran there.",
-        outages.outage, outages.OutageStory, "outage.html", everything=True, past=False,
+        outages.outage, outages.OutageStory, "outage.html", everything=True, follows=True,
     ),
     Page(
         "queues", "/queues", "/queues", "LocalQueues: how far their Workloads are, what they wait for, who is first.",
@@ -76,7 +76,7 @@ PAGES: tuple[Page, ...] = (
     ),
     Page(
         "pods", "/pods", "/pods", "Pods that wait for another cluster, and what each cluster said, by reason.",
-        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS, past=False,
+        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS,
     ),
 )  # fmt: skip
 

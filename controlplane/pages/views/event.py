@@ -48,7 +48,8 @@ def event(asked: Asked) -> EventStory:
     text = asked.path["position"]
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
         raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
-    missing = f"there is no event at position {text} in the log {asked.reader.log}"
+    when = " at that time" if asked.at is not None else ""
+    missing = f"there is no event at position {text} in the log {asked.reader.log}{when}"
     found = inspect(asked.reader, asked.policy(), int(text), within=_WITHIN)
     if found is None or not asked.sees(namespace_of(found.recorded.stream)):
         raise NotFound(missing)
@@ -57,7 +58,7 @@ def event(asked: Asked) -> EventStory:
         data=fields_of(found.recorded.event),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
-        looked_until=int(text) + _WITHIN,
+        looked_until=min(int(text) + _WITHIN, asked.reader.until or _LARGEST),
         requests=[
             RequestItem(
                 position=one.position, action=one.action, target=one.target, outcome=one.outcome, error=one.error

@@ -16,12 +16,25 @@ PARAMETERS = (
     Parameter("cluster", "only what a cluster said"),
 )
 _MOST = 2000
-_OPEN: LiteralString = (
-    "SELECT namespace, name, cluster, candidate, outcome, reason, message, node, offered_at, position"
-    " FROM audit.candidates WHERE log = %(log)s AND bound_at IS NULL AND gone_at IS NULL"
-    " AND (%(namespaces)s::text[] IS NULL OR namespace = ANY(%(namespaces)s))"
-    " AND (%(cluster)s::text = '' OR cluster = %(cluster)s) ORDER BY position DESC LIMIT %(limit)s"
-)
+_OPEN: LiteralString = """
+SELECT c.namespace, c.name, c.cluster, c.candidate, c.offered_at, c.position, n.node,
+       coalesce(substring(a.type FROM '^Candidate(.+)$'), 'Offered') AS outcome, a.why AS reason, a.message
+FROM audit.candidates c
+LEFT JOIN LATERAL (
+    SELECT e.type, e.data ->> 'why' AS why, e.data ->> 'message' AS message FROM audit.events e
+    WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
+      AND e.type IN ('CandidateWaiting', 'CandidateReserved', 'CandidateUnschedulable', 'CandidateRefused', 'CandidateUnreserved')
+      AND e.data ->> 'candidate' = c.candidate ORDER BY e.position DESC LIMIT 1
+) a ON true
+LEFT JOIN LATERAL (
+    SELECT e.data ->> 'node' AS node FROM audit.events e
+    WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
+      AND e.data ->> 'candidate' = c.candidate AND e.data ->> 'node' <> '' ORDER BY e.position DESC LIMIT 1
+) n ON true
+WHERE c.log = %(log)s AND c.position <= %(until)s AND (c.bound_at IS NULL OR c.bound_at > %(at)s)
+  AND (c.gone_at IS NULL OR c.gone_at > %(at)s)
+  AND (%(namespaces)s::text[] IS NULL OR c.namespace = ANY(%(namespaces)s))
+  AND (%(cluster)s::text = '' OR c.cluster = %(cluster)s) ORDER BY c.position DESC LIMIT %(limit)s"""
 
 
 class Answer(Value):
@@ -58,7 +71,10 @@ class PodList(Value):
 
 def pods(asked: Asked) -> PodList:
     """Return the pods that wait for another cluster."""
-    rows = asked.reader.rows(_OPEN, namespaces=asked.namespaces, cluster=asked.given.get("cluster", ""), limit=_MOST)
+    reader = asked.reader
+    until, at = (reader.until, asked.at) if asked.at is not None else (2**62, reader.clock())
+    cluster = asked.given.get("cluster", "")
+    rows = reader.rows(_OPEN, until=until, at=at, namespaces=asked.namespaces, cluster=cluster, limit=_MOST)
     answers = [
         Answer(
             namespace=row["namespace"],
