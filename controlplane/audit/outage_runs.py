@@ -49,9 +49,7 @@ class LostRun(NamedTuple):
     position: int
 
 
-def lost_runs(
-    reader: LogReader, absence: Absence, workloads: Sequence[tuple[str, str]], head: int
-) -> list[LostRun]:
+def lost_runs(reader: LogReader, absence: Absence, workloads: Sequence[tuple[str, str]], head: int) -> list[LostRun]:
     """Return what became of those runs of some Workloads that an absence concerned, by what was recorded up to a
     position."""
     given = {"namespaces": [namespace for namespace, _ in workloads], "names": [name for _, name in workloads]}
@@ -64,9 +62,7 @@ def lost_runs(
     return [one for runs in of.values() for one in concerned(runs, absence, head, end)]
 
 
-def concerned(
-    runs: Iterable[Mapping[str, Any]], absence: Absence, head: int, end: datetime
-) -> list[LostRun]:
+def concerned(runs: Iterable[Mapping[str, Any]], absence: Absence, head: int, end: datetime) -> list[LostRun]:
     """Return what became of those of the runs of one Workload that an absence concerned."""
     known = [_as_known(run, head, end) for run in runs if run["position"] <= head]
     return [

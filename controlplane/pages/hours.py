@@ -144,7 +144,9 @@ class Hours:
             if not cell.runs:
                 del cells[place]
 
-    def running(self, cluster: str, at: datetime, namespaces: Sequence[str] | None, limit: int) -> list[tuple[str, str]]:
+    def running(
+        self, cluster: str, at: datetime, namespaces: Sequence[str] | None, limit: int
+    ) -> list[tuple[str, str]]:
         """Return the Workloads that had a run on a cluster at a time, by namespace and name, at most so many."""
         allowed = "" if namespaces is None else f"AND namespace IN ({', '.join('?' * len(namespaces))})"
         query = _RUNNING.format(allowed=allowed)

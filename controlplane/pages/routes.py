@@ -116,6 +116,7 @@ def _operation(page: Page, answer: dict[str, Any], problem: dict[str, Any]) -> d
         for name in path_parameters(page.api)
     ]
     refusals = {"400": "a parameter cannot be used", "401": "it is not known who asks", "404": "there is no such thing"}
+    refusals["410"] = "it is in an archive"
     refusals["503"] = "it cannot be answered now"
     said = {
         code: {"description": text, "content": {"application/json": {"schema": problem}}}

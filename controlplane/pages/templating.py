@@ -31,7 +31,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        clock=clock, place=place, ago_of=ago, json=_json, spark=spark, told=told, seconds=_seconds, hours=_hours,
+        clock=clock,
+        place=place,
+        ago_of=ago,
+        json=_json,
+        spark=spark,
+        told=told,
+        seconds=_seconds,
+        hours=_hours,
         count=count,
     )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))

@@ -22,7 +22,9 @@ from tests.pages.serving import served, wait_for_hours
 NEWEST = datetime(2026, 1, 5, 7, 30, tzinfo=UTC)
 FIRST, LAST = date(2025, 12, 1), date(2026, 2, 1)
 
-times = st.integers(0, 4 * 24 * 3600 * 4).map(lambda quarter: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=quarter / 4))
+times = st.integers(0, 4 * 24 * 3600 * 4).map(
+    lambda quarter: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=quarter / 4)
+)
 resources = st.sampled_from([None, "{}", '{"cpu": 0.5}', '{"cpu": 4, "memory": 68719476736}'])
 
 
@@ -64,7 +66,8 @@ def test_what_is_put_anew_takes_the_place_of_what_was(steps: list[tuple[tuple[st
         hours.put([(*name, fits)])
         known[name] = fits
     shown = {
-        (row["day"], row["namespace"], row["queue"], row["cluster"]): row for row in hours.rows(FIRST, LAST, None, NEWEST)
+        (row["day"], row["namespace"], row["queue"], row["cluster"]): row
+        for row in hours.rows(FIRST, LAST, None, NEWEST)
     }
     wanted = expected(known)
     assert shown.keys() == wanted.keys()
