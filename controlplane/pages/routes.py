@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.pages.asking import Asked, Parameter
-from controlplane.pages.views import event, fleet, outages, pods, queues, workload, workloads
+from controlplane.pages.views import event, fleet, outages, pods, queues, whatif, workload, workloads
 
 API = "/api/v1"
 AT = Parameter("at", "as it was at a time: 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago, such as 6h")
@@ -77,6 +77,15 @@ PAGES: tuple[Page, ...] = (
     Page(
         "pods", "/pods", "/pods", "Pods that wait for another cluster, and what each cluster said, by reason.",
         pods.pods, pods.PodList, "pods.html", pods.PARAMETERS,
+    ),
+    Page(
+        "whatif", "/whatif", "/whatif", "Reports of `controlplane whatif`: what would have come of something else.",
+        whatif.reports, whatif.ReportList, "reports.html", everything=True, past=False,
+    ),
+    Page(
+        "report", "/whatif/{report}", "/whatif/{report}",
+        "One report: waits, utilisation, moves and lost hours, as they were and as they would have been.",
+        whatif.report, whatif.WhatIfStory, "report.html", everything=True, past=False,
     ),
 )  # fmt: skip
 

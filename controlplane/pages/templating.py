@@ -6,7 +6,7 @@ strict Content-Security-Policy refuses."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,8 +20,10 @@ from controlplane.audit.shown import clock, place, span
 from controlplane.audit.svg import picture
 from controlplane.pages.trends import Stretch
 from controlplane.pages.views.workloads import STATES
+from controlplane.whatif.report import Unit
 
 _SPARK = (120, 24)  # pixels of a small chart
+_BAR = 140  # pixels of the longest bar
 
 
 def environment() -> Environment:
@@ -40,6 +42,8 @@ def environment() -> Environment:
         seconds=_seconds,
         hours=_hours,
         count=count,
+        figure=figure,
+        bar=bar,
     )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))
     return made
@@ -53,6 +57,28 @@ def ago(at: datetime | None, now: datetime) -> str:
 def count(number: int) -> str:
     """Return a number as people read it."""
     return f"{number:,}".replace(",", " ")
+
+
+def figure(value: float | None, unit: Unit) -> str:
+    """Return a figure of a report."""
+    if value is None:
+        return ""
+    if unit == "seconds":
+        return span(timedelta(seconds=value))
+    if unit == "share":
+        return f"{value:.1%}"
+    return f"{value:.2f}" if unit == "hours" else count(int(value))
+
+
+def bar(value: float | None, values: Sequence[float | None]) -> Markup:
+    """Return a bar as long as a value is beside the largest of some; "" if there is nothing to compare."""
+    top = max((one or 0.0 for one in values), default=0.0)
+    if value is None or top <= 0:
+        return Markup("")
+    width = f"{value / top * _BAR:.1f}"
+    return Markup(  # noqa: S704 - numbers
+        f'<svg class="spark" width="{_BAR}" height="8" viewBox="0 0 {_BAR} 8" aria-hidden="true"><path d="M0 0h{width}v8H0z"/></svg>'
+    )
 
 
 def address(path: str, at: str, **parameters: Any) -> str:

@@ -59,6 +59,14 @@ class WebSettings(Value, rename="camel"):
             "The role as which the pages read (`SET ROLE`). Empty: it stays the login's own.",
         ),
     ] = "controlplane_reader"
+    whatif_directory: Annotated[
+        str,
+        Setting(
+            Text(what="a directory", pattern=r"[^\x00-\x1f]+", longest=4096, empty=True),
+            "A directory with reports of `controlplane whatif -o json`, each in a file `NAME.json`: the page `/whatif` shows them. "
+            "Empty: none.",
+        ),
+    ] = ""
     patience: Annotated[
         timedelta,
         Setting(

@@ -138,7 +138,9 @@ def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
     password = given.pop("PGPASSWORD")  # not in the URL, where some characters would have to be encoded
     url = urlsplit(load(None, given).database.url.reveal())
     postgres = {name: filled(text) for name, text in SERVICES["postgres"]["environment"].items()}
-    passwords = {f"controlplane_{name}": postgres[f"{name.upper()}_PASSWORD"] for name in ("owner", "service", "reader")}
+    passwords = {
+        f"controlplane_{name}": postgres[f"{name.upper()}_PASSWORD"] for name in ("owner", "service", "reader")
+    }
     assert (url.username, url.password, url.hostname) == (role, None, "postgres")
     assert password == passwords[role]
     made = (ROOT / "deploy/postgres/roles.sql").read_text() + (ROOT / "deploy/compose/init.sh").read_text()
