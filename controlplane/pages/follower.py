@@ -27,6 +27,8 @@ from controlplane.log.connect import first_line
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 from controlplane.pages.directory import Directory, Row
+from controlplane.pages.pending_pods import PendingPods
+from controlplane.pages.pending_pods import read as pending_pods_of
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
 from controlplane.pages.usage_keeper import UsageKeeper
 from controlplane.pages.workloads_seen import Seen, workloads_seen
@@ -63,6 +65,7 @@ class Follower:
         self.ready, self.read = False, 0
         self.directory = Directory()
         self.trends = Trends()
+        self.pending_pods = PendingPods()
         self.index = WorkloadIndex(reading_policy(self._settings))
         self._folding = Folding(self.index.fold)
         self._touched: dict[str, Recorded] = {}
@@ -141,6 +144,7 @@ class Follower:
         self._folding(recorded)
         self.index.position = recorded.position
         self.trends.take(recorded)
+        self.pending_pods.take(recorded)
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
         if recorded.stream.startswith("workload/"):
@@ -193,6 +197,7 @@ class Follower:
         began = reader.rows("SELECT audit.position_at(%(log)s, %(at)s) AS position", at=first)[0]["position"] or 0
         for recorded in reader.events(Filter(after=max(began, head - _NEWEST), types=TYPES)):
             trends.take(recorded)
+        pending_pods = pending_pods_of(reader)
         reader.until = None
         index.position = head
         index.take_dirty()
@@ -206,6 +211,7 @@ class Follower:
         with self.lock:
             self.directory.close()
             self.directory, self.index, self.trends = directory, index, trends
+            self.pending_pods = pending_pods
             self._folding = Folding(index.fold)
             self.usage.begin(directory)
             self.ready, self.trouble = True, ""

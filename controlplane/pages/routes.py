@@ -75,8 +75,8 @@ PAGES: tuple[Page, ...] = (
         queues.hours, queues.UsageTable, "usage.html", queues.USAGE_PARAMETERS, follows=True,
     ),
     Page(
-        "pods", "/pods", "/pods", "Pods that wait for another cluster, and what each cluster said, by reason.",
-        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS,
+        "pods", "/pods", "/pods", "Pods that wait for another cluster or for a node, and why, by reason.",
+        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS, follows=True,
     ),
     Page(
         "whatif", "/whatif", "/whatif", "Reports of `controlplane whatif`: what would have come of something else.",
