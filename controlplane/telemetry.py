@@ -162,6 +162,10 @@ class Metrics:
         self.api_requests.labels(cluster, verb, resource, code).inc()
         self.api_request_seconds.labels(cluster, verb).observe(seconds)
 
+    def effect_ended(self, cluster: str, action: str, outcome: str) -> None:
+        """Count a write that was tried, and what came of it."""
+        self.effects_executed.labels(cluster=cluster, action=action, outcome=outcome).inc()
+
     def kubeconfig_read(self, cluster: str, expires: datetime | None) -> None:
         """Show when the token with which a cluster is reached ends; nothing if it does not say."""
         if expires is None:
