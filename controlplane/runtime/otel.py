@@ -71,16 +71,8 @@ async def exporting(endpoint: str, log: str, share: float) -> AsyncIterator[Span
     try:
         yield Spans(export, log, share)
     finally:
-        await asyncio.to_thread(_ended, processor)
-
-
-def _ended(processor: object) -> None:
-    """Send what is left, for as long as that may take."""
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    assert isinstance(processor, BatchSpanProcessor)
-    processor.force_flush(_LAST)
-    processor.shutdown()
+        await asyncio.to_thread(processor.force_flush, _LAST)
+        await asyncio.to_thread(processor.shutdown)
 
 
 def _nanoseconds(at: datetime) -> int:

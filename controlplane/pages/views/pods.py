@@ -114,7 +114,7 @@ def pods(asked: Asked) -> PodList:
         for (cluster, outcome, reason, message), count in counts.most_common()
     ]
     return PodList(
-        pods=len({(one.namespace, one.pod) for one in [*answers, *pending]}),
+        pods=len({*((one.namespace, one.pod) for one in answers), *((one.namespace, one.pod) for one in pending)}),
         groups=groups,
         answers=answers,
         reasons=_reasons([*((one.cluster, one.message) for one in answers), *(("", one.message) for one in pending)]),
