@@ -374,7 +374,8 @@ _HEAD = """# Metrics
 
 Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format, whichever the reader asks for. Times are seconds. A
 histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
-have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md). The usual `process_*` and `python_*` metrics are there as well.
+have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
+The usual `process_*` and `python_*` metrics are there as well.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -11,7 +11,7 @@ import binascii
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import msgspec
 
@@ -19,19 +19,6 @@ from controlplane.audit.standing import WORDS
 
 SORTS = ("changed", "since", "name")
 OVER = ("Finished", "Deleted")
-_COLUMNS = (
-    "namespace", "name", "state", "result", "queue", "cluster_queue", "kind", "owner", "cluster", "attempt",
-    "waits_for", "since", "changed", "position",
-)  # fmt: skip
-_SCHEMA = """
-CREATE TABLE workloads (
-    namespace TEXT, name TEXT, state TEXT, result TEXT, queue TEXT, cluster_queue TEXT, kind TEXT, owner TEXT, cluster TEXT,
-    attempt INTEGER, waits_for TEXT, since REAL, changed REAL, position INTEGER,
-    shown TEXT AS (CASE WHEN state IN ('Finished', 'Deleted') AND result <> '' THEN result ELSE state END) STORED,
-    over INTEGER AS (state IN ('Finished', 'Deleted')) STORED,
-    PRIMARY KEY (namespace, name)
-) WITHOUT ROWID;
-"""
 # Made after the first filling, which is quicker.
 _INDEXES = tuple(
     f"CREATE INDEX by_{'_'.join(columns)} ON workloads ({', '.join(columns)})"
@@ -64,6 +51,18 @@ class Row(NamedTuple):
     def shown(self) -> str:
         """The state, or how it finished."""
         return self.result if self.state in OVER and self.result else self.state
+
+
+_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
+_COLUMNS = Row._fields
+_SCHEMA = f"""
+CREATE TABLE workloads (
+    {", ".join(f"{name} {_TYPES[kind]}" for name, kind in get_type_hints(Row).items())},
+    shown TEXT AS (CASE WHEN state IN ('Finished', 'Deleted') AND result <> '' THEN result ELSE state END) STORED,
+    over INTEGER AS (state IN ('Finished', 'Deleted')) STORED,
+    PRIMARY KEY (namespace, name)
+) WITHOUT ROWID;
+"""
 
 
 class Wanted(NamedTuple):

@@ -128,7 +128,7 @@ def _json(value: Any) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f} s"
+    return span(timedelta(seconds=value)) if value else "0 s"
 
 
 def _hours(value: float, resource: str) -> str:

@@ -126,12 +126,15 @@ class UsageKeeper:
         return reached and not self._changed and not self._looking
 
     def _run(self) -> None:
+        said = ""
         while not self._stop.is_set():
             try:
                 with self._connect() as reader:
+                    said = ""
                     self._keep(reader)
             except psycopg.Error as error:
-                _log.warning("the hours cannot be added up now", error=first_line(error))
+                if said != (said := first_line(error)):
+                    _log.warning("the hours cannot be added up now", error=said)
                 self._stop.wait(_PAUSE)
 
     def _keep(self, reader: LogReader) -> None:

@@ -13,6 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from controlplane.runtime.otel import exporting
 from tests.outages.stage import Stage
+from tests.support.deep import deep_after
 
 
 class Collector:
@@ -57,7 +58,7 @@ def attributes(span: Span) -> dict[str, str | int]:
     return {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
 
 
-@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("refuses", deep_after(1, [False, True]))
 async def test_a_collector_gets_the_way_from_a_watch_line_to_what_settled_the_request(
     stage: Callable[..., Awaitable[Stage]], refuses: bool
 ) -> None:

@@ -82,21 +82,15 @@ def workloads(asked: Asked) -> WorkloadList:
     return WorkloadList(items=[_item(row) for row in page.rows], total=total, after=page.after, namespaces=seen)
 
 
+_SAME = tuple(
+    name for name in Row._fields if name in WorkloadItem.__struct_fields__ and name not in ("since", "changed")
+)
+
+
 def _item(row: Row) -> WorkloadItem:
-    return WorkloadItem(
-        namespace=row.namespace,
-        name=row.name,
-        state=row.state,
-        result=row.result,
-        queue=row.queue,
-        kind=row.kind,
-        owner=row.owner,
-        cluster=row.cluster,
-        attempt=row.attempt,
-        waits_for=row.waits_for,
-        since=datetime.fromtimestamp(row.since, UTC),
-        changed=datetime.fromtimestamp(row.changed, UTC),
-    )
+    same = {name: getattr(row, name) for name in _SAME}
+    since, changed = (datetime.fromtimestamp(at, UTC) for at in (row.since, row.changed))
+    return WorkloadItem(**same, since=since, changed=changed)
 
 
 def _at(asked: Asked, limit: int) -> WorkloadList:
