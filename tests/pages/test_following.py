@@ -119,6 +119,7 @@ def test_a_database_that_is_away_is_said_and_comes_back(fleet_url: str) -> None:
 def test_a_follower_that_lost_the_database_says_of_when_it_is(fleet_url: str) -> None:
     with served(fleet_url) as pages:
         follower: Follower = pages.app.state.site.follower  # type: ignore[attr-defined]
+        follower.stop()  # or it would say in a moment that all is well
         follower.trouble = "no route to host"
         assert "the database cannot be read now (no route to host)" in pages.get("/workloads").text
 

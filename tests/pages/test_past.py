@@ -82,3 +82,27 @@ def test_what_became_of_lost_runs_is_what_the_view_says(pages: TestClient, fleet
         row = said[key]
         assert (one["became"], one["ran_on"], one["position"]) == (row["became"], row["ran_on"], row["position"])
         assert timedelta(seconds=one["twice"]) == (row["twice"] or timedelta())
+
+
+ASKED = (
+    {}, {"sort": "name"}, {"namespace": "team-b"}, {"state": "Finished"}, {"state": "Succeeded"}, {"state": "active"},
+    {"state": "Failed", "sort": "name"}, {"cluster": "west"}, {"queue": "team-a-queue"}, {"text": "sim"},
+    {"limit": "2"}, {"limit": "2", "after": "2"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", deep_after(3, [0.45, 0.8, 1, 0.15, 0.6, 0.97]))
+def test_the_list_of_the_past_is_what_the_view_says(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    """Whether it is made of the directory and the history of what changed since, or of all histories."""
+    at = (TIMES[min(int(len(TIMES) * part), len(TIMES) - 1)] + LATER).isoformat()
+    for given in ASKED:
+        quick = api(pages, "/workloads", at=at, **given)
+        with monkeypatch.context() as slow:
+            slow.setattr("controlplane.pages.views.workloads._CHANGED", -1)
+            whole = api(pages, "/workloads", at=at, **given)
+        whole["namespaces"] = quick["namespaces"] = []
+        assert quick["total"] in (None, whole["total"])
+        whole["total"] = quick["total"]
+        assert quick == whole, given
