@@ -4,31 +4,18 @@ In: the answer, as programs get it. Out: text: how well the past was played agai
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.audit.shown import clock, span
+from controlplane.audit.shown import clock, figure
 from controlplane.cli.output import line, table
 
 if TYPE_CHECKING:
     from controlplane.whatif.measure import Figures
-    from controlplane.whatif.report import Unit
 
 MOST = 20
 """How many Workloads are listed that were placed otherwise."""
-
-
-def shown(unit: Unit, value: float | None) -> str:
-    """Return a figure as people read it."""
-    if value is None:
-        return ""
-    if unit == "seconds":
-        return span(timedelta(seconds=value))
-    if unit == "share":
-        return f"{value:.1%}"
-    return f"{value:.2f}" if unit == "hours" else str(value)
 
 
 def show(found: dict[str, Any]) -> None:
@@ -49,7 +36,7 @@ def show(found: dict[str, Any]) -> None:
         line(f"What if: {', '.join(found['changes'])}.")
         columns["what if"] = found["alternative"]
     click.echo()
-    rows = [(name, *(shown(unit, getattr(one, field)) for one in columns.values())) for name, unit, field in FIGURES]
+    rows = [(name, *(figure(getattr(one, field), unit) for one in columns.values())) for name, unit, field in FIGURES]
     table(("", *columns), rows)
     click.echo()
     clusters = sorted({name for one in columns.values() for name in one.clusters})
@@ -65,4 +52,4 @@ def _chosen(clusters: list[str]) -> str:
 
 def _cluster(figures: Figures, name: str) -> tuple[object, str]:
     found = figures.clusters.get(name)
-    return ("", "") if found is None else (found.placed, shown("share", found.utilisation))
+    return ("", "") if found is None else (found.placed, figure(found.utilisation, "share"))

@@ -14,13 +14,13 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from controlplane.audit import shown
 from controlplane.audit.lanes import Lane
 from controlplane.audit.past import GROUPS
 from controlplane.audit.shown import clock, place, span
 from controlplane.audit.svg import picture
 from controlplane.pages.trends import Stretch
 from controlplane.pages.views.workloads import STATES
-from controlplane.whatif.report import Unit
 
 _SPARK = (120, 24)  # pixels of a small chart
 _BAR = 140  # pixels of the longest bar
@@ -59,15 +59,9 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def figure(value: float | None, unit: Unit) -> str:
+def figure(value: float | None, unit: str) -> str:
     """Return a figure of a report."""
-    if value is None:
-        return ""
-    if unit == "seconds":
-        return span(timedelta(seconds=value))
-    if unit == "share":
-        return f"{value:.1%}"
-    return f"{value:.2f}" if unit == "hours" else count(int(value))
+    return count(int(value)) if unit == "count" and value is not None else shown.figure(value, unit)
 
 
 def bar(value: float | None, values: Sequence[float | None]) -> Markup:
