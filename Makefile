@@ -67,8 +67,8 @@ dist: $(VENV)/.release  ## what a release consists of, in dist/: wheel, sdist, c
 
 lock:  ## resolve the dependencies anew and write the lock files (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv: $(PYTHON) -m pip install uv' >&2; exit 1; }
-	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra web --output-file requirements.lock
-	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra archive --extra web --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra otel --extra web --output-file requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --extra embedded --extra archive --extra otel --extra web --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --group release --constraint requirements-dev.lock --output-file requirements-release.lock
 	printf '%s\n' hatchling editables | $(COMPILE) --upgrade - --output-file requirements-build.lock
 

@@ -77,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
     web_.add_argument("--web-workloads", type=int, default=100_000, help="Workloads that the log has seen")
     web_.add_argument("--web-live", type=int, default=5_000, help="how many of them are live")
     web_.add_argument("--web-clusters", type=int, default=100, help="worker clusters")
+    web_.add_argument(
+        "--web-database", default="", metavar="URL", help="a database with such a log, instead of a new one"
+    )
     podgroups_ = found.add_argument_group("podgroups")
     podgroups_.add_argument("--pods", type=int, default=10_000, help="pods to group")
     podgroups_.add_argument("--deployments", type=int, default=500, help="Deployments that own them")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import http.client
 import os
 import statistics
 import sys
 import time
+import urllib.request
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,7 +45,7 @@ SELECT 'main', %(after)s + row_number() OVER (ORDER BY n, l.version),
        replace(replace(replace(l.data, %(job)s, 'run-' || n), '"default"', '"team-' || n %% 50 || '"'),
                %(worker)s, 'site-' || 1 + n %% %(clusters)s)::json,
        l.reason, replace(l.cluster, %(worker)s, 'site-' || 1 + n %% %(clusters)s),
-       now() - interval '30 days' * (%(last)s - n) / %(all)s + l.later
+       now() - interval '30 days' * (%(all)s - n) / %(all)s + l.later
 FROM generate_series(%(first)s::bigint, %(last)s) n CROSS JOIN life l
 WHERE n <= %(all)s - %(live)s OR l.version < (SELECT min(version) FROM life WHERE over)"""
 _STREAMS = """
@@ -56,11 +59,9 @@ _PIECE = 100_000
 
 async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
-    async with database(args.folder) as url:
-        await record(url, args)
-        with psycopg.connect(url, autocommit=True) as connection:
-            events = _make(connection, args.web_workloads, args.web_live, args.web_clusters)
-            one = _one(connection)
+    async with made(args) as url:
+        with psycopg.connect(url) as connection:
+            events, one = _last(connection), _one(connection)
         async with beside(
             "127.0.0.1", 0, {"CONTROLPLANE_DATABASE_URL": url, "CONTROLPLANE_LOG_LEVEL": "error"}
         ) as address:
@@ -68,9 +69,25 @@ async def run(args: argparse.Namespace) -> None:
             await asyncio.to_thread(_until_ready, address)
             ready, memory = time.perf_counter() - began, _memory()
             rows = [await asyncio.to_thread(_measured, address, path, args.repeat) for path in _paths(one, url)]
+            hours = await asyncio.to_thread(_until_complete, address, began)
+            whole = _memory()
     title = f"web: {args.web_workloads:,} Workloads ({args.web_live:,} live) on {args.web_clusters} clusters, {events:,} events"
     show(title, ["", "status", "first, ms", "median, ms", "kB"], rows)
     print(f"the pages were there after {ready:.1f} s, with {memory:,.0f} MiB", flush=True)
+    print(f"the hours of seven days were added up after {hours:.1f} s, with {whole:,.0f} MiB", flush=True)
+
+
+@contextlib.asynccontextmanager
+async def made(args: argparse.Namespace) -> AsyncIterator[str]:
+    """Have a database with such a log: that of `--web-database`, or a new one."""
+    if args.web_database:
+        yield args.web_database
+        return
+    async with database(args.folder) as url:
+        await record(url, args)
+        with psycopg.connect(url, autocommit=True) as connection:
+            _make(connection, args.web_workloads, args.web_live, args.web_clusters)
+        yield url
 
 
 def _make(connection: psycopg.Connection, workloads: int, live: int, clusters: int) -> int:
@@ -121,7 +138,9 @@ def _paths(one: str, url: str) -> list[str]:
     return [
         "/", "/workloads", "/workloads?state=Running", "/workloads?state=active&sort=since",
         "/workloads?namespace=team-7&sort=name", "/workloads?cluster=site-7&state=Failed", "/workloads?text=run-99",
-        f"/workloads/{one}", f"/events/{position}", "/outages", "/queues", "/pods", "/usage?namespace=team-7", "/usage",
+        f"/workloads/{one}", f"/events/{position}", f"/events/{position}?at=1h", "/outages", "/queues", "/pods",
+        "/usage?namespace=team-7", "/usage",
+        "/usage?by=day,cluster&days=30",
         f"/workloads/{one}?at=1h", "/?at=1h", "/workloads?at=1h&namespace=team-7", "/api/v1/workloads",
     ]  # fmt: skip
 
@@ -129,6 +148,18 @@ def _paths(one: str, url: str) -> list[str]:
 def _until_ready(address: str) -> None:
     while _asked(address, "/workloads")[0] != 200:
         time.sleep(0.2)
+
+
+def _until_complete(address: str, began: float) -> float:
+    """Return the seconds from the start until the hours of the days that the page shows are all there."""
+    while b'"complete":true' not in _body(address, "/api/v1/usage"):
+        time.sleep(1)
+    return time.perf_counter() - began
+
+
+def _body(address: str, path: str) -> bytes:
+    with urllib.request.urlopen(address.rstrip("/") + path, timeout=120) as answer:
+        return bytes(answer.read())
 
 
 def _asked(address: str, path: str) -> tuple[int, float, int]:

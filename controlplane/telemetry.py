@@ -162,6 +162,10 @@ class Metrics:
         self.api_requests.labels(cluster, verb, resource, code).inc()
         self.api_request_seconds.labels(cluster, verb).observe(seconds)
 
+    def effect_ended(self, cluster: str, action: str, outcome: str) -> None:
+        """Count a write that was tried, and what came of it."""
+        self.effects_executed.labels(cluster=cluster, action=action, outcome=outcome).inc()
+
     def kubeconfig_read(self, cluster: str, expires: datetime | None) -> None:
         """Show when the token with which a cluster is reached ends; nothing if it does not say."""
         if expires is None:
@@ -369,7 +373,9 @@ _HEAD = """# Metrics
 <!-- Written by `python -m controlplane.telemetry`. Change controlplane/telemetry.py instead. -->
 
 Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format, whichever the reader asks for. Times are seconds. A
-histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. The usual `process_*` and `python_*` metrics are there as well.
+histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
+have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
+The usual `process_*` and `python_*` metrics are there as well.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

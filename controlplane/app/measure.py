@@ -33,7 +33,8 @@ from controlplane.controllers.podgroups.events import GroupDecision, MemberRefus
 from controlplane.controllers.podgroups.phases import Phase as GroupPhase
 from controlplane.controllers.quota.events import QuotaDecision, QuotaInputRefused
 from controlplane.log.event import Recorded
-from controlplane.runtime.measure import ProcessMeasure
+from controlplane.runtime.measure import ProcessMeasure, exemplar
+from controlplane.runtime.spans import Spans
 from controlplane.telemetry import Metrics
 
 Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused | QuotaInputRefused
@@ -65,7 +66,8 @@ class Waits:
         """Note the first nomination of an attempt."""
         since = self._reserved.pop(recorded.stream, None)
         if since is not None:
-            self._metrics.dispatch_seconds.labels(queue).observe((recorded.recorded_at - since).total_seconds())
+            waited = (recorded.recorded_at - since).total_seconds()
+            self._metrics.dispatch_seconds.labels(queue).observe(waited, exemplar(recorded))
         self._nominated.setdefault(recorded.stream, recorded.recorded_at)
 
     def ready(self, recorded: Recorded, queue: str, cluster: str) -> None:
@@ -73,14 +75,14 @@ class Waits:
         since = self._nominated.pop(recorded.stream, None)
         if since is not None:
             waited = (recorded.recorded_at - since).total_seconds()
-            self._metrics.admission_seconds.labels(queue, cluster).observe(waited)
+            self._metrics.admission_seconds.labels(queue, cluster).observe(waited, exemplar(recorded))
 
 
 class Measure(ProcessMeasure):
     """Counts into a `Metrics` what the service says."""
 
-    def __init__(self, metrics: Metrics, fleet: MultiKueueController) -> None:
-        super().__init__(metrics)
+    def __init__(self, metrics: Metrics, fleet: MultiKueueController, spans: Spans | None = None) -> None:
+        super().__init__(metrics, spans)
         self._fleet = fleet
         self._shown: set[str] = set()
         self._waits = Waits(metrics)

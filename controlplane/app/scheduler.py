@@ -16,6 +16,7 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
 from controlplane.log.event import Head
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
+from controlplane.runtime.spans import Spans
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -39,9 +40,10 @@ class SchedulerService(Process):
         health: Health,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        spans: Spans | None = None,
     ) -> None:
         source = rng or random.Random()  # noqa: S311 - jitter, and the choice among equals
-        context = ProcessContext(settings, ports, open_server, metrics, health, clock or SystemClock(), source)
+        context = ProcessContext(settings, ports, open_server, metrics, health, clock or SystemClock(), source, spans)
         super().__init__(context, settings.scheduler.log)
         self._setup = setup
         self.term: SchedulerTerm | None = None

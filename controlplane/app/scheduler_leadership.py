@@ -81,7 +81,7 @@ class SchedulerTerm(LeadershipTerm):
         )
         self.loop.gangs.recorded = hosted.verdicts
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
-        self.measure = SchedulerMeasure(context.metrics, self.loop)
+        self.measure = SchedulerMeasure(context.metrics, self.loop, context.spans)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self.measure.cycle)
         self._cycles.stopwatch = context.ports.stopwatch
         self.runner = Runner(

@@ -9,14 +9,15 @@ from controlplane.controllers.scheduling.events import SchedulingDecision
 from controlplane.controllers.scheduling.loop import Loop
 from controlplane.log.event import Recorded
 from controlplane.runtime.measure import ProcessMeasure
+from controlplane.runtime.spans import Spans
 from controlplane.telemetry import Metrics
 
 
 class SchedulerMeasure(ProcessMeasure):
     """Counts into a `Metrics` what a scheduler says."""
 
-    def __init__(self, metrics: Metrics, loop: Loop) -> None:
-        super().__init__(metrics)
+    def __init__(self, metrics: Metrics, loop: Loop, spans: Spans | None = None) -> None:
+        super().__init__(metrics, spans)
         self._loop = loop
         self._counted: Counter[str] = Counter()
 

@@ -21,6 +21,7 @@ from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.event import Head
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
+from controlplane.runtime.spans import Spans
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -51,10 +52,13 @@ class Service(Process):
         health: Health,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        spans: Spans | None = None,
         policy: MultiKueuePolicy | None = None,
     ) -> None:
         source = rng or random.Random()  # noqa: S311 - jitter
-        context = ProcessContext(settings, ports, open_management, metrics, health, clock or SystemClock(), source)
+        context = ProcessContext(
+            settings, ports, open_management, metrics, health, clock or SystemClock(), source, spans
+        )
         super().__init__(context, settings.database.log)
         self._policy = policy
         self.fleet: MultiKueueController | None = None
@@ -68,7 +72,9 @@ class Service(Process):
         fleet = self.fleet = hosted.fleet
         self.runs = hosted.runs
         gate, log, leader = self._open(Codec(TYPES))
-        return ServiceTerm(self._context, hosted, Measure(self._context.metrics, fleet), gate, log, leader)
+        return ServiceTerm(
+            self._context, hosted, Measure(self._context.metrics, fleet, self._context.spans), gate, log, leader
+        )
 
     def _leads(self, head: Head) -> None:
         if self._context.ports.tunes_collector:

@@ -18,6 +18,7 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 
+_PIECE = 200  # streams that are asked for at once
 _SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig", "fleet", "service")
 
 
@@ -58,12 +59,20 @@ def folded(
     around = list(reader.events(Filter(streams=surroundings(reader))))
     if not workloads:
         return fold(policy, around)
-    stories = list(reader.events(Filter(streams=workloads)))
+    stories = _stories(reader, workloads)
     owners = {_job_name(e.event) for e in stories if isinstance(e.event, WorkloadObserved)} - {""}
     jobs = _named(reader.streams("job", namespace=namespace), owners)
     jobs += judgements(jobs)
     events = heapq.merge(around, stories, reader.events(Filter(streams=jobs)), key=lambda recorded: recorded.position)
     return fold(policy, events)
+
+
+def _stories(reader: LogReader, workloads: Sequence[str]) -> list[Recorded]:
+    """Return the events of some streams in order, asked for in pieces: for thousands of streams at once PostgreSQL would
+    read the whole log."""
+    pieces = (workloads[first : first + _PIECE] for first in range(0, len(workloads), _PIECE))
+    found = [recorded for piece in pieces for recorded in reader.events(Filter(streams=piece))]
+    return sorted(found, key=lambda recorded: recorded.position)
 
 
 def _job_name(seen: WorkloadObserved) -> str:

@@ -68,7 +68,8 @@ def inspect(reader: LogReader, policy: MultiKueuePolicy, position: int, *, withi
     if recorded is None:
         return None
     before, after, left_alone = _states(reader, policy, recorded)
-    followed = _followed(reader, position, position + within)
+    until = position + within if reader.until is None else min(position + within, reader.until)
+    followed = _followed(reader, position, until)
     return Inspection(
         recorded=recorded,
         causes=_causes(reader, recorded),
@@ -146,10 +147,16 @@ def _effects(reader: LogReader, stream: str, writes: Sequence[Recorded]) -> list
     _, slash, namespace = head.partition("/")
     positions = [one.position for one in writes if one.stream == stream]
     query = _EFFECTS if slash else _EFFECTS_OF_CLUSTERS
-    return [
-        Request(**{**row, "error": row["error"] or ""})
-        for row in reader.rows(query, positions=positions, namespace=namespace, name=name)
-    ]
+    rows = reader.rows(query, positions=positions, namespace=namespace, name=name)
+    return [Request(**_as_known(reader, {**row, "error": row["error"] or ""})) for row in rows]
+
+
+def _as_known(reader: LogReader, row: dict[str, Any]) -> dict[str, Any]:
+    """Return what became of a write without what is after the end of what is read."""
+    settled = row["settled_by"]
+    if reader.until is None or settled is None or settled <= reader.until:
+        return row
+    return {**row, "outcome": "open", "settled_by": None, "error": ""}
 
 
 def _settled(reader: LogReader, write: Recorded) -> Request:

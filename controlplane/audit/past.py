@@ -6,7 +6,7 @@ In: a reader, and what is asked. Out: plain values, in the columns' names. `audi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, LiteralString
@@ -30,6 +30,21 @@ _WORKLOADS: LiteralString = (
     "SELECT * FROM audit.as_of(%(log)s, %(at)s) WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s"
     " ORDER BY namespace, name"
 )
+# OFFSET 0: each is looked up alone. What is asked of clusters is what `audit.as_of` asks.
+_THOSE: LiteralString = """
+WITH absence AS MATERIALIZED (
+    SELECT a.cluster FROM audit.cluster_absences a
+    WHERE a.log = %(log)s AND a.since <= %(at)s AND (a.until > %(at)s OR a.until IS NULL)
+)
+SELECT p.namespace, p.name, p.queue, p.owner, p.cluster, p.attempt, p.since, p.reason, p.message,
+       CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster)
+           THEN 'Lost' ELSE p.phase END AS phase
+FROM unnest(%(namespaces)s::text[], %(names)s::text[]) AS w (namespace, name)
+CROSS JOIN LATERAL (
+    SELECT p.* FROM audit.workload_phases p
+    WHERE p.log = %(log)s AND p.namespace = w.namespace AND p.name = w.name AND p.since <= %(at)s
+      AND (p.until > %(at)s OR p.until IS NULL) AND p.phase <> 'Deleted' OFFSET 0
+) p ORDER BY p.namespace, p.name"""
 _CLUSTERS: LiteralString = "SELECT * FROM audit.fleet_at(%(log)s, %(at)s) ORDER BY cluster"
 # LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them.
 _CLUSTER_QUEUES: LiteralString = """
@@ -51,6 +66,12 @@ _USAGE: LiteralString = (
 def workloads_at(reader: LogReader, at: datetime, namespace: str | None = None) -> list[dict[str, Any]]:
     """Return the Workloads as they were at a time, by namespace and name."""
     return reader.rows(_WORKLOADS, at=at, namespace=namespace)
+
+
+def those_at(reader: LogReader, at: datetime, names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return some Workloads as they were at a time, by namespace and name; those that were not there are left out."""
+    given = {"namespaces": [namespace for namespace, _ in names], "names": [name for _, name in names]}
+    return reader.rows(_THOSE, at=at, **given) if names else []
 
 
 def clusters_at(reader: LogReader, at: datetime) -> list[dict[str, Any]]:
@@ -89,8 +110,13 @@ def usage(
 
     A row has the values of `by`, `run_hours`, `resource_hours` by resource, and `unknown_hours`: those of its run hours
     of which the log does not say what was asked for; `runs` only by day, since a run may have a part in several."""
+    return added_up(reader.rows(_USAGE, since=since, until=until, namespace=namespace), by)
+
+
+def added_up(rows: Iterable[Mapping[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of `audit.usage` added up as `usage` does."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in reader.rows(_USAGE, since=since, until=until, namespace=namespace):
+    for row in rows:
         key = tuple(row[name] for name in by)
         total = found.setdefault(
             key,

@@ -1,6 +1,6 @@
-"""Times, durations and places as people read them, in tables, sentences and pages.
+"""Times, durations, figures and places as people read them, in tables, sentences and pages.
 
-In: a time, a duration, the name of a cluster as events have it. Out: a short text. Pure."""
+In: a time, a duration, a number with its unit, the name of a cluster as events have it. Out: a short text. Pure."""
 
 from __future__ import annotations
 
@@ -36,3 +36,15 @@ def age(at: datetime, now: datetime) -> str:
 def place(cluster: str) -> str:
     """Return a cluster's name for people: the management cluster has none of its own."""
     return cluster.removeprefix("@")
+
+
+def figure(value: float | None, unit: str) -> str:
+    """Return a figure: of `seconds` a duration, of a `share` a percentage, of `hours` two decimals, of a `count` the number;
+    nothing for what is not known."""
+    if value is None:
+        return ""
+    if unit == "seconds":
+        return span(timedelta(seconds=value))
+    if unit == "share":
+        return f"{value:.1%}"
+    return f"{value:.2f}" if unit == "hours" else str(value)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controlplane.audit.shown import place
-from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
@@ -77,6 +76,8 @@ def inspect(options: Options, position: int, only_changes: bool) -> None:
 
 
 def _missing(reader: LogReader, position: int) -> str:
+    from controlplane.audit.archived import archived_position
+
     empty = is_empty(reader)
     if empty:
         return f"there is no position {position}: {empty}"

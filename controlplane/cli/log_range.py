@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from controlplane.audit.shown import clock
-from controlplane.cli.archived import archived_position
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.history import first_event, is_empty
 from controlplane.cli.times import EXPECTED, moment
@@ -44,7 +43,7 @@ def range_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange:
     """Return the part of a log from `--from` to `--to`, all of it by default; `CommandFailure` if nothing is in it, or
     the log does not begin with its first event, so that no state of it is known."""
-    from controlplane.audit.archived import archived_to
+    from controlplane.audit.archived import archived_position, archived_to
 
     first, head = next(iter(first_event(reader)), None), reader.head()
     if first is None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from controlplane.app.admission import Endpoint
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
+    from controlplane.runtime.spans import Spans
     from controlplane.settings import Settings
     from controlplane.web import Certificate, Health, WebServer
     from controlplane.web.webhook import Answer
@@ -93,6 +94,27 @@ async def pages(
     async with beside(settings.web.address, settings.web.port, environment, given) as address:
         logger(__name__).info("serving the pages in a process of their own", address=address)
         yield address
+
+
+@contextlib.asynccontextmanager
+async def tracing(settings: Settings, log: str) -> AsyncIterator[Spans | None]:
+    """Have spans of a log sent while the block runs, if the settings say so; None if they do not. Raises
+    `CommandFailure`.
+    """
+    if not settings.tracing.endpoint:
+        yield None
+        return
+    from controlplane.runtime.otel import exporting, missing_library
+    from controlplane.telemetry import logger
+
+    if missing := missing_library():
+        raise CommandFailure(
+            f"tracing.endpoint: spans need {missing}, which is not installed: install controlplane[otel]",
+            Exit.CONFIGURATION,
+        )
+    async with exporting(settings.tracing.endpoint, log, settings.tracing.percent / 100) as spans:
+        logger(__name__).info("sending spans", endpoint=settings.tracing.endpoint, percent=settings.tracing.percent)
+        yield spans
 
 
 def stop_on_signals() -> asyncio.Event:
@@ -165,8 +187,11 @@ async def serve(
 
     chosen = endpoint(settings)
     certificate = _certificate(chosen)
-    async with serving(settings, CHECKS, revision, open_server, started) as health:
-        service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health)
+    async with (
+        serving(settings, CHECKS, revision, open_server, started) as health,
+        tracing(settings, settings.database.log) as spans,
+    ):
+        service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health, spans=spans)
         async with _admission(chosen, answers(settings, service, SystemClock(), metrics), certificate):
             await service.run(stop)
 

@@ -16,7 +16,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
-from controlplane.cli.run import OpenManagement, open_management, serving, stop_on_signals, usable
+from controlplane.cli.run import OpenManagement, open_management, serving, stop_on_signals, tracing, usable
 
 if TYPE_CHECKING:
     from controlplane.app.scheduler_profiles import Setup
@@ -107,6 +107,11 @@ async def serve_scheduler(
     from controlplane.app.scheduler import SCHEDULER_CHECKS, SchedulerService
     from controlplane.telemetry import metrics
 
-    async with serving(settings, SCHEDULER_CHECKS, revision, open_server, started) as health:
-        service = SchedulerService(settings, setup, ports_of(database), open_server, metrics=metrics, health=health)
+    async with (
+        serving(settings, SCHEDULER_CHECKS, revision, open_server, started) as health,
+        tracing(settings, settings.scheduler.log) as spans,
+    ):
+        service = SchedulerService(
+            settings, setup, ports_of(database), open_server, metrics=metrics, health=health, spans=spans
+        )
         await service.run(stop)

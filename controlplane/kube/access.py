@@ -1,11 +1,12 @@
-"""Asks an API server whether somebody may do something: authorization.k8s.io/v1
+"""Asks an API server who somebody is, and whether he may do something: authentication.k8s.io/v1 and authorization.k8s.io/v1
 (https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access).
 
-In: a right. Out: the review to be sent; and of its answer, whether the right is there. Nothing is stored on the server."""
+In: a token, or a right. Out: the review to be sent; and of its answer, whether the right is there. Nothing is stored on the
+server."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.kube.kinds import Json, Kind
@@ -17,6 +18,7 @@ SELF_SUBJECT_ACCESS_REVIEWS = Kind(
 SUBJECT_ACCESS_REVIEWS = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
+TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 
 
 class AccessRight(Value, order=True):
@@ -43,6 +45,25 @@ class AccessRight(Value, order=True):
 
 def review(right: AccessRight) -> Json:
     """Return the SelfSubjectAccessReview that asks for a right."""
+    return _review(SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": _attributes(right)})
+
+
+def review_of(user: str, groups: Sequence[str], right: AccessRight) -> Json:
+    """Return the SubjectAccessReview that asks whether somebody has a right."""
+    spec = {"user": user, "groups": list(groups), "resourceAttributes": _attributes(right)}
+    return _review(SUBJECT_ACCESS_REVIEWS, spec)
+
+
+def token_review(token: str) -> Json:
+    """Return the TokenReview that asks whose a token is."""
+    return _review(TOKEN_REVIEWS, {"token": token})
+
+
+def _review(kind: Kind, spec: Json) -> Json:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+
+
+def _attributes(right: AccessRight) -> Json:
     plural, _, subresource = right.resource.partition("/")
     asked = {
         "group": right.group,
@@ -52,9 +73,7 @@ def review(right: AccessRight) -> Json:
         "namespace": right.namespace,
         "name": right.name,
     }
-    kind = SELF_SUBJECT_ACCESS_REVIEWS
-    attributes = {key: value for key, value in asked.items() if value or key == "group"}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": {"resourceAttributes": attributes}}
+    return {key: value for key, value in asked.items() if value or key == "group"}
 
 
 def is_allowed(answer: Mapping[str, Any]) -> bool:

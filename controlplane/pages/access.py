@@ -16,12 +16,18 @@ from typing import Any, TypeVar, cast
 from starlette.requests import HTTPConnection
 
 from controlplane.clusters.protocol import ApiError, ClusterError, ClusterPort
+from controlplane.kube.access import (
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+    AccessRight,
+    is_allowed,
+    review_of,
+    token_review,
+)
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.settings.web import NONE, PROXY, WebSettings
 from controlplane.values import Value
 
-TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
-ACCESS_REVIEWS = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 _KEPT = 60.0  # seconds for which an answer holds
 _AT_ONCE = 16  # questions to the cluster
 _MOST = 10_000  # answers that are kept
@@ -81,7 +87,9 @@ class Access:
 
     async def _of_token(self, token: str) -> Viewer:
         async def ask() -> Viewer | None:
-            status = await self._ask(TOKEN_REVIEWS, {"token": token})
+            answered = await self._ask(TOKEN_REVIEWS, token_review(token))
+            status = answered.get("status")
+            status = status if isinstance(status, dict) else {}
             user = status.get("user") or {}
             if not status.get("authenticated") or not user.get("username"):
                 return None
@@ -110,27 +118,25 @@ class Access:
 
     async def _may(self, viewer: Viewer, verb: str, namespace: str) -> bool:
         async def ask() -> bool:
-            attributes = {"group": WORKLOADS.group, "resource": WORKLOADS.plural, "verb": verb}
-            if namespace:
-                attributes["namespace"] = namespace
-            spec = {"user": viewer.user, "groups": list(viewer.groups), "resourceAttributes": attributes}
-            return (await self._ask(ACCESS_REVIEWS, spec)).get("allowed") is True
+            right = AccessRight(group=WORKLOADS.group, resource=WORKLOADS.plural, verb=verb, namespace=namespace)
+            answered = await self._ask(SUBJECT_ACCESS_REVIEWS, review_of(viewer.user, viewer.groups, right))
+            try:
+                return is_allowed(answered)
+            except ValueError:
+                return False  # what does not say yes is a no
 
         return await self._kept((viewer, verb, namespace), ask)
 
-    async def _ask(self, kind: Kind, spec: Json) -> Json:
+    async def _ask(self, kind: Kind, review: Json) -> Json:
         if self._cluster is None:
             raise Unasked("there is no management cluster to ask")
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
         try:
-            answered = await self._cluster.create(kind, "", body)
+            return await self._cluster.create(kind, "", review)
         except ApiError as error:
             hint = ": bind the ClusterRole system:auth-delegator to this service account" if error.status == 403 else ""
             raise Unasked(f"the management cluster refuses a {kind.kind} ({error.message}){hint}") from None
         except ClusterError as error:
             raise Unasked(f"the management cluster does not answer ({error})") from None
-        status = answered.get("status")
-        return status if isinstance(status, dict) else {}
 
     async def _kept(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
         now = self._clock()

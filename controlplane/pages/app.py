@@ -36,7 +36,7 @@ from controlplane.pages.problems import EXPECTED, Trouble, trouble
 from controlplane.pages.readers import Readers
 from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_parameters
 from controlplane.pages.shielding import Shield
-from controlplane.pages.templating import address, environment
+from controlplane.pages.templating import address, count, environment
 from controlplane.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -213,7 +213,7 @@ def _no_answer(site: Site) -> Callable[[Request, Exception], Response]:
     def answer(request: Request, error: Exception) -> Response:
         if not isinstance(error, StillReading):
             return _told(site, request, trouble(error, site.settings.web.patience))
-        read, said = f"{site.follower.read:,}".replace(",", " "), site.follower.trouble
+        read, said = count(site.follower.read), site.follower.trouble
         why = f"The log is being read: {read} Workloads were read so far."
         if said != READING:
             why = f"The database cannot be read: {said}."

@@ -1,7 +1,7 @@
 """What a page is made from: the question as it was asked, and the two ways to its answer, the log and what is followed.
 
 In: the parameters of a request, checked against those that the page has. Out: an `Asked`, which every view takes. What
-cannot be answered is a `NotFound` or a `BadQuestion`, each one sentence."""
+cannot be answered is a `NotFound`, an `Archived` or a `BadQuestion`, each one sentence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from controlplane.audit import times
+from controlplane.audit.archived import archived_time
 from controlplane.audit.policy import in_force
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import clock
@@ -26,6 +27,10 @@ class NotFound(Exception):  # noqa: N818
     def __init__(self, sentence: str, near: Sequence[str] = ()) -> None:
         super().__init__(sentence)
         self.near = near
+
+
+class Archived(Exception):  # noqa: N818
+    """It has left the log for an archive; the message says for which, and how it comes back."""
 
 
 class BadQuestion(Exception):  # noqa: N818
@@ -93,13 +98,15 @@ class Asked:
 
 
 def go_back(reader: LogReader, text: str, now: datetime) -> datetime:
-    """Have a log read as it was at the time that was typed. Raises `BadQuestion`."""
+    """Have a log read as it was at the time that was typed. Raises `BadQuestion`, and `Archived`."""
     try:
         at = times.moment(text, now)
     except ValueError as error:
         raise BadQuestion(f"at: {error}") from None
     if at > (there := reader.clock()):
         raise BadQuestion(f"at: {clock(at)} UTC is to come: it is {clock(there)} UTC by the database")
+    if archived := archived_time(reader, at):
+        raise Archived(archived)
     if not reader.read_at(at):
         reader.until = None
         raise BadQuestion(f"at: the log {reader.log} has nothing of {clock(at)} UTC: it begins later")

@@ -11,7 +11,7 @@ import binascii
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import msgspec
 
@@ -19,24 +19,11 @@ from controlplane.audit.standing import WORDS
 
 SORTS = ("changed", "since", "name")
 OVER = ("Finished", "Deleted")
-_COLUMNS = (
-    "namespace", "name", "state", "result", "queue", "cluster_queue", "kind", "owner", "cluster", "attempt",
-    "waits_for", "since", "changed", "position",
-)  # fmt: skip
-_SCHEMA = """
-CREATE TABLE workloads (
-    namespace TEXT, name TEXT, state TEXT, result TEXT, queue TEXT, cluster_queue TEXT, kind TEXT, owner TEXT, cluster TEXT,
-    attempt INTEGER, waits_for TEXT, since REAL, changed REAL, position INTEGER,
-    shown TEXT AS (CASE WHEN state IN ('Finished', 'Deleted') AND result <> '' THEN result ELSE state END) STORED,
-    over INTEGER AS (state IN ('Finished', 'Deleted')) STORED,
-    PRIMARY KEY (namespace, name)
-) WITHOUT ROWID;
-"""
 # Made after the first filling, which is quicker.
 _INDEXES = tuple(
     f"CREATE INDEX by_{'_'.join(columns)} ON workloads ({', '.join(columns)})"
     for columns in (
-        ("changed",), ("since",), ("shown", "changed"), ("over", "changed"), ("cluster", "changed"),
+        ("changed",), ("since",), ("shown", "changed"), ("over", "changed", "since", "state"), ("cluster", "changed"),
         ("namespace", "changed"), ("namespace", "queue", "changed"),
     )
 )  # fmt: skip
@@ -64,6 +51,18 @@ class Row(NamedTuple):
     def shown(self) -> str:
         """The state, or how it finished."""
         return self.result if self.state in OVER and self.result else self.state
+
+
+_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
+_COLUMNS = Row._fields
+_SCHEMA = f"""
+CREATE TABLE workloads (
+    {", ".join(f"{name} {_TYPES[kind]}" for name, kind in get_type_hints(Row).items())},
+    shown TEXT AS (CASE WHEN state IN ('Finished', 'Deleted') AND result <> '' THEN result ELSE state END) STORED,
+    over INTEGER AS (state IN ('Finished', 'Deleted')) STORED,
+    PRIMARY KEY (namespace, name)
+) WITHOUT ROWID;
+"""
 
 
 class Wanted(NamedTuple):
@@ -153,6 +152,30 @@ class Directory:
             and _of_state(wanted.state, shown)
         )
 
+    def open_at(self, at: float, namespaces: Sequence[str] | None, limit: int) -> list[tuple[str, str]]:
+        """Return the Workloads that may have been there at a time and not as they are now, at most so many."""
+        where, given = _conditions(Wanted(namespaces))
+        index = "" if where else "INDEXED BY by_over_changed_since_state"
+        query = _OPEN.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
+        return self._database.execute(query, [at, *given, at, at, *given, limit]).fetchall()
+
+    def over_at(self, at: float, wanted: Wanted, sort: str, limit: int) -> tuple[list[Row], int | None]:
+        """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many there
+        are in all, None if they are too many to be counted. Of states only results are asked for."""
+        where, given = _conditions(wanted._replace(state=""))
+        if wanted.state:
+            where.append("result = ?")
+            given.append(wanted.state)
+        condition = " AND ".join(["over = 1 AND state = 'Finished' AND changed <= ?", *where])
+        order = "namespace, name" if sort == "name" else "changed DESC, namespace DESC, name DESC"
+        rows = self._database.execute(f"{_SELECT} WHERE {condition} ORDER BY {order} LIMIT ?", [at, *given, limit])
+        found = [Row(*row) for row in rows]
+        if wanted.text:
+            return found, None
+        query = _COUNT.format(condition=condition)
+        (count,) = self._database.execute(query, [at, *given, _COUNTED + 1]).fetchone()
+        return found, count if count <= _COUNTED else None
+
     def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> Found:
         """Return the rows after a cursor, the newest first, or by name. Raises `CursorError`."""
         where, given = _conditions(wanted)
@@ -168,8 +191,14 @@ class Directory:
 
 
 _PENDING = """
-SELECT namespace, queue, state, waits_for, count(*) FROM workloads INDEXED BY by_over_changed WHERE over = 0 AND waits_for <> '' {where}
+SELECT namespace, queue, state, waits_for, count(*) FROM workloads INDEXED BY by_over_changed_since_state
+WHERE over = 0 AND waits_for <> '' {where}
 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2 LIMIT 500"""
+_OPEN = """
+SELECT namespace, name FROM workloads {index} WHERE over = 0 AND since <= ? {allowed}
+UNION ALL SELECT namespace, name FROM workloads {index} WHERE over = 1 AND changed > ? AND since <= ? {allowed} LIMIT ?"""
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM workloads WHERE {condition} LIMIT ?)"
+_COUNTED = 50_000  # rows; more are not counted one by one
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM workloads"  # noqa: S608 - columns of this module
 _INSERT = f"INSERT INTO workloads ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 import structlog
@@ -27,43 +27,21 @@ from controlplane.log.connect import first_line
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 from controlplane.pages.directory import Directory, Row
+from controlplane.pages.pending_pods import PendingPods
+from controlplane.pages.pending_pods import read as pending_pods_of
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
+from controlplane.pages.usage_keeper import UsageKeeper
+from controlplane.pages.workloads_seen import Seen, workloads_seen
 from controlplane.settings import Settings
 
 READING = "the log is being read"
 """What is said to be the trouble until the log was read for the first time."""
 _log = structlog.get_logger(__name__)
-_PIECE = 20_000  # streams that are looked through at once
 _BATCH = 500  # events that are folded before a page may look
 _NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
 _PAUSE = 2.0  # seconds between two attempts to reach the database
 _DOZE = 1.0  # seconds after which it is looked for new events unasked
 _CALM = 0.05  # seconds in which events gather before they are read
-
-# The newest of each Workload that was ever seen, with its first event. By version, which the index has in order.
-_KNOWN: LiteralString = """
-SELECT s.stream, s.namespace, s.name, f.recorded_at AS since, w.*, g.position AS gone, g.recorded_at AS gone_at
-FROM audit.streams s
-JOIN LATERAL (
-    SELECT e.recorded_at FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.version = 1 AND e.position <= %(head)s
-) f ON true
-JOIN LATERAL (
-    SELECT e.version, e.position, e.recorded_at, e.data ->> 'queue_name' AS queue,
-           e.data ->> 'cluster_queue' AS cluster_queue, e.data ->> 'cluster_name' AS cluster,
-           e.data -> 'owner' ->> 'kind' AS kind, e.data -> 'owner' ->> 'name' AS owner,
-           jsonb_path_query_first(e.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
-               #>> '{}' AS result
-    FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' AND e.position <= %(head)s
-    ORDER BY e.version DESC LIMIT 1
-) w ON true
-LEFT JOIN LATERAL (
-    SELECT e.position, e.recorded_at FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.version > w.version AND e.type = 'WorkloadGone'
-      AND e.position <= %(head)s ORDER BY e.version DESC LIMIT 1
-) g ON true
-WHERE s.log = %(log)s AND s.stream > %(after)s AND s.stream < 'workload0' ORDER BY s.stream LIMIT %(limit)s"""
 
 
 class Follower:
@@ -76,6 +54,7 @@ class Follower:
         self.ready = False
         self.read = 0
         """How many Workloads were read, while the log is read for the first time."""
+        self.usage = UsageKeeper(connect, self.lock)
         self._connect, self._settings = connect, settings
         self._listeners: set[Callable[[int], None]] = set()
         self._stop = threading.Event()
@@ -86,10 +65,12 @@ class Follower:
         self.ready, self.read = False, 0
         self.directory = Directory()
         self.trends = Trends()
+        self.pending_pods = PendingPods()
         self.index = WorkloadIndex(reading_policy(self._settings))
         self._folding = Folding(self.index.fold)
         self._touched: dict[str, Recorded] = {}
         self._seen: dict[str, Recorded] = {}
+        self._news: dict[str, None] = {}
 
     @property
     def position(self) -> int:
@@ -99,11 +80,13 @@ class Follower:
     def start(self) -> None:
         """Begin to follow."""
         self._thread.start()
+        self.usage.start()
 
     def stop(self) -> None:
         """End, and wait for that."""
         self._stop.set()
         self._thread.join(timeout=10)
+        self.usage.stop()
 
     def listen(self, listener: Callable[[int], None]) -> Callable[[], None]:
         """Tell a listener each new position from now on, from the follower's thread; return what ends that."""
@@ -149,8 +132,10 @@ class Follower:
         for first in range(0, len(dirty), _BATCH):
             with self.lock:
                 self._show(dirty[first : first + _BATCH])
+        self.usage.changed(map(_name_of, self._news), events[-1].recorded_at)
         self._touched.clear()
         self._seen.clear()
+        self._news.clear()
         for listener in list(self._listeners):
             listener(self.position)
         return True
@@ -159,9 +144,11 @@ class Follower:
         self._folding(recorded)
         self.index.position = recorded.position
         self.trends.take(recorded)
+        self.pending_pods.take(recorded)
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
         if recorded.stream.startswith("workload/"):
+            self._news[recorded.stream] = None
             if isinstance(recorded.event, WorkloadObserved):
                 self._seen[recorded.stream] = recorded
             if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
@@ -172,7 +159,7 @@ class Follower:
         for stream in streams:
             if not stream.startswith("workload/"):
                 continue
-            _, namespace, name = stream.split("/", 2)
+            namespace, name = _name_of(stream)
             before, last = self.directory.get(namespace, name), self._touched.get(stream)
             row = self._row(stream, before, last, now)
             if row is not None:
@@ -197,21 +184,20 @@ class Follower:
     def _fill(self, reader: LogReader) -> None:
         """Read what there is: a row of each Workload that is over, and the events of the others."""
         self.trouble, head = READING, reader.head()
-        directory, live, after = Directory(), dict[str, dict[str, Any]](), "workload/"
-        while not self._stop.is_set():
-            rows = reader.rows(_KNOWN, head=head, after=after, limit=_PIECE)
-            directory.fill(_past(row) for row in rows if row["gone"] is not None or row["result"] is not None)
-            live |= {row["stream"]: row for row in rows if row["gone"] is None and row["result"] is None}
-            self.read += len(rows)
-            if len(rows) < _PIECE:
-                break
-            after = rows[-1]["stream"]
+        directory, live = Directory(), dict[str, Seen]()
+        for found in workloads_seen(reader, head):
+            if self._stop.is_set():
+                return
+            directory.fill(_past(seen) for seen in found if seen.over)
+            live |= {seen.stream: seen for seen in found if not seen.over}
+            self.read += len(found)
         reader.until = head
         index = folded(reader, reading_policy(self._settings, in_force(reader)), list(live))
         trends, first = Trends(), reader.clock() - STEP * STEPS
         began = reader.rows("SELECT audit.position_at(%(log)s, %(at)s) AS position", at=first)[0]["position"] or 0
         for recorded in reader.events(Filter(after=max(began, head - _NEWEST), types=TYPES)):
             trends.take(recorded)
+        pending_pods = pending_pods_of(reader)
         reader.until = None
         index.position = head
         index.take_dirty()
@@ -219,25 +205,34 @@ class Follower:
         for stream, known in live.items():
             state = index.workloads.get(stream)
             if state is not None and state.local is not None:
-                at, position = known["recorded_at"].timestamp(), known["position"]
-                directory.put(_of(one_of(index, state, known["since"], now), state.local, at, position))
+                at, position = known.at.timestamp(), known.position
+                directory.put(_of(one_of(index, state, known.since, now), state.local, at, position))
         directory.filled()
         with self.lock:
             self.directory.close()
             self.directory, self.index, self.trends = directory, index, trends
+            self.pending_pods = pending_pods
             self._folding = Folding(index.fold)
+            self.usage.begin(directory)
             self.ready, self.trouble = True, ""
+        for newest in reader.events(Filter(), limit=1, newest=True):
+            self.usage.changed((), newest.recorded_at)
         for listener in list(self._listeners):
             listener(head)
 
 
-def _past(row: dict[str, Any]) -> Row:
+def _name_of(stream: str) -> tuple[str, str]:
+    _, namespace, name = stream.split("/", 2)
+    return namespace, name
+
+
+def _past(seen: Seen) -> Row:
     """Return the row of what is over."""
-    gone = row["gone"] is not None
+    namespace, name = _name_of(seen.stream)
     return Row(
-        row["namespace"], row["name"], "Deleted" if gone else "Finished", row["result"] or "", row["queue"] or "",
-        row["cluster_queue"] or "", row["kind"] or "", row["owner"] or "", row["cluster"] or "", 0, "",
-        row["since"].timestamp(), (row["gone_at"] or row["recorded_at"]).timestamp(), row["gone"] or row["position"],
+        namespace, name, "Finished" if seen.gone is None else "Deleted", seen.result or "", seen.queue,
+        seen.cluster_queue, seen.kind, seen.owner, seen.cluster, 0, "",
+        seen.since.timestamp(), (seen.gone_at or seen.at).timestamp(), seen.gone or seen.position,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import psycopg
 from controlplane.kube.durations import show
 from controlplane.log.connect import first_line
 from controlplane.pages.access import Refused, Unasked
-from controlplane.pages.asking import BadQuestion, NotFound
+from controlplane.pages.asking import Archived, BadQuestion, NotFound
 from controlplane.pages.readers import Busy
 
 _SCHEMA = {"42P01", "3F000", "42703", "42883"}  # no such table, schema, column, function
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
     passes: bool = False
 
 
-EXPECTED: tuple[type[Exception], ...] = (NotFound, BadQuestion, Refused, Unasked, Busy, psycopg.Error)
+EXPECTED: tuple[type[Exception], ...] = (NotFound, Archived, BadQuestion, Refused, Unasked, Busy, psycopg.Error)
 """What may go wrong."""
 
 
@@ -37,6 +37,8 @@ def trouble(error: Exception, patience: timedelta) -> Trouble:
     """Return what went wrong, of what may."""
     if isinstance(error, NotFound):
         return Trouble(404, "Not found", _sentence(str(error)), tuple(error.near))
+    if isinstance(error, Archived):
+        return Trouble(410, "In an archive", _sentence(str(error)))
     if isinstance(error, BadQuestion):
         return Trouble(400, "That cannot be asked", _sentence(str(error)))
     if isinstance(error, Refused):

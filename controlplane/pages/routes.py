@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.pages.asking import Asked, Parameter
-from controlplane.pages.views import event, fleet, outages, pods, queues, workload, workloads
+from controlplane.pages.views import event, fleet, outages, pods, queues, whatif, workload, workloads
 
 API = "/api/v1"
 AT = Parameter("at", "as it was at a time: 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago, such as 6h")
@@ -55,7 +55,7 @@ PAGES: tuple[Page, ...] = (
     Page(
         "event", "/events/{position}", "/events/{position}",
         "One event of the log: what it rests on, what followed, the state before and after it.",
-        event.event, event.EventStory, "event.html", past=False,
+        event.event, event.EventStory, "event.html",
     ),
     Page(
         "outages", "/outages", "/outages", "The absences of clusters, the newest first.",
@@ -64,7 +64,7 @@ PAGES: tuple[Page, ...] = (
     Page(
         "outage", "/outages/{cluster}/{position}", "/outages/{cluster}/{position}",
         "One absence of a cluster, and what became of each Workload that ran there.",
-        outages.outage, outages.OutageStory, "outage.html", everything=True, past=False,
+        outages.outage, outages.OutageStory, "outage.html", everything=True, follows=True,
     ),
     Page(
         "queues", "/queues", "/queues", "LocalQueues: how far their Workloads are, what they wait for, who is first.",
@@ -72,11 +72,20 @@ PAGES: tuple[Page, ...] = (
     ),
     Page(
         "usage", "/usage", "/usage", "The hours that jobs ran, and what they asked for in them.",
-        queues.hours, queues.UsageTable, "usage.html", queues.USAGE_PARAMETERS,
+        queues.hours, queues.UsageTable, "usage.html", queues.USAGE_PARAMETERS, follows=True,
     ),
     Page(
-        "pods", "/pods", "/pods", "Pods that wait for another cluster, and what each cluster said, by reason.",
-        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS, past=False,
+        "pods", "/pods", "/pods", "Pods that wait for another cluster or for a node, and why, by reason.",
+        pods.pods, pods.PodList, "pods.html", pods.PARAMETERS, follows=True,
+    ),
+    Page(
+        "whatif", "/whatif", "/whatif", "Reports of `controlplane whatif`: what would have come of something else.",
+        whatif.reports, whatif.ReportList, "reports.html", everything=True, past=False,
+    ),
+    Page(
+        "report", "/whatif/{report}", "/whatif/{report}",
+        "One report: waits, utilisation, moves and lost hours, as they were and as they would have been.",
+        whatif.report, whatif.WhatIfStory, "report.html", everything=True, past=False,
     ),
 )  # fmt: skip
 
@@ -116,6 +125,7 @@ def _operation(page: Page, answer: dict[str, Any], problem: dict[str, Any]) -> d
         for name in path_parameters(page.api)
     ]
     refusals = {"400": "a parameter cannot be used", "401": "it is not known who asks", "404": "there is no such thing"}
+    refusals["410"] = "it is in an archive"
     refusals["503"] = "it cannot be answered now"
     said = {
         code: {"description": text, "content": {"application/json": {"schema": problem}}}

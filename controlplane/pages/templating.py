@@ -6,7 +6,7 @@ strict Content-Security-Policy refuses."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -14,6 +14,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from controlplane.audit import shown
 from controlplane.audit.lanes import Lane
 from controlplane.audit.past import GROUPS
 from controlplane.audit.shown import clock, place, span
@@ -22,6 +23,7 @@ from controlplane.pages.trends import Stretch
 from controlplane.pages.views.workloads import STATES
 
 _SPARK = (120, 24)  # pixels of a small chart
+_BAR = 140  # pixels of the longest bar
 
 
 def environment() -> Environment:
@@ -31,7 +33,17 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        clock=clock, place=place, ago_of=ago, json=_json, spark=spark, told=told, seconds=_seconds, hours=_hours
+        clock=clock,
+        place=place,
+        ago_of=ago,
+        json=_json,
+        spark=spark,
+        told=told,
+        seconds=_seconds,
+        hours=_hours,
+        count=count,
+        figure=figure,
+        bar=bar,
     )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))
     return made
@@ -40,6 +52,27 @@ def environment() -> Environment:
 def ago(at: datetime | None, now: datetime) -> str:
     """Return how long ago something was."""
     return "" if at is None else span(now - at)
+
+
+def count(number: int) -> str:
+    """Return a number as people read it."""
+    return f"{number:,}".replace(",", " ")
+
+
+def figure(value: float | None, unit: str) -> str:
+    """Return a figure of a report."""
+    return count(int(value)) if unit == "count" and value is not None else shown.figure(value, unit)
+
+
+def bar(value: float | None, values: Sequence[float | None]) -> Markup:
+    """Return a bar as long as a value is beside the largest of some; "" if there is nothing to compare."""
+    top = max((one or 0.0 for one in values), default=0.0)
+    if value is None or top <= 0:
+        return Markup("")
+    width = f"{value / top * _BAR:.1f}"
+    return Markup(  # noqa: S704 - numbers
+        f'<svg class="spark" width="{_BAR}" height="8" viewBox="0 0 {_BAR} 8" aria-hidden="true"><path d="M0 0h{width}v8H0z"/></svg>'
+    )
 
 
 def address(path: str, at: str, **parameters: Any) -> str:
@@ -89,7 +122,7 @@ def _json(value: Any) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f} s"
+    return span(timedelta(seconds=value)) if value else "0 s"
 
 
 def _hours(value: float, resource: str) -> str:

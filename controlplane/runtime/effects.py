@@ -16,7 +16,7 @@ from collections.abc import Callable
 import structlog
 
 from controlplane.clock import Clock
-from controlplane.clusters.protocol import ApiError, Executes, Foreign, Unreachable
+from controlplane.clusters.protocol import ApiError, ClusterError, Executes, Foreign, Unreachable
 from controlplane.kube.kinds import Json, Request, meta, version_number
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
@@ -25,6 +25,7 @@ from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.controller import Controller, OpenWrite, WriteRefusal
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import end_term
+from controlplane.runtime.spans import Spans
 from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
@@ -52,8 +53,8 @@ class Effects:
 
     `settle` is how long a write may take to show in the watch before it is carried out again, `news` how long the
     change that explains a conflict may take, `concurrency` how many writes to a cluster are on their way at once,
-    `on_outcome(cluster, action, outcome)` hears how each try ended. `sure` is asked immediately before acting whether
-    this process still leads."""
+    `on_outcome(cluster, action, outcome)` hears how each try ended, `spans` when it began too. `sure` is asked
+    immediately before acting whether this process still leads."""
 
     def __init__(
         self,
@@ -69,12 +70,13 @@ class Effects:
         settle: float = 15.0,
         news: float = 2.0,
         on_outcome: Outcome = lambda cluster, action, outcome: None,
+        spans: Spans | None = None,
         sure: Callable[[], bool] = lambda: True,
     ) -> None:
         self._write, self._controller, self._bodies, self._clock, self._gate = log, controller, bodies, clock, gate
         self._executor, self._rng, self._concurrency = executor, rng, concurrency
         self._settle, self._news = settle, news
-        self._on_outcome, self._sure = on_outcome, sure
+        self._on_outcome, self._sure, self._spans = on_outcome, sure, spans
         self._announcements = Announcements(clock, rng, executor, self._may_act)
         self._lanes: dict[str, _Lane] = {}
         self._known: dict[str, dict[str, int]] = {}
@@ -212,7 +214,7 @@ class Effects:
         announcement = self._controller.announcement(write, self._clock.now())
         before = write in self._sent or write.position <= self.inherited
         try:
-            answer = await executor.execute(request)
+            answer = await self._executed(write, request, executor)
         except Unreachable as error:
             self._sent.add(write)
             self._unanswered(write, error)
@@ -227,6 +229,20 @@ class Effects:
             changed = await self._done(write, request, answer)
             if changed and announcement is not None and not self._closing:
                 await self._announcements.tell(write.cluster, announcement)
+
+    async def _executed(self, write: OpenWrite, request: Request, executor: Executes) -> Json | None:
+        """Send a request, and return its answer; raises what `Executes.execute` raises."""
+        if self._spans is None:
+            return await executor.execute(request)
+        began, failed = self._clock.now(), ""
+        try:
+            return await executor.execute(request)
+        except ClusterError as error:
+            failed = str(error) or type(error).__name__
+            raise
+        finally:
+            trace = self._write.traces.of(write.position)
+            self._spans.request(write, trace, request.verb, began, self._clock.now(), failed)
 
     def _unanswered(self, write: OpenWrite, error: Unreachable) -> None:
         self._on_outcome(write.cluster, write.action, "unreachable")

@@ -28,6 +28,7 @@ from controlplane.log.snapshots import SnapshotStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.measure import ProcessMeasure
+from controlplane.runtime.spans import Spans
 from controlplane.settings import Settings
 from controlplane.tasks import end
 from controlplane.telemetry import Metrics
@@ -139,6 +140,7 @@ class ProcessContext:
     health: Health
     clock: Clock
     random: random.Random
+    spans: Spans | None = None
     lost_log: LostLog = field(default_factory=LostLog)
 
 

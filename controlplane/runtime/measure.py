@@ -11,14 +11,20 @@ from typing import get_args
 from controlplane.controllers.connectivity.events import EventRefused, KindSynced
 from controlplane.controllers.connectivity.state import Connection, Phase
 from controlplane.log.event import Recorded, Unknown
+from controlplane.runtime.spans import Spans, trace_id
 from controlplane.telemetry import Metrics
 
 
-class ProcessMeasure:
-    """Counts into a `Metrics`; each process adds what its own controllers say."""
+def exemplar(recorded: Recorded) -> dict[str, str] | None:
+    """Return what leads from a measured value to the trace that it is of."""
+    return {"trace_id": trace_id(recorded.trace)} if recorded.trace else None
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+
+class ProcessMeasure:
+    """Counts into a `Metrics`, and has spans made of what happens; each process adds what its own controllers say."""
+
+    def __init__(self, metrics: Metrics, spans: Spans | None = None) -> None:
+        self._metrics, self._spans = metrics, spans
 
     def leads(self, epoch: int) -> None:
         """Say that this process leads from now on."""
@@ -56,12 +62,14 @@ class ProcessMeasure:
                 self._metrics.unknown_events.labels(type=event.type).inc()
             elif live:
                 self._count(recorded)
+                if self._spans is not None:
+                    self._spans.folded(recorded)
 
     def _count(self, recorded: Recorded) -> None:
         event = recorded.event
         if recorded.observed_at is not None:
             lag = (recorded.recorded_at - recorded.observed_at).total_seconds()
-            self._metrics.loop_lag_seconds.observe(max(0.0, lag))
+            self._metrics.loop_lag_seconds.observe(max(0.0, lag), exemplar(recorded))
         if isinstance(event, EventRefused):
             self._metrics.events_refused.labels(type=event.type).inc()
         if isinstance(event, KindSynced):

@@ -131,9 +131,8 @@ class LeadershipTerm(ABC):
             rng=context.random,
             concurrency=concurrency,
             sure=lambda: leader.sure,
-            on_outcome=lambda cluster, action, outcome: context.metrics.effects_executed.labels(
-                cluster=cluster, action=action, outcome=outcome
-            ).inc(),
+            on_outcome=context.metrics.effect_ended,
+            spans=context.spans,
         )
         self._snapshots = snapshots_of(context, hosted.router, log)
         self._started = False

@@ -35,6 +35,7 @@ from controlplane.settings.rules import (
 )
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
+from controlplane.settings.tracing import TracingSettings
 from controlplane.settings.web import WebSettings, web_contradictions
 from controlplane.settings.words import FILE, LOG_NAME, PORT
 from controlplane.values import Value
@@ -236,6 +237,7 @@ class Settings(Value, rename="camel"):
     http: Http = Http()
     webhook: WebhookSettings = WebhookSettings()
     web: WebSettings = WebSettings()
+    tracing: TracingSettings = TracingSettings()
     log: LogSettings = LogSettings()
     leader: LeaderSettings = LeaderSettings()
 

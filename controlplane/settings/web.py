@@ -12,6 +12,7 @@ from controlplane.settings.words import PORT, YES_NO
 from controlplane.values import Value
 
 NONE, PROXY, TOKEN = AUTHENTICATION = ("none", "proxy", "token")
+ADDRESS, LOOPBACK = PUBLISHED = ("address", "loopback")
 _HEADER = Text(what="the name of an HTTP header", pattern=r"[A-Za-z0-9-]+", longest=128)
 
 
@@ -32,6 +33,14 @@ class WebSettings(Value, rename="camel"):
             "cluster lets them get.",
         ),
     ] = NONE
+    published: Annotated[
+        str,
+        Setting(
+            Choice(PUBLISHED),
+            "How the address is reached. `loopback`: only through this machine's own loopback, as the port of a container that is "
+            "published there. Then `none` may listen on any address; answered are loopback's names all the same. `address`: as it is.",
+        ),
+    ] = ADDRESS
     trusted_proxies: Annotated[
         tuple[str, ...],
         Setting(
@@ -50,6 +59,14 @@ class WebSettings(Value, rename="camel"):
             "The role as which the pages read (`SET ROLE`). Empty: it stays the login's own.",
         ),
     ] = "controlplane_reader"
+    whatif_directory: Annotated[
+        str,
+        Setting(
+            Text(what="a directory", pattern=r"[^\x00-\x1f]+", longest=4096, empty=True),
+            "A directory with reports of `controlplane whatif -o json`, each in a file `NAME.json`: the page `/whatif` shows them. "
+            "Empty: none.",
+        ),
+    ] = ""
     patience: Annotated[
         timedelta,
         Setting(
@@ -61,7 +78,8 @@ class WebSettings(Value, rename="camel"):
 
 def web_contradictions(web: WebSettings) -> Iterator[tuple[str, str]]:
     """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
-    if web.authentication == NONE and not ipaddress.ip_address(web.address).is_loopback:
+    everywhere = web.published == ADDRESS and not ipaddress.ip_address(web.address).is_loopback
+    if web.authentication == NONE and everywhere:
         yield (
             "web.authentication",
             (

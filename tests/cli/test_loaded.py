@@ -27,6 +27,7 @@ LIBRARIES = {
     "kubernetes_asyncio",
     "mako",
     "numpy",
+    "opentelemetry",
     "pydantic",
     "pytest",
     "sqlalchemy",

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.support.postgres import docker_answers
 
 PROJECT = "controlplane-test"
 INSIDE = ("exec", "--no-TTY", "controlplane", "controlplane")
-PASSWORDS = {"OWNER_PASSWORD": "p@ss/w:rd#1", "SERVICE_PASSWORD": "s#1%20?&"}
+PASSWORDS = {"OWNER_PASSWORD": "p@ss/w:rd#1", "SERVICE_PASSWORD": "s#1%20?&", "READER_PASSWORD": "r/2:@"}
 
 
 def compose(*words: str) -> subprocess.CompletedProcess[str]:
@@ -47,15 +48,16 @@ BASES = re.findall(r"^FROM (\S+:\S+)", (ROOT / "Dockerfile").read_text(), re.MUL
 
 def taken() -> list[int]:
     """Which ports that the compose file publishes somebody else has: `docker compose up` of the same clone, perhaps."""
-    (published,) = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["controlplane"]["ports"]
-    address, outside, _ = published.split(":")
-    first, last = map(int, outside.split("-"))
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()
     found = []
-    for port in range(first, last + 1):
-        try:
-            socket.create_server((address, port)).close()
-        except OSError:
-            found.append(port)
+    for published in (port for service in services for port in service.get("ports", ())):
+        address, outside, _ = published.split(":")
+        first, _, last = outside.partition("-")
+        for port in range(int(first), int(last or first) + 1):
+            try:
+                socket.create_server((address, port)).close()
+            except OSError:
+                found.append(port)
     return found
 
 
@@ -96,6 +98,14 @@ def test_a_job_is_submitted_as_the_readme_says(tmp_path: Path) -> None:
             check=True,
         )
         assert len(shown.stdout.splitlines()) == 20
+
+
+@pytest.mark.skipif(bool(WHY), reason=WHY)
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("up")
+def test_the_pages_are_there() -> None:
+    with urllib.request.urlopen("http://127.0.0.1:8081/api/v1/clusters", timeout=60) as answer:
+        assert json.load(answer)["clusters"]
 
 
 @pytest.mark.skipif(bool(WHY), reason=WHY)

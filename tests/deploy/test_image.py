@@ -22,7 +22,7 @@ from sqlalchemy.engine import make_url
 
 from controlplane.local.folder import LocalFleet
 from controlplane.local.postgres import EmbeddedPostgres
-from controlplane.settings.load import load
+from controlplane.settings.load import SettingsError, load
 from tests.deploy.manifests import ROOT, one, render
 from tests.support import postgres
 
@@ -115,7 +115,7 @@ def test_the_version_of_the_image_is_the_package_s() -> None:
     version = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     image = f"controlplane:{version[1]}"
-    assert {SERVICES[name]["image"] for name in ("migrate", "controlplane")} == {image}
+    assert {SERVICES[name]["image"] for name in ("migrate", "controlplane", "pages")} == {image}
     assert SERVICES["postgres"]["image"] == f"controlplane-database:{version[1]}"
     for folder, kind in (("deploy/base", "Deployment"), ("deploy/migrate", "Job")):
         assert one(render(folder), kind)["spec"]["template"]["spec"]["containers"][0]["image"] == image
@@ -123,23 +123,28 @@ def test_the_version_of_the_image_is_the_package_s() -> None:
 
 def test_compose_starts_in_order() -> None:
     assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert SERVICES["controlplane"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    for name in ("controlplane", "pages"):
+        assert SERVICES[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
     assert SERVICES["migrate"]["restart"] == "no"
-    assert set(SERVICES) == {"postgres", "migrate", "controlplane"}
+    assert set(SERVICES) == {"postgres", "migrate", "controlplane", "pages"}
 
 
 @pytest.mark.parametrize(
-    ("service", "role"), [("migrate", "controlplane_owner"), ("controlplane", "controlplane_service")]
+    ("service", "role"),
+    [("migrate", "controlplane_owner"), ("controlplane", "controlplane_service"), ("pages", "controlplane_reader")],
 )
 def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
     given = {name: filled(text) for name, text in SERVICES[service]["environment"].items()}
     password = given.pop("PGPASSWORD")  # not in the URL, where some characters would have to be encoded
     url = urlsplit(load(None, given).database.url.reveal())
     postgres = {name: filled(text) for name, text in SERVICES["postgres"]["environment"].items()}
-    passwords = {"controlplane_owner": postgres["OWNER_PASSWORD"], "controlplane_service": postgres["SERVICE_PASSWORD"]}
+    passwords = {
+        f"controlplane_{name}": postgres[f"{name.upper()}_PASSWORD"] for name in ("owner", "service", "reader")
+    }
     assert (url.username, url.password, url.hostname) == (role, None, "postgres")
     assert password == passwords[role]
-    assert f"CREATE ROLE {role} LOGIN" in (ROOT / "deploy/postgres/roles.sql").read_text()
+    made = (ROOT / "deploy/postgres/roles.sql").read_text() + (ROOT / "deploy/compose/init.sh").read_text()
+    assert f"CREATE ROLE {role} LOGIN" in made or f"ALTER ROLE {role} LOGIN" in made
 
 
 @pytest.mark.parametrize("password", ["p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
@@ -178,6 +183,18 @@ def test_any_password_will_do(password: str, tmp_path: Path) -> None:
             server.shutdown()
 
 
+def test_the_pages_are_published_on_loopback_alone() -> None:
+    """Nobody is asked who he is there, so the settings are such that nothing else would be accepted."""
+    pages = SERVICES["pages"]
+    given = {name: filled(text) for name, text in pages["environment"].items() if name != "PGPASSWORD"}
+    settings = load(None, given)
+    assert pages["command"] == ["web"]
+    assert (settings.web.authentication, settings.web.published) == ("none", "loopback")
+    assert pages["ports"] == [f"127.0.0.1:{settings.web.port}:{settings.web.port}"]
+    with pytest.raises(SettingsError, match="whoever reaches it would see all"):
+        load(None, {**given, "CONTROLPLANE_WEB_PUBLISHED": "address"})
+
+
 def compose_environment(service: str, **given: str) -> dict[str, str]:
     """Return a service's environment as compose fills it in."""
 
@@ -198,7 +215,9 @@ def initialised(psql: dict[str, str], password: str, folder: Path) -> None:
         script = script.replace(f"/{name}.sql", str(ROOT / f"deploy/postgres/{name}.sql"))
     path = folder / "init.sh"
     path.write_text(script)
-    given = compose_environment("postgres", OWNER_PASSWORD=password, SERVICE_PASSWORD=password)
+    given = compose_environment(
+        "postgres", OWNER_PASSWORD=password, SERVICE_PASSWORD=password, READER_PASSWORD=password
+    )
     subprocess.run(["sh", str(path)], env=os.environ | given | psql, check=True, capture_output=True)
 
 

@@ -97,6 +97,7 @@ class Replica:
         self.health, self.metrics = Health(), Metrics()
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         identity = msgspec.structs.replace(wanted.leader, identity=name)
+        spans = ports.pop("spans", None)
         self.service = Service(
             msgspec.structs.replace(wanted, leader=identity),
             dataclasses.replace(ports_of(self.database), **ports),
@@ -104,6 +105,7 @@ class Replica:
             metrics=self.metrics,
             health=self.health,
             clock=clock,
+            spans=spans,
         )
         self.stopping = asyncio.Event()
         before = _owner.set(self)

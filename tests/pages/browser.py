@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,10 +48,11 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def serving(url: str) -> Iterator[str]:
+def serving(url: str, **environment: str) -> Iterator[str]:
     """Run `controlplane web`, and have its address."""
     command = [sys.executable, "-m", "controlplane", "--database-url", url, "web", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    env = os.environ | environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as process:
         try:
             assert process.stdout is not None
             said = process.stdout.readline()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
@@ -22,6 +23,14 @@ from tests.support.waiting import PATIENCE
 HERE = "http://127.0.0.1"
 
 
+def wait_for_hours(follower: Follower) -> None:
+    """Wait until the hours of all that the log has are added up."""
+    began = time.monotonic()
+    while not follower.usage.found(date(1970, 1, 1), date(2100, 1, 1), None).complete:
+        assert time.monotonic() - began < PATIENCE
+        time.sleep(0.01)
+
+
 @contextmanager
 def served(
     url: str, *, cluster: ClusterPort | None = None, ready: bool = True, client: str = "127.0.0.1", **web: Any
@@ -35,6 +44,7 @@ def served(
     try:
         if ready:
             assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+            wait_for_hours(follower)
         with TestClient(app, base_url=HERE, client=(client, 1234), raise_server_exceptions=False) as asked:
             yield asked
     finally:

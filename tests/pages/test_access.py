@@ -40,6 +40,8 @@ TABLE = [
     ("/usage", 200, 200, 404, 401),
     ("/usage?namespace=team-b", 200, 404, 404, 401),
     ("/pods", 200, 200, 200, 401),
+    ("/whatif", 200, 404, 404, 401),
+    ("/whatif/not-there", 404, 404, 404, 401),
     ("/stream?after=1", None, None, None, 401),
 ]
 VIEWERS = ("auditor", "ada", "nobody", "")

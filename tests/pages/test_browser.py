@@ -15,9 +15,10 @@ from controlplane.pages.routes import PAGES
 from tests.audit.script import write
 from tests.docs.fleet_story import story
 from tests.pages.browser import IMAGES, PICTURES, browser, opened, serving
+from tests.pages.reports import write_report
 
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("browser")]
-PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202"}
+PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202", "report": "without-west"}
 ADDRESSES = [page.path.format(**PLACES) for page in PAGES if page.template] + [
     "/usage?by=day&days=3660", "/workloads?at=2026-01-01T13:00:00Z", "/workloads/team-b/sim?at=2026-01-01T13:00:00Z",
     "/workloads/team-b/sin", "/workloads?at=nonsense",
@@ -31,8 +32,10 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(fleet_url: str) -> Iterator[str]:
-    with serving(fleet_url) as found:
+def address(fleet_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    reports = tmp_path_factory.mktemp("reports")
+    write_report(reports)
+    with serving(fleet_url, CONTROLPLANE_WEB_WHATIF_DIRECTORY=str(reports)) as found:
         yield found
 
 

@@ -39,6 +39,7 @@ async function drawCharts() {
     const options = {
       width: Math.max(place.clientWidth, 280),
       height: 220,
+      padding: [null, 44, null, null], // room for the last date
       legend: { show: false },
       cursor: { drag: { x: false, y: false } },
       scales: { x: { time: false, range: (_, low, high) => [low - DAY, high + DAY] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from controlplane.audit.archived import archived_position
 from controlplane.audit.inspect import inspect
 from controlplane.audit.words import fields_of
 from controlplane.log.event import Recorded
-from controlplane.pages.asking import Asked, BadQuestion, NotFound
+from controlplane.pages.asking import Archived, Asked, BadQuestion, NotFound
 from controlplane.pages.views.workload import EventItem, event_item
 from controlplane.values import Value
 
@@ -44,12 +45,15 @@ class EventStory(Value):
 
 
 def event(asked: Asked) -> EventStory:
-    """Return the event at a position. Raises `NotFound`, also for one that may not be seen."""
+    """Return the event at a position. Raises `NotFound`, also for one that may not be seen, and `Archived`."""
     text = asked.path["position"]
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
         raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
-    missing = f"there is no event at position {text} in the log {asked.reader.log}"
+    when = " at that time" if asked.at is not None else ""
+    missing = f"there is no event at position {text} in the log {asked.reader.log}{when}"
     found = inspect(asked.reader, asked.policy(), int(text), within=_WITHIN)
+    if found is None and asked.allowed is None and (gone := archived_position(asked.reader, int(text))):
+        raise Archived(gone)
     if found is None or not asked.sees(namespace_of(found.recorded.stream)):
         raise NotFound(missing)
     return EventStory(
@@ -57,7 +61,7 @@ def event(asked: Asked) -> EventStory:
         data=fields_of(found.recorded.event),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
-        looked_until=int(text) + _WITHIN,
+        looked_until=min(int(text) + _WITHIN, asked.reader.until or _LARGEST),
         requests=[
             RequestItem(
                 position=one.position, action=one.action, target=one.target, outcome=one.outcome, error=one.error

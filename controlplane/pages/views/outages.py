@@ -1,13 +1,15 @@
 """The absences of clusters, and what became of the Workloads that ran there.
 
 In: an `Asked`. Out: the newest absences, from the histories of the clusters alone; of one of them the Workloads that it
-concerned, as `audit.outage_workloads` has them."""
+concerned. Which ran there then is known of the hours that are kept."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
+from controlplane.audit.outage_runs import Absence, LostRun, lost_runs
+from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
 from controlplane.values import Value
 
@@ -22,13 +24,12 @@ _ABSENCES: LiteralString = (
     " AND (%(at)s::timestamptz IS NULL OR since <= %(at)s) ORDER BY since DESC LIMIT %(limit)s"
 )
 _ABSENCE: LiteralString = (
-    "SELECT cluster, since, until, reason, message, others, others_connected, forgotten_by, position"
+    "SELECT cluster, since, until, reason, message, others, others_connected, forgotten_by, position, last_position"
     " FROM audit.cluster_absences WHERE log = %(log)s AND cluster = %(cluster)s AND position = %(position)s"
 )
-_WORKLOADS: LiteralString = (
-    "SELECT namespace, name, queue, owner, became, ran_on, run_since, run_until, twice, position"
-    " FROM audit.outage_workloads WHERE log = %(log)s AND cluster = %(cluster)s AND since = %(since)s"
-    " AND (%(namespaces)s::text[] IS NULL OR namespace = ANY(%(namespaces)s)) ORDER BY namespace, name LIMIT %(limit)s"
+_FORGOTTEN: LiteralString = (
+    "SELECT recorded_at FROM audit.events WHERE log = %(log)s AND stream = %(stream)s AND type = 'ClusterForgotten'"
+    " AND position > %(position)s ORDER BY position LIMIT 1"
 )
 
 
@@ -68,19 +69,20 @@ class Affected(Value):
 
 class OutageStory(Value):
     """An absence with the Workloads that it concerned, the first thousand; `twice` is their time that ran twice, in
-    seconds."""
+    seconds. Not `complete` for a while after the pages' start."""
 
     outage: OutageItem
     became: dict[str, int]
     twice: float
     workloads: list[Affected]
+    complete: bool
 
 
 def outages(asked: Asked) -> OutageList:
     """Return the newest absences."""
     given = asked.given
     rows = asked.reader.rows(_ABSENCES, cluster=given.get("cluster", ""), at=asked.at, limit=int(given["limit"]))
-    return OutageList(items=[_item(row) for row in rows])
+    return OutageList(items=[_item(_as_known(asked, row)) for row in rows])
 
 
 def outage(asked: Asked) -> OutageStory:
@@ -89,18 +91,32 @@ def outage(asked: Asked) -> OutageStory:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
     rows = asked.reader.rows(_ABSENCE, cluster=cluster, position=int(text))
-    if not rows:
-        raise NotFound(f"no absence of {cluster} begins at position {text} in the log {asked.reader.log}")
-    found = asked.reader.rows(
-        _WORKLOADS, cluster=cluster, since=rows[0]["since"], limit=_MOST, namespaces=asked.namespaces
-    )
-    affected = [_affected(row) for row in found]
+    if not rows or (asked.at is not None and rows[0]["since"] > asked.at):
+        when = " at that time" if asked.at is not None else ""
+        raise NotFound(f"no absence of {cluster} begins at position {text} in the log {asked.reader.log}{when}")
+    row = _as_known(asked, rows[0])
+    away = Absence(row["cluster"], row["since"], row["until"], row["position"], row["last_position"])
+    names, complete = asked.follower.usage.running(cluster, away.since, asked.namespaces, _MOST)
+    head = asked.reader.until if asked.reader.until is not None else asked.reader.head()
+    affected = [_affected(one) for one in lost_runs(asked.reader, away, names, head)]
     became: dict[str, int] = {}
     for one in affected:
         became[one.became] = became.get(one.became, 0) + 1
-    return OutageStory(
-        outage=_item(rows[0]), became=became, twice=sum(one.twice for one in affected), workloads=affected
-    )
+    twice = sum(one.twice for one in affected)
+    return OutageStory(outage=_item(row), became=became, twice=twice, workloads=affected, complete=complete)
+
+
+def _as_known(asked: Asked, row: dict[str, Any]) -> dict[str, Any]:
+    """Return an absence without what came after the time of which it is asked."""
+    at = asked.at
+    if at is None:
+        return row
+    if row["until"] is not None and row["until"] > at:
+        row = {**row, "until": None, "last_position": None}
+    if row["forgotten_by"]:
+        found = asked.reader.rows(_FORGOTTEN, stream=cluster_stream(row["cluster"]), position=row["position"])
+        row = row if found and found[0]["recorded_at"] <= at else {**row, "forgotten_by": ""}
+    return row
 
 
 def _item(row: dict[str, Any]) -> OutageItem:
@@ -112,15 +128,14 @@ def _item(row: dict[str, Any]) -> OutageItem:
     )
 
 
-def _affected(row: dict[str, Any]) -> Affected:
-    twice = row["twice"]
+def _affected(one: LostRun) -> Affected:
     return Affected(
-        namespace=row["namespace"],
-        name=row["name"],
-        queue=row["queue"] or "",
-        owner=row["owner"] or "",
-        became=row["became"],
-        ran_on=row["ran_on"],
-        twice=twice / timedelta(seconds=1) if twice is not None else 0.0,
-        position=row["position"],
+        namespace=one.namespace,
+        name=one.name,
+        queue=one.queue,
+        owner=one.owner,
+        became=one.became,
+        ran_on=one.ran_on,
+        twice=one.twice / timedelta(seconds=1),
+        position=one.position,
     )

@@ -1,27 +1,47 @@
-"""The pods that wait for another cluster, and what each cluster said to them, grouped by reason.
+"""The pods that wait: for another cluster, and what each cluster said to them; or for a node, in a scheduler's own log.
 
-In: an `Asked`. Out: groups of candidates that are neither bound nor gone, as `audit.candidates` has them, and the pods."""
+In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, and the pods that a scheduler
+found no node for; both grouped by what was said, and by why each node was none."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 
+import msgspec
+
+from controlplane.audit.refusals import refusal
 from controlplane.pages.asking import Asked, Parameter
+from controlplane.pages.pending_pods import read
 from controlplane.values import Value
 
 PARAMETERS = (
     Parameter("namespace", "only those of a namespace"),
     Parameter("cluster", "only what a cluster said"),
+    Parameter("reason", "only pods of which a node was none for this reason, such as Insufficient cpu"),
 )
 _MOST = 2000
-_OPEN: LiteralString = (
-    "SELECT namespace, name, cluster, candidate, outcome, reason, message, node, offered_at, position"
-    " FROM audit.candidates WHERE log = %(log)s AND bound_at IS NULL AND gone_at IS NULL"
-    " AND (%(namespaces)s::text[] IS NULL OR namespace = ANY(%(namespaces)s))"
-    " AND (%(cluster)s::text = '' OR cluster = %(cluster)s) ORDER BY position DESC LIMIT %(limit)s"
-)
+_OPEN: LiteralString = """
+SELECT c.namespace, c.name, c.cluster, c.candidate, c.offered_at, c.position, n.node,
+       coalesce(substring(a.type FROM '^Candidate(.+)$'), 'Offered') AS outcome, a.why AS reason, a.message
+FROM audit.candidates c
+LEFT JOIN LATERAL (
+    SELECT e.type, e.data ->> 'why' AS why, e.data ->> 'message' AS message FROM audit.events e
+    WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
+      AND e.type IN ('CandidateWaiting', 'CandidateReserved', 'CandidateUnschedulable', 'CandidateRefused', 'CandidateUnreserved')
+      AND e.data ->> 'candidate' = c.candidate ORDER BY e.position DESC LIMIT 1
+) a ON true
+LEFT JOIN LATERAL (
+    SELECT e.data ->> 'node' AS node FROM audit.events e
+    WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
+      AND e.data ->> 'candidate' = c.candidate AND e.data ->> 'node' <> '' ORDER BY e.position DESC LIMIT 1
+) n ON true
+WHERE c.log = %(log)s AND c.position <= %(until)s AND (c.bound_at IS NULL OR c.bound_at > %(at)s)
+  AND (c.gone_at IS NULL OR c.gone_at > %(at)s)
+  AND (%(namespaces)s::text[] IS NULL OR c.namespace = ANY(%(namespaces)s))
+  AND (%(cluster)s::text = '' OR c.cluster = %(cluster)s) ORDER BY c.position DESC LIMIT %(limit)s"""
 
 
 class Answer(Value):
@@ -48,18 +68,66 @@ class Group(Value):
     count: int
 
 
+class ReasonGroup(Value):
+    """For how many pods nodes of a cluster ("": of the log's own) were none for a reason, and for the newest of them how many
+    nodes of how many."""
+
+    cluster: str
+    reason: str
+    pods: int
+    nodes: int
+    of_nodes: int
+
+
+class PendingPod(Value):
+    """A pod that a scheduler found no node for; `nominated` is the node on which room is being made."""
+
+    namespace: str
+    pod: str
+    reason: str
+    message: str
+    nominated: str
+    attempt: int
+    since: datetime
+    position: int
+
+
 class PodList(Value):
-    """The pods that wait: how many, what they were told, and the newest answers."""
+    """The pods that wait: how many, what they were told, and the newest answers; why nodes were none; and in a scheduler's
+    own log the pods that wait for a node."""
 
     pods: int
     groups: list[Group]
     answers: list[Answer]
+    reasons: list[ReasonGroup] = []
+    pending: list[PendingPod] = []
 
 
 def pods(asked: Asked) -> PodList:
-    """Return the pods that wait for another cluster."""
-    rows = asked.reader.rows(_OPEN, namespaces=asked.namespaces, cluster=asked.given.get("cluster", ""), limit=_MOST)
-    answers = [
+    """Return the pods that wait for another cluster, or for a node."""
+    wanted = asked.given.get("reason", "")
+    answers = [one for one in _answers(asked) if _says(one.message, wanted)]
+    pending = [] if asked.given.get("cluster") else [one for one in _pending(asked) if _says(one.message, wanted)]
+    counts = Counter((one.cluster, one.outcome, one.reason, one.message) for one in answers)
+    groups = [
+        Group(cluster=cluster, outcome=outcome, reason=reason, message=message, count=count)
+        for (cluster, outcome, reason, message), count in counts.most_common()
+    ]
+    return PodList(
+        pods=len({*((one.namespace, one.pod) for one in answers), *((one.namespace, one.pod) for one in pending)}),
+        groups=groups,
+        answers=answers,
+        reasons=_reasons([*((one.cluster, one.message) for one in answers), *(("", one.message) for one in pending)]),
+        pending=pending[:_MOST],
+    )
+
+
+def _answers(asked: Asked) -> list[Answer]:
+    reader = asked.reader
+    until, at = (reader.until, asked.at) if asked.at is not None else (2**62, reader.clock())
+    cluster = asked.given.get("cluster", "")
+    rows = reader.rows(_OPEN, until=until, at=at, namespaces=asked.namespaces, cluster=cluster, limit=_MOST)
+    return [
         Answer(
             namespace=row["namespace"],
             pod=row["name"],
@@ -73,9 +141,47 @@ def pods(asked: Asked) -> PodList:
         )
         for row in rows
     ]
-    counts = Counter((one.cluster, one.outcome, one.reason, one.message) for one in answers)
-    groups = [
-        Group(cluster=cluster, outcome=outcome, reason=reason, message=message, count=count)
-        for (cluster, outcome, reason, message), count in counts.most_common()
+
+
+def _pending(asked: Asked) -> list[PendingPod]:
+    """Return the pods that a scheduler found no node for, the newest first."""
+    names = asked.namespaces
+    if asked.at is not None:
+        known = list(read(asked.reader).failed())
+    else:
+        with asked.follower.lock:
+            known = list(asked.follower.pending_pods.failed())
+    found = [
+        PendingPod(
+            namespace=state.namespace,
+            pod=state.name,
+            reason=state.told.reason,
+            message=state.told.message,
+            nominated=state.told.nominated,
+            attempt=state.told.attempt,
+            since=recorded.recorded_at,
+            position=recorded.position,
+        )
+        for state, recorded in known
+        if state.told is not None and (names is None or state.namespace in names)
     ]
-    return PodList(pods=len({(one.namespace, one.pod) for one in answers}), groups=groups, answers=answers)
+    return sorted(found, key=lambda one: one.position, reverse=True)
+
+
+def _says(message: str, reason: str) -> bool:
+    found = refusal(message) if reason else None
+    return not reason or (found is not None and any(one.reason == reason for one in found.reasons))
+
+
+def _reasons(said: Sequence[tuple[str, str]]) -> list[ReasonGroup]:
+    """Return why nodes were none; of the clusters and messages the newest come first."""
+    found: dict[tuple[str, str], ReasonGroup] = {}
+    for cluster, message in said:
+        told = refusal(message)
+        for one in told.reasons if told is not None else ():
+            before = found.get((cluster, one.reason))
+            newest = before or ReasonGroup(
+                cluster=cluster, reason=one.reason, pods=0, nodes=one.nodes, of_nodes=told.nodes if told else 0
+            )
+            found[cluster, one.reason] = msgspec.structs.replace(newest, pods=newest.pods + 1)
+    return sorted(found.values(), key=lambda one: (-one.pods, one.cluster, one.reason))

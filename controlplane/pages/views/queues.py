@@ -1,7 +1,7 @@
 """The LocalQueues: how many Workloads of each are how far, for what they wait, and who is first; and the hours used.
 
-In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time as `controlplane as-of` says; or `UsageTable`, as
-`controlplane usage` adds it up."""
+In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time as `controlplane as-of` says; or `UsageTable`, of
+the hours that are kept, as `controlplane usage` adds them up."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from controlplane.audit.past import BY, GROUPS, queues_at, usage
+from controlplane.audit.past import BY, GROUPS, added_up, queues_at
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
-_DAYS = 30
+_DAYS = 7
 USAGE_PARAMETERS = (
     Parameter("namespace", "only those of a namespace"),
     Parameter("by", f"what they are added up by: of {', '.join(BY)}, with commas", default="namespace"),
@@ -66,13 +66,17 @@ class UsageRow(Value):
 
 
 class UsageTable(Value):
-    """The hours that jobs ran from `since` on, added up by `by`."""
+    """The hours that jobs ran from `since` on, added up by `by`. Not `complete` for a while after the pages' start:
+    `looked_at` of `workloads` were looked at so far, the newest first."""
 
     by: list[str]
     since: date
     until: date
     resources: list[str]
     rows: list[UsageRow]
+    complete: bool
+    looked_at: int
+    workloads: int
 
 
 def queues(asked: Asked) -> QueueList:
@@ -151,8 +155,8 @@ def hours(asked: Asked) -> UsageTable:
         by = ["namespace", *(word for word in by if word != "namespace")]
     until = asked.moment.date() + timedelta(days=1)
     since = until - timedelta(days=int(asked.given["days"]))
-    rows = usage(asked.reader, by, since, until, asked.given.get("namespace") or None)
-    kept = [row for row in rows if names is None or row.get("namespace", names[0]) in names]
+    found = asked.follower.usage.found(since, until, names)
+    kept = added_up(found.rows, by)
     return UsageTable(
         by=by,
         since=since,
@@ -166,4 +170,7 @@ def hours(asked: Asked) -> UsageTable:
             )
             for row in kept
         ],
+        complete=found.complete,
+        looked_at=found.looked_at,
+        workloads=found.workloads,
     )

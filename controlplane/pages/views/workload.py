@@ -10,14 +10,16 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from controlplane.audit.answer import Told, told
+from controlplane.audit.archived import archived_stream, gone_stream
 from controlplane.audit.ended import Statement
 from controlplane.audit.find import Found, find, nearest
 from controlplane.audit.lanes import Lane
+from controlplane.audit.shown import clock
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.log.event import Recorded
-from controlplane.pages.asking import Asked, NotFound, Parameter
+from controlplane.pages.asking import Archived, Asked, NotFound, Parameter
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("events", "which events are listed besides the story", ("newest", "all"), default="newest"),)
@@ -110,10 +112,14 @@ def workload(asked: Asked) -> WorkloadStory:
 
 
 def named(asked: Asked) -> Found:
-    """Return the streams of the Workload or job that was named. Raises `NotFound`, also for what may not be seen."""
+    """Return the streams of the Workload or job that was named. Raises `NotFound`, also for what may not be seen, and
+    `Archived`."""
     namespace, name = _asked_for(asked)
     found = find(asked.reader, namespace, name) if asked.sees(namespace) else None
     if found is not None:
+        if place := gone_stream(asked.reader, found.streams[0]):
+            gone = archived_stream(f"the Workload {namespace}/{name}", place)
+            raise Archived(f"{gone}. Its events left the database at {clock(place.dropped_at)} UTC")
         return found
     near = [each for each in nearest(asked.reader, namespace, name) if asked.sees(each.partition("/")[0])]
     when = " at that time" if asked.at is not None else ""

@@ -1,0 +1,53 @@
+"""The pods that a scheduler found no node for, by its log: folded as the scheduler folds them.
+
+In: events in the log's order; of a log without pods none is read. Out: each pod that waits, with the last failure and its
+event. Pure, but for the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.scheduling.events import PendingPodGone, SchedulingFailed
+from controlplane.controllers.scheduling.state import PodState, pod_fold
+from controlplane.log.event import Recorded
+
+_KIND = "pod"
+
+
+class PendingPods:
+    """The pods of a log that have not settled."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, PodState] = {}
+        self._failed: dict[str, Recorded] = {}
+
+    def take(self, recorded: Recorded) -> None:
+        """Take the next event."""
+        stream = recorded.stream
+        if not stream.startswith(f"{_KIND}/"):
+            return
+        state = pod_fold(self._states.get(stream) or PodState.initial(stream), recorded)
+        if isinstance(recorded.event, SchedulingFailed):
+            self._failed[stream] = recorded
+        if state.settled and (state.pod is not None or isinstance(recorded.event, PendingPodGone)):
+            self._states.pop(stream, None)
+            self._failed.pop(stream, None)
+        else:
+            self._states[stream] = state
+
+    def failed(self) -> Iterator[tuple[PodState, Recorded]]:
+        """Yield the pods that wait for a node after one was looked for, each with the event that says why there is none."""
+        for stream, recorded in self._failed.items():
+            state = self._states.get(stream)
+            if state is not None and state.told is not None and state.waits_for_node:
+                yield state, recorded
+
+
+def read(reader: LogReader) -> PendingPods:
+    """Return the pods of a log as they were at the end of what is read."""
+    found = PendingPods()
+    if reader.rows("SELECT 1 FROM audit.streams WHERE log = %(log)s AND stream > 'pod/' AND stream < 'pod0' LIMIT 1"):
+        for recorded in reader.events(Filter()):
+            found.take(recorded)
+    return found

@@ -1,0 +1,91 @@
+"""Every Workload that a log has seen, read backwards: the newest of each, with its first event.
+
+In: a reader, and up to where. Out: a `Seen` of each Workload, in pieces. The log is read in the order in which it lies on the
+disk, a piece of positions at a time; stream by stream PostgreSQL would look for a million pages one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+
+from controlplane.audit.reads import LogReader
+
+_PIECE = 200_000  # positions that are looked through at once
+# The text of an event is parsed for the newest of each stream alone.
+_PART: LiteralString = """
+WITH part AS MATERIALIZED (
+    SELECT e.stream, max(e.position) FILTER (WHERE e.type = 'WorkloadObserved') AS position,
+           max(e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone,
+           max(e.recorded_at) FILTER (WHERE e.type = 'WorkloadGone') AS gone_at,
+           min(e.recorded_at) FILTER (WHERE e.version = 1) AS since, min(e.recorded_at) AS first
+    FROM audit.events e
+    WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= %(until)s AND e.stream LIKE 'workload/%%'
+      AND (e.type IN ('WorkloadObserved', 'WorkloadGone') OR e.version = 1)
+    GROUP BY e.stream
+)
+SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
+    SELECT w.recorded_at, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
+           w.data ->> 'cluster_name' AS cluster, w.data -> 'owner' ->> 'kind' AS kind, w.data -> 'owner' ->> 'name' AS owner,
+           jsonb_path_query_first(w.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
+               #>> '{}' AS result
+    FROM (
+        SELECT e.recorded_at, e.data FROM audit.events e WHERE e.log = %(log)s AND e.position = p.position OFFSET 0
+    ) w
+) w ON true"""
+
+
+class Seen(NamedTuple):
+    """A Workload as it was last seen, at `position`; `gone` is the position at which it was seen to be gone after that, None
+    if it was not. `result` is the reason of its condition Finished, None if it has not finished."""
+
+    stream: str
+    since: datetime
+    position: int
+    at: datetime
+    queue: str
+    cluster_queue: str
+    cluster: str
+    kind: str
+    owner: str
+    result: str | None
+    gone: int | None
+    gone_at: datetime | None
+
+    @property
+    def over(self) -> bool:
+        """Whether it is gone, or has finished."""
+        return self.gone is not None or self.result is not None
+
+
+def workloads_seen(reader: LogReader, head: int) -> Iterator[list[Seen]]:
+    """Yield the Workloads that a log has seen up to a position, in pieces; those that began last come first."""
+    begun: dict[str, dict[str, Any]] = {}
+    for until in range(head, 0, -_PIECE):
+        found = []
+        for row in reader.rows(_PART, after=max(until - _PIECE, 0), until=until):
+            whole = _joined(begun.pop(row["stream"], None), row)
+            if whole["since"] is None:
+                begun[row["stream"]] = whole
+            elif whole["position"] is not None:
+                found.append(_seen(whole))
+        yield found
+    # What began again after its first events left for an archive has no first event any more.
+    yield [_seen(row) for row in begun.values() if row["position"] is not None]
+
+
+def _joined(later: dict[str, Any] | None, earlier: dict[str, Any]) -> dict[str, Any]:
+    """Return what two parts of a stream say together."""
+    if later is None:
+        return earlier
+    joined = later if later["position"] is not None else {**earlier, "gone": later["gone"], "gone_at": later["gone_at"]}
+    return {**joined, "since": earlier["since"], "first": earlier["first"]}
+
+
+def _seen(row: dict[str, Any]) -> Seen:
+    gone = row["gone"] is not None and row["gone"] > row["position"]
+    return Seen(
+        row["stream"], row["since"] or row["first"], row["position"], row["recorded_at"], row["queue"] or "",
+        row["cluster_queue"] or "", row["cluster"] or "", row["kind"] or "", row["owner"] or "", row["result"],
+        row["gone"] if gone else None, row["gone_at"] if gone else None,
+    )  # fmt: skip
