@@ -1,0 +1,33 @@
+"""What keeps a workload from being considered at all, before any quota is looked at.
+
+In: the head of a ClusterQueue. Out: the reason and message of its condition, and why it goes back, or None
+(kubernetes-sigs/kueue pkg/scheduler/scheduler.go, pkg/workload/resources.go)."""
+
+from __future__ import annotations
+
+from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.snapshot import QueueNode, Snapshot
+
+Problem = tuple[str, str, str]
+
+
+def problem(snapshot: Snapshot, queue: QueueNode, info: Info) -> Problem | None:
+    """Return the reason, the message, and why it goes back into its queue; None if it can be considered."""
+    workload = info.workload
+    if workload.failed_checks:
+        return reasons.PENDING_EVALUATION, "The workload has failed admission checks", reasons.GENERIC
+    if snapshot.has_cycle(queue):
+        return reasons.SUSPENDED, f"ClusterQueue {queue.name} is inactive", reasons.GENERIC
+    labels = snapshot.namespaces.get(workload.namespace)
+    if labels is None:
+        missing = f'workload namespace "{workload.namespace}" does not exist: '
+        return reasons.MISCONFIGURED, f'{missing}namespaces "{workload.namespace}" not found', reasons.GENERIC
+    if not queue.spec.namespace_selector.matches(labels):
+        told = "workload namespace doesn't match ClusterQueue selector"
+        return reasons.MISCONFIGURED, told, reasons.NAMESPACE_MISMATCH
+    excess = [told for pod_set in workload.pod_sets for told in pod_set.excess]
+    if excess:
+        several = excess[0] if len(excess) == 1 else f"[{', '.join(excess)}]"
+        return reasons.MISCONFIGURED, f"resources validation failed: {several}", reasons.GENERIC
+    return None

@@ -1,0 +1,170 @@
+"""What a workload would be given: a flavor for each resource of each pod set, how well that fits, and why it does not.
+
+Made by `flavor_assigner`; read by preemption and by the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add
+from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
+from controlplane.controllers.quota.engine.modes import Mode
+from controlplane.controllers.quota.engine.reasons import NO_MATCHING_FLAVOR, most_severe, severity
+
+
+@dataclass(slots=True)
+class FlavorAssignment:
+    """A flavor for one resource. `tried`: the index of the last flavor that was tried, -1 if there are no more."""
+
+    flavor: str
+    mode: Mode
+    borrowing: int
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A flavor that does not fit, and what is in the way."""
+
+    flavor: str
+    reason: str
+
+
+@dataclass(slots=True)
+class PodSetResult:
+    """What was found for a pod set. Without reasons or error it fits. `attempts`: how many flavors were looked at;
+    `refused`: those that do not fit.
+    """
+
+    name: str
+    count: int
+    requests: Requests
+    flavors: dict[str, FlavorAssignment] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    error: str = ""
+    attempts: int = 0
+    refused: list[Attempt] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether no flavors were found."""
+        return bool(self.error) or (bool(self.requests) and not self.flavors)
+
+    @property
+    def mode(self) -> Mode:
+        """The worst mode of its resources."""
+        if not self.reasons and not self.error:
+            return Mode.FIT
+        if self.error or not self.flavors:
+            return Mode.NO_FIT
+        return min(found.mode for found in self.flavors.values())
+
+
+@dataclass(slots=True)
+class Assignment:
+    """What was found for a workload. `borrowing`: the height of the smallest Cohort that its usage fits in, 0 if its
+    ClusterQueue has the quota.
+    """
+
+    pod_sets: list[PodSetResult] = field(default_factory=list)
+    borrowing: int = 0
+    usage: Usage = field(default_factory=dict)
+    progress: Progress | None = None
+    no_fit_reason: str = ""
+    _mode: Mode | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The worst mode of its pod sets."""
+        if self._mode is None:
+            self._mode = min((found.mode for found in self.pod_sets), default=Mode.NO_FIT)
+        return self._mode
+
+    def defer(self) -> None:
+        """Note that it fits only after preemptions that others asked for."""
+        self._mode = Mode.DEFERRED_FIT
+        for pod_set in self.pod_sets:
+            for found in pod_set.flavors.values():
+                found.mode = Mode.DEFERRED_FIT
+
+    def include(self, pod_set: PodSetResult) -> None:
+        """Take a pod set's flavors into account."""
+        self.pod_sets.append(pod_set)
+        for resource, found in pod_set.flavors.items():
+            self.borrowing = max(self.borrowing, found.borrowing)
+            place = (found.flavor, resource)
+            self.usage[place] = add(self.usage.get(place, 0), pod_set.requests.get(resource, 0))
+
+    def message(self) -> str:
+        """Return why it does not fit at once, "" if it does."""
+        found = []
+        for pod_set in self.pod_sets:
+            if pod_set.error:
+                return f"failed to assign flavors to pod set {pod_set.name}: {pod_set.error}"
+            if pod_set.reasons:
+                reasons = ", ".join(sorted(pod_set.reasons))
+                found.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
+        return "; ".join(found)
+
+    def total_requests(self, info: Info) -> Usage:
+        """Return what preemption has to make room for: the requests of the assigned numbers of pods, by flavor.
+
+        The pods themselves are not in it, even where quota is counted in pods: Kueue does not make room for them.
+        """
+        usage: Usage = {}
+        for total, found in zip(info.pod_sets, self.pod_sets, strict=False):
+            for resource, amount in total.scaled_to(found.count).requests.items():
+                given = found.flavors.get(resource)
+                if amount and given is not None:
+                    place = (given.flavor, resource)
+                    usage[place] = add(usage.get(place, 0), amount)
+        return usage
+
+    def needing_preemption(self) -> frozenset[FlavorResource]:
+        """Return the resources of flavors that are free only after preemption."""
+        return frozenset(
+            (found.flavor, resource)
+            for pod_set in self.pod_sets
+            for resource, found in pod_set.flavors.items()
+            if found.mode is Mode.PREEMPT
+        )
+
+    def nominated(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the flavor of each resource, by pod set."""
+        return {
+            pod_set.name: {resource: found.flavor for resource, found in pod_set.flavors.items()}
+            for pod_set in self.pod_sets
+        }
+
+    def given(self) -> tuple[PodSetAssignment, ...]:
+        """Return the assignment as it is written to an admission."""
+        return tuple(
+            PodSetAssignment(
+                pod_set.name,
+                {resource: found.flavor for resource, found in pod_set.flavors.items()},
+                {resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
+                pod_set.count,
+            )
+            for pod_set in self.pod_sets
+        )
+
+    def explain_no_fit(self, queue: ClusterQueue) -> None:
+        """Note the reason that is told: of alternative flavors the least severe, of what is needed together the most."""
+        if self.mode is not Mode.NO_FIT:
+            return
+        told = ""
+        for pod_set in self.pod_sets:
+            if pod_set.mode is not Mode.NO_FIT:
+                continue
+            if not pod_set.attempts:
+                told = most_severe((told, NO_MATCHING_FLAVOR))
+                continue
+            by_group: dict[int, str] = {}
+            for attempt in pod_set.refused:
+                for at, group in enumerate(queue.groups):
+                    if attempt.flavor in group.flavors:
+                        by_group[at] = min(by_group.get(at, attempt.reason), attempt.reason, key=severity)
+            told = most_severe((told, most_severe(by_group.values())))
+        self.no_fit_reason = told

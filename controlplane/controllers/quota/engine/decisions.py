@@ -1,0 +1,63 @@
+"""What a cycle decides: who gets quota, who is preempted for whom, and who waits for what.
+
+Made by `cycle`, taken into account by `State.apply`. Every decision names the workload, its ClusterQueue, and how far the
+search for flavors got."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.controllers.quota.engine.info import Progress
+from controlplane.controllers.quota.engine.model import Admission
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted."""
+
+    workload: str
+    admission: Admission
+    checks: tuple[str, ...] = ()
+
+    @property
+    def cluster_queue(self) -> str:
+        """The ClusterQueue that has the quota."""
+        return self.admission.cluster_queue
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A workload that is preempted: the reason and message of its Preempted condition. `ongoing`: it is being evicted."""
+
+    workload: str
+    uid: str
+    cluster_queue: str
+    reason: str
+    message: str
+    ongoing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inadmissible:
+    """A workload waits. `reason` and `message` of its QuotaReserved condition; `requeue`: why it goes back into its queue.
+
+    `wakes`: how often its queue had been woken when this was decided.
+    """
+
+    workload: str
+    cluster_queue: str
+    reason: str
+    message: str
+    requeue: str
+    progress: Progress | None = None
+    wakes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt(Inadmissible):
+    """A workload waits for others to be preempted."""
+
+    victims: tuple[Victim, ...] = ()
+
+
+Decision = Admit | Inadmissible

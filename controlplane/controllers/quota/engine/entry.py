@@ -1,0 +1,39 @@
+"""A workload in a cycle: what it would get, whom it would preempt, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine.assignment import Assignment
+from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.preemption import Target
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """The head of a ClusterQueue, nominated. `nominated` holds its flavors while they are looked for once more."""
+
+    info: Info
+    queue: QueueNode
+    assignment: Assignment = field(default_factory=Assignment)
+    targets: list[Target] = field(default_factory=list)
+    progress: Progress | None = None
+    admitted: bool = False
+    message: str = ""
+    reason: str = ""
+    requeue: str = reasons.GENERIC
+    nominated: Mapping[str, Mapping[str, str]] | None = None
+
+    def record(self, assignment: Assignment, targets: list[Target]) -> None:
+        """Note what it would get, and whom it would preempt for that."""
+        self.assignment, self.targets = assignment, targets
+        self.message, self.progress = assignment.message(), assignment.progress
+
+    def wait(self, reason: str, requeue: str, message: str | None = None) -> None:
+        """Note that it waits, and why."""
+        self.reason, self.requeue = reason, requeue
+        if message is not None:
+            self.message = message

@@ -1,0 +1,226 @@
+"""What quota is decided on: Kueue's objects (kueue.x-k8s.io/v1beta2), reduced to the fields that a decision rests on.
+
+Parsed by `parse_queues` and `parse_workloads`; amounts as in `amounts`, moments in seconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests
+from controlplane.kube.selectors import LabelSelector, NodeTerm
+from controlplane.kube.tolerations import Taint, Toleration
+
+NEVER, ANY, LOWER_PRIORITY = "Never", "Any", "LowerPriority"
+LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+TRY_NEXT_FLAVOR, MAY_STOP_SEARCH = "TryNextFlavor", "MayStopSearch"
+BORROWING_OVER_PREEMPTION, PREEMPTION_OVER_BORROWING = "BorrowingOverPreemption", "PreemptionOverBorrowing"
+STRICT_FIFO, BEST_EFFORT_FIFO = "StrictFIFO", "BestEffortFIFO"
+NO_STOP = "None"
+USAGE_BASED = "UsageBasedAdmissionFairSharing"
+PODS = "pods"
+
+
+class ResourceQuota(NamedTuple):
+    """What a ClusterQueue or Cohort has of one flavor's resource; a limit of None is no limit."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+Quotas = Mapping[FlavorResource, ResourceQuota]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that are taken from one flavor together, and the flavors in the order in which they are tried."""
+
+    covered: frozenset[str]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Whom a ClusterQueue's workloads may preempt."""
+
+    within_cluster_queue: str = NEVER
+    reclaim_within_cohort: str = NEVER
+    borrow_within_cohort: str = NEVER
+    max_priority_threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorFungibility:
+    """When the next flavor is tried, and which is preferred of those that need something."""
+
+    when_can_borrow: str = MAY_STOP_SEARCH
+    when_can_preempt: str = TRY_NEXT_FLAVOR
+    preference: str = BORROWING_OVER_PREEMPTION
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """A ClusterQueue's spec. `admission_checks`: each with the flavors that it is for; none means all."""
+
+    name: str
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    quotas: Quotas = field(default_factory=dict)
+    queueing_strategy: str = BEST_EFFORT_FIFO
+    stop_policy: str = NO_STOP
+    namespace_selector: LabelSelector = field(default_factory=LabelSelector)
+    fungibility: FlavorFungibility = FlavorFungibility()
+    preemption: Preemption = Preemption()
+    fair_weight: float = 1.0
+    admission_checks: tuple[tuple[str, frozenset[str]], ...] = ()
+    admission_mode: str = ""
+
+    def group_of(self, resource: str) -> ResourceGroup | None:
+        """Return the resource group that covers a resource, or None."""
+        return next((group for group in self.groups if resource in group.covered), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A Cohort's spec."""
+
+    name: str
+    parent: str = ""
+    quotas: Quotas = field(default_factory=dict)
+    fair_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFlavor:
+    """A ResourceFlavor's spec. `topology`: it is for topology-aware scheduling only."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A LocalQueue's spec."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    stop_policy: str = NO_STOP
+    fair_weight: float = 1.0
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionCheck:
+    """An AdmissionCheck: whether it can be used, and by whom it is handled."""
+
+    name: str
+    active: bool
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPriorityClass:
+    """A WorkloadPriorityClass."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConstraints:
+    """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[NodeTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike."""
+
+    name: str
+    count: int
+    min_count: int
+    requests: Requests
+    nodes: NodeConstraints = NodeConstraints()
+    shape: str = ""
+    topology: bool = False
+    excess: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAssignment:
+    """What a pod set was given: a flavor and the usage for each resource, and the number of pods that it is for."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Requests
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """In which ClusterQueue a workload has reserved quota, and of which flavors."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAssignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Workload. `queued_at` orders its queue; `reserved_at` is when its quota was reserved, None if it is not.
+
+    `held`: something else than quota keeps it from being queued. `requeue_at`: not before that moment; infinite while
+    it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    priority: int
+    pod_sets: tuple[PodSet, ...]
+    queued_at: float
+    generation: int = 0
+    job_uid: str = ""
+    admission: Admission | None = None
+    reserved_at: float | None = None
+    evicted: bool = False
+    active: bool = True
+    finished: bool = False
+    held: bool = False
+    failed_checks: bool = False
+    requeue_at: float = 0.0
+    eviction: str = ""
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def local_queue(self) -> str:
+        """Its LocalQueue's namespace and name."""
+        return f"{self.namespace}/{self.queue}"
+
+    @property
+    def reserves(self) -> bool:
+        """Whether its quota counts as used."""
+        return self.reserved_at is not None and self.admission is not None and self.active and not self.finished
+
+    @property
+    def admissible(self) -> bool:
+        """Whether it may be queued."""
+        return self.reserved_at is None and self.active and not self.finished and not self.held

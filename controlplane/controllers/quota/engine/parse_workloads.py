@@ -1,0 +1,200 @@
+"""Reads Workloads: what their pods ask for, where they may run, and what their status says of quota.
+
+In: a Workload as an API server shows it. Out: `model.Workload`, its requests with overhead, and with limits where there
+is no request, as Kueue counts them. What does not fit the API raises `Misfit`, which names the field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from controlplane.controllers.quota.engine import model
+from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.fields import BadValue, items, number, section, text
+from controlplane.kube.kinds import Json, meta
+from controlplane.kube.pod_requests import ADMITTED, amounts, effective
+from controlplane.kube.selectors import node_term
+from controlplane.kube.tolerations import tolerations
+
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+EVICTED = "Evicted"
+BY_PODS_READY_TIMEOUT, BY_ADMISSION_CHECK = "PodsReadyTimeout", "AdmissionCheck"
+ON_HOLD = "OnHold"
+
+_SHAPED = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "runtimeClassName",
+    "priority",
+    "topologySpreadConstraints",
+    "resourceClaims",
+)
+
+
+def workload(obj: Json, requeuing_timestamp: str = "Eviction") -> model.Workload:
+    """Return a Workload; `Misfit` names the field that does not fit.
+
+    `requeuing_timestamp`: whether one that was evicted because its pods were not ready in time queues from its eviction
+    on (`Eviction`), or from its creation on (`Creation`).
+    """
+    spec, status, metadata = section(obj, "spec"), section(obj, "status"), meta(obj)
+    reserved = condition(obj, "QuotaReserved")
+    is_reserved = reserved is not None and reserved["status"] == "True"
+    listed = items(spec, "podSets", "spec")
+    labels = section(metadata, "labels", "metadata")
+    return model.Workload(
+        namespace=text(metadata, "namespace", "metadata"),
+        name=text(metadata, "name", "metadata"),
+        uid=text(metadata, "uid", "metadata"),
+        queue=text(spec, "queueName", "spec"),
+        priority=number(spec, "priority", "spec"),
+        pod_sets=tuple(pod_set(found, f"spec.podSets[{at}]") for at, found in enumerate(listed)),
+        queued_at=_queued_at(obj, requeuing_timestamp),
+        generation=number(metadata, "generation", "metadata"),
+        job_uid=text(labels, JOB_UID_LABEL, "metadata.labels"),
+        admission=_admission(status),
+        reserved_at=_moment(reserved.get("lastTransitionTime")) if is_reserved and reserved else None,
+        evicted=is_true(obj, EVICTED),
+        active=spec.get("active") is not False,
+        finished=is_true(obj, "Finished"),
+        held=_held(obj, reserved),
+        failed_checks=any(
+            check.get("state") in ("Retry", "Rejected") for check in items(status, "admissionChecks", "status")
+        ),
+        requeue_at=_requeue_at(obj, status),
+        eviction=json.dumps([condition(obj, EVICTED), condition(obj, "Requeued")], sort_keys=True),
+        reclaimable={
+            text(found, "name", "status.reclaimablePods"): number(found, "count", "status.reclaimablePods")
+            for found in items(status, "reclaimablePods", "status")
+        },
+    )
+
+
+def pod_set(obj: Json, where: str) -> model.PodSet:
+    """Return a pod set, its requests those of one pod."""
+    spec = section(section(obj, "template", where), "spec", f"{where}.template")
+    count = number(obj, "count", where) if "count" in obj else 1
+    try:
+        asked = effective(spec, ADMITTED)
+    except ValueError as problem:
+        raise BadValue(f"{where}.template.spec", str(problem)) from problem
+    return model.PodSet(
+        name=text(obj, "name", where),
+        count=count,
+        min_count=number(obj, "minCount", where) if obj.get("minCount") is not None else count,
+        requests=in_order({name: max(0, requested(name, amount)) for name, amount in asked.items()}),
+        nodes=_nodes(spec),
+        shape=json.dumps([_shape(spec), obj.get("minCount"), obj.get("topologyRequest")], sort_keys=True),
+        topology=bool(obj.get("topologyRequest")),
+        excess=_excess(spec, f"{where}.template.spec"),
+    )
+
+
+def _nodes(spec: Json) -> model.NodeConstraints:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return model.NodeConstraints(
+        selector=tuple((str(key), str(value)) for key, value in sorted((spec.get("nodeSelector") or {}).items())),
+        terms=tuple(
+            # A flavor has labels and no name: what a term asks of fields is not asked of it.
+            node_term({"matchExpressions": term.get("matchExpressions") or ()}, f"nodeSelectorTerms[{at}]")
+            for at, term in enumerate(required.get("nodeSelectorTerms") or ())
+        ),
+        tolerations=tolerations(spec.get("tolerations")),
+    )
+
+
+def _shape(spec: Json) -> Json:
+    """Return what is equal for pod specs that are scheduled alike."""
+    found: dict[str, Any] = {name: spec[name] for name in _SHAPED if spec.get(name)}
+    found["overhead"] = amounts(spec.get("overhead"))
+    for kind in ("initContainers", "containers"):
+        found[kind] = [[_requests(one), one.get("ports")] for one in spec.get(kind) or ()]
+    if spec.get("resources"):
+        found["resources"] = _requests(spec)
+    return found
+
+
+def _requests(container: Mapping[str, Any]) -> Requests:
+    resources = container.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _excess(spec: Json, where: str) -> tuple[str, ...]:
+    """Return where requests exceed limits, as Kueue says it."""
+    places: list[tuple[str, Mapping[str, Any]]] = []
+    for kind in ("initContainers", "containers"):
+        places += [(f"{where}.{kind}[{at}]", one) for at, one in enumerate(spec.get(kind) or ())]
+    if spec.get("resources"):
+        places.append((f"{where}.resources", spec))
+    found = []
+    for place, owner in places:
+        limits = amounts((owner.get("resources") or {}).get("limits"))
+        asked = _requests(owner)
+        over = sorted(n for n in limits if requested(n, asked.get(n, 0)) > requested(n, limits[n]))
+        if over:
+            names = json.dumps(over, separators=(",", ":"))
+            found.append(f"{place}: Invalid value: {names}: requests must not exceed its limits")
+    return tuple(found)
+
+
+def _admission(status: Json) -> model.Admission | None:
+    found = section(status, "admission", "status")
+    if not found:
+        return None
+    return model.Admission(
+        text(found, "clusterQueue", "status.admission"),
+        tuple(_assignment(one) for one in items(found, "podSetAssignments", "status.admission")),
+    )
+
+
+def _assignment(found: Json) -> model.PodSetAssignment:
+    where = "status.admission.podSetAssignments"
+    try:
+        used = amounts(found.get("resourceUsage"), f"{where}.resourceUsage")
+    except ValueError as problem:
+        raise BadValue(where, str(problem)) from problem
+    return model.PodSetAssignment(
+        name=text(found, "name", where),
+        flavors=section(found, "flavors", where),
+        usage=in_order({name: requested(name, amount) for name, amount in used.items()}),
+        count=number(found, "count", where) if found.get("count") is not None else -1,
+    )
+
+
+def _held(obj: Json, reserved: Json | None) -> bool:
+    gate = section(meta(obj), "annotations", "metadata").get(GATED_BY)
+    on_hold = reserved is not None and reserved["status"] == "False" and reserved.get("reason") == ON_HOLD
+    return bool(gate) or on_hold or is_true(obj, "WaitingForReplacementPods")
+
+
+def _queued_at(obj: Json, requeuing_timestamp: str) -> float:
+    evicted = condition(obj, EVICTED)
+    if evicted is not None and evicted["status"] == "True":
+        reason = evicted.get("reason")
+        if reason == BY_ADMISSION_CHECK or (reason == BY_PODS_READY_TIMEOUT and requeuing_timestamp == "Eviction"):
+            return _moment(evicted.get("lastTransitionTime"))
+    return _moment(meta(obj).get("creationTimestamp"))
+
+
+def _requeue_at(obj: Json, status: Json) -> float:
+    requeued = condition(obj, "Requeued")
+    if requeued is not None and requeued["status"] == "False":
+        return math.inf
+    at = section(status, "requeueState", "status").get("requeueAt")
+    return 0.0 if at is None else _moment(at)
+
+
+def _moment(found: object) -> float:
+    if found is None:
+        return 0.0
+    try:
+        return datetime.fromisoformat(str(found)).timestamp()
+    except ValueError as problem:
+        raise BadValue("time", f"{found!r} is not a moment such as 2026-01-01T00:00:00Z") from problem

@@ -1,0 +1,175 @@
+"""The queue of one ClusterQueue: who may be tried, in which order, and who waits for a change.
+
+In: workloads that come, change and go, and what became of those that were tried. Out: the head. A workload that did not
+fit is set aside as inadmissible, with all of its shape if the ClusterQueue is BestEffortFIFO, until something wakes it
+(kubernetes-sigs/kueue pkg/cache/queue/cluster_queue.go)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import BEST_EFFORT_FIFO, STRICT_FIFO, Workload
+
+Order = tuple[int, float, str]
+Bucket = list[tuple[Order, str, int]]
+Used = Callable[[str], float]
+"""What a LocalQueue used in the past, by its key."""
+
+_AT_ONCE = frozenset({reasons.FAILED_AFTER_NOMINATION, reasons.PENDING_PREEMPTION})
+_OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
+
+
+class PendingQueue:
+    """Workloads that wait in a ClusterQueue. `wakes` counts how often its inadmissible workloads were woken."""
+
+    def __init__(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> None:
+        self.name = name
+        self.strategy = strategy
+        self.active: dict[str, Info] = {}
+        self.inadmissible: dict[str, Info] = {}
+        self.wakes = 0
+        self._no_fit: set[object] = set()
+        self._first = ""
+        self._by_shape: dict[object, dict[str, Info]] = {}
+        self._buckets: dict[str, Bucket] = {}
+        self._tokens: dict[str, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.inadmissible)
+
+    def find(self, key: str) -> Info | None:
+        """Return a workload that waits here, or None."""
+        return self.active.get(key) or self.inadmissible.get(key)
+
+    def head(self, used: Used | None = None) -> Info | None:
+        """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
+        if used is None:
+            if self._first in self.active:
+                return self.active[self._first]
+            tops = [(top[0], top[1]) for bucket in list(self._buckets) if (top := self._top(bucket))]
+            return self.active[min(tops)[1]] if tops else None
+        found = []
+        for bucket in list(self._buckets):
+            if top := self._top(bucket):
+                first = self.active.get(self._first)
+                sticky = first is not None and first.workload.local_queue == bucket
+                order, key = (order_of(first.workload), first.key) if sticky and first else (top[0], top[1])
+                found.append((used(bucket), not sticky, order, key))
+        return self.active[min(found)[3]] if found else None
+
+    def enter(self, info: Info) -> None:
+        """Take a workload of a LocalQueue that now leads here; it is tried at once, unless it waits here already."""
+        if self.find(info.key) is None:
+            self._activate(info)
+
+    def put(self, info: Info, now: float) -> None:
+        """Take a new or changed workload."""
+        key, known = info.key, self.find(info.key)
+        if known is not None and known.progress is not None and known.progress.shape == info.shape:
+            info = info.having(progress=known.progress)
+        if key in self.inadmissible:
+            old = self.inadmissible[key]
+            if not _concerns(old, info.workload):
+                self.inadmissible[key] = info.having(evaluated_generation=old.evaluated_generation)
+                return
+            del self.inadmissible[key]
+        if key not in self.active:
+            known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self._no_fit
+            if known_not_to_fit or info.workload.requeue_at > now:
+                self.inadmissible[key] = info
+                return
+        self._activate(info)
+
+    def drop(self, key: str) -> None:
+        """Forget a workload."""
+        self.inadmissible.pop(key, None)
+        self._deactivate(key)
+        if self._first == key:
+            self._first = ""
+
+    def requeue(self, info: Info, reason: str, now: float, wakes: int) -> None:
+        """Put back who was tried; `wakes` is what it was when the decision was made."""
+        if reason == reasons.PENDING_PREEMPTION:
+            self._first = info.key if self.strategy == BEST_EFFORT_FIFO else ""
+        strict = self.strategy == STRICT_FIFO
+        at_once = reason != reasons.NAMESPACE_MISMATCH if strict else reason in _AT_ONCE
+        pending_flavors = info.progress is not None and info.progress.pending_flavors
+        info = info.having(evaluated_generation=info.workload.generation)
+        if info.workload.requeue_at <= now and (at_once or self.wakes > wakes or pending_flavors):
+            self.inadmissible.pop(info.key, None)
+            self._activate(info)
+            return
+        self._deactivate(info.key)
+        self.inadmissible[info.key] = info
+        if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
+            self._no_fit.add(info.shape)
+            for alike in list(self._by_shape.get(info.shape, {}).values()):
+                self._deactivate(alike.key)
+                self.inadmissible[alike.key] = alike
+
+    def wake(self, now: float, admits: Callable[[Workload], bool]) -> int:
+        """Let inadmissible workloads be tried again, but those that must wait or whose namespace is not admitted; return
+        how many.
+        """
+        self.wakes += 1
+        self._no_fit.clear()
+        woken = [
+            info for info in self.inadmissible.values() if info.workload.requeue_at <= now and admits(info.workload)
+        ]
+        for info in woken:
+            del self.inadmissible[info.key]
+            self._activate(info)
+        return len(woken)
+
+    def _activate(self, info: Info) -> None:
+        self._deactivate(info.key)
+        self.active[info.key] = info
+        self._by_shape.setdefault(info.shape, {})[info.key] = info
+        self._count += 1
+        self._tokens[info.key] = self._count
+        bucket = self._buckets.setdefault(info.workload.local_queue, [])
+        heapq.heappush(bucket, (order_of(info.workload), info.key, self._count))
+
+    def _deactivate(self, key: str) -> None:
+        info = self.active.pop(key, None)
+        if info is None:
+            return
+        del self._tokens[key]
+        alike = self._by_shape[info.shape]
+        del alike[key]
+        if not alike:
+            del self._by_shape[info.shape]
+
+    def _top(self, name: str) -> tuple[Order, str, int] | None:
+        """Return the first of a LocalQueue, without those that are not there any more."""
+        bucket = self._buckets[name]
+        while bucket and self._tokens.get(bucket[0][1]) != bucket[0][2]:
+            heapq.heappop(bucket)
+        if bucket:
+            return bucket[0]
+        del self._buckets[name]
+        return None
+
+
+def order_of(workload: Workload) -> Order:
+    """Return a key that sorts a queue: higher priorities, then who has waited longer."""
+    return -workload.priority, workload.queued_at, workload.uid
+
+
+def _concerns(old: Info, new: Workload) -> bool:
+    """Return whether a change of an inadmissible workload may make it admissible, or moves it in its queue."""
+    before = old.workload
+    if old.evaluated_generation and new.generation != old.evaluated_generation:
+        return True
+    return (before.pod_sets, before.priority, before.queue, before.active, before.reclaimable, before.eviction) != (
+        new.pod_sets,
+        new.priority,
+        new.queue,
+        new.active,
+        new.reclaimable,
+        new.eviction,
+    )

@@ -1,0 +1,151 @@
+"""Preemption: a small set of workloads whose quota, once free, lets another one in.
+
+In: the workload, what it needs and where. Out: targets, or none. Candidates are removed in order until the workload
+fits; then, in the reverse order, those are put back that it fits beside (kubernetes-sigs/kueue
+pkg/scheduler/preemption/preemption.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage
+from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
+from controlplane.controllers.quota.engine.candidates import Candidate, Collector, Places, UsedBy, Variant, ordered
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import NEVER
+from controlplane.controllers.quota.engine.modes import Possibility
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A workload to preempt, where its quota is, and why it may be preempted."""
+
+    info: Info
+    queue: QueueNode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What room is made for: a workload, its requests by flavor, and the resources that are not free."""
+
+    info: Info
+    queue: QueueNode
+    requests: Usage
+    places: Places
+
+    def fits(self, borrowing: bool) -> bool:
+        """Return whether the requests fit as things are, without borrowing if that is not allowed."""
+        for place, amount in self.requests.items():
+            if not borrowing and self.queue.borrows_with(place, amount):
+                return False
+            if amount > max(0, self.queue.available(place)):
+                return False
+        return True
+
+
+class Preemptor:
+    """Finds targets. It writes usages while it tries, notes them in the journal, and takes them back.
+
+    `hidden`: workloads that count as gone. `used`: what LocalQueues used, where that counts.
+    """
+
+    def __init__(self, now: float, journal: Journal, used: UsedBy | None = None) -> None:
+        self.now = now
+        self.journal = journal
+        self.used = used
+        self.hidden: set[str] = set()
+
+    def targets(self, need: Need) -> list[Target]:
+        """Return whom to preempt, empty if that does not help."""
+        candidates, attempts = self._plan(need)
+        for borrowing in attempts:
+            if found := self._attempt(need, candidates, borrowing):
+                return found
+        return []
+
+    def simulate(self, info: Info, queue: QueueNode, place: FlavorResource, amount: int) -> tuple[Possibility, int]:
+        """Return what preemption could do for an amount of one resource, and how far away the quota would be then."""
+        found = self.targets(Need(info, queue, {place: amount}, frozenset((place,))))
+        mark = len(self.journal)
+        for target in found:
+            remove_all(target.queue, target.info.usage, self.journal)
+        borrowing, _ = lowest_subtree_that_fits(queue, place, amount)
+        rollback(self.journal, mark)
+        if not found:
+            return Possibility.NO_CANDIDATES, borrowing
+        own = any(target.queue is queue for target in found)
+        return Possibility.PREEMPT if own else Possibility.RECLAIM, borrowing
+
+    def _plan(self, need: Need) -> tuple[list[Candidate], tuple[bool, ...]]:
+        """Return the candidates in order, and whether it is tried with borrowing, without, or both in which order."""
+        collector = Collector(need.info, need.queue, need.places, need.requests, self.hidden)
+        hierarchical, by_priority = collector.other_queues()
+        lists = [self._ordered(need, found) for found in (hierarchical, by_priority, collector.same_queue())]
+        evicted = [one for found in lists for one in found if one.info.workload.evicted]
+        others = [one for found in lists for one in found if not one.info.workload.evicted]
+        forbidden = need.queue.spec.preemption.borrow_within_cohort == NEVER
+        if not (hierarchical or by_priority) or (forbidden and not _under_nominal(need)):
+            attempts: tuple[bool, ...] = (True,)
+        elif forbidden and not hierarchical:
+            attempts = (False, True)
+        else:
+            attempts = (True, False)
+        return evicted + others, attempts
+
+    def _ordered(self, need: Need, found: Sequence[Candidate]) -> list[Candidate]:
+        by_key = {candidate.info.key: candidate for candidate in found}
+        infos = ordered((candidate.info for candidate in found), need.queue.name, self.now, self.used)
+        return [by_key[info.key] for info in infos]
+
+    def _attempt(self, need: Need, candidates: Sequence[Candidate], borrowing: bool) -> list[Target]:
+        mark = len(self.journal)
+        targets: list[Target] = []
+        for candidate in candidates:
+            if not _valid(candidate, need, borrowing):
+                continue
+            remove_all(candidate.queue, candidate.info.usage, self.journal)
+            targets.append(Target(candidate.info, candidate.queue, candidate.variant.reason))
+            if need.fits(borrowing):
+                found = self.fill_back(need, targets, borrowing)
+                rollback(self.journal, mark)
+                return found
+        rollback(self.journal, mark)
+        return []
+
+    def fill_back(self, need: Need, targets: list[Target], borrowing: bool) -> list[Target]:
+        """Return the targets without those that the workload fits beside; the last one made room and stays."""
+        found = list(targets)
+        for at in range(len(found) - 2, -1, -1):
+            mark = len(self.journal)
+            add_all(found[at].queue, found[at].info.usage, self.journal)
+            if need.fits(borrowing):
+                found[at] = found[-1]
+                found.pop()
+            else:
+                rollback(self.journal, mark)
+        return found
+
+
+def _under_nominal(need: Need) -> bool:
+    """Return whether the ClusterQueue uses less than its nominal quota of all that is not free."""
+    return all(need.queue.quota(place).nominal > need.queue.usage.get(place, 0) for place in need.places)
+
+
+def _valid(candidate: Candidate, need: Need, borrowing: bool) -> bool:
+    """Return whether a candidate may be preempted still: removals before may have brought its Cohorts within quota."""
+    if candidate.queue is need.queue:
+        return True
+    if borrowing and candidate.variant is Variant.RECLAIM_WITHOUT_BORROWING:
+        return False
+    if candidate.queue.within_nominal(need.places):
+        return False
+    for cohort in candidate.queue.ancestors():
+        if cohort is candidate.common:
+            break
+        if cohort.within_nominal(need.places):
+            return False
+    return True

@@ -1,0 +1,296 @@
+"""The fleet as quota sees it: flavors, ClusterQueues in their Cohort trees, and the workloads that have quota reserved.
+
+In: objects as they come, change and go. Out: the nodes that decisions are made on. Each change touches only the path from
+what changed to the root of its tree. A cycle's simulations write usages too; they note them in a journal and take them
+back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import (
+    NO_STOP,
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from controlplane.controllers.quota.engine.tree import Node, add_all, remove_all
+
+MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
+
+
+class QueueNode(Node):
+    """A ClusterQueue in its tree, with the workloads that have quota in it. `generation` rises when there may be more of
+    it.
+    """
+
+    __slots__ = ("generation", "spec", "workloads")
+
+    def __init__(self, spec: ClusterQueue) -> None:
+        super().__init__(spec.name)
+        self.spec = spec
+        self.workloads: dict[str, Info] = {}
+        self.generation = 1
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether it is a ClusterQueue."""
+        return True
+
+    def path(self) -> str:
+        """Return the names from the root Cohort to the ClusterQueue."""
+        return "/" + "/".join([*reversed([cohort.name for cohort in self.ancestors()]), self.name])
+
+
+@dataclass(slots=True)
+class _CohortNode:
+    """A Cohort that has an object, or that is named by a ClusterQueue or a Cohort."""
+
+    node: Node
+    spec: Cohort | None = None
+
+
+class Snapshot:
+    """What decisions are made on. `namespaces`: the labels of each."""
+
+    def __init__(self) -> None:
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.local_queues: dict[str, LocalQueue] = {}
+        self.queues: dict[str, QueueNode] = {}
+        self.workloads: dict[str, Info] = {}
+        self._cohorts: dict[str, _CohortNode] = {}
+        self._cyclic: set[str] = set()
+        self._orphans: dict[str, dict[str, Info]] = {}
+
+    # What is asked.
+
+    def cohorts(self) -> Iterator[Node]:
+        """Yield the Cohorts."""
+        for found in self._cohorts.values():
+            yield found.node
+
+    def has_cycle(self, queue: QueueNode) -> bool:
+        """Return whether a ClusterQueue's Cohorts are their own ancestors."""
+        return queue.spec.cohort in self._cyclic
+
+    def inactive_reasons(self, queue: QueueNode) -> list[str]:
+        """Return why a ClusterQueue admits nothing, in the words of its Active condition; empty if it admits."""
+        spec, found = queue.spec, []
+        if spec.stop_policy != NO_STOP:
+            found.append("is stopped")
+        missing = [name for group in spec.groups for name in group.flavors if name not in self.flavors]
+        if missing:
+            found.append(f"references missing ResourceFlavor(s): {','.join(missing)}")
+        absent = [name for name, _ in spec.admission_checks if name not in self.checks]
+        if absent:
+            found.append(f"references missing AdmissionCheck(s): {','.join(absent)}")
+        known = {name: self.checks[name] for name, _ in spec.admission_checks if name in self.checks}
+        if inactive := [name for name, check in known.items() if not check.active]:
+            found.append(f"references inactive AdmissionCheck(s): {','.join(inactive)}")
+        return found + self._controller_reasons(spec, known)
+
+    def _controller_reasons(self, spec: ClusterQueue, known: Mapping[str, AdmissionCheck]) -> list[str]:
+        """Return what MultiKueue does not go together with."""
+        found = []
+        every = {flavor for group in spec.groups for flavor in group.flavors}
+        multikueue = [name for name, check in known.items() if check.controller == MULTIKUEUE]
+        provisioning = [name for name, check in known.items() if check.controller == PROVISIONING_REQUEST]
+        partial = [name for name, flavors in spec.admission_checks if name in multikueue and flavors != every]
+        if len(multikueue) > 1:
+            found.append(
+                "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, "
+                f"found: {','.join(multikueue)}"
+            )
+        if partial:
+            found.append(f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(partial)}")
+        if multikueue and provisioning:
+            found.append(
+                "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, "
+                f"found: {','.join(multikueue)}, {','.join(provisioning)}"
+            )
+        return found
+
+    # What changes it.
+
+    def put_flavor(self, flavor: ResourceFlavor) -> list[str]:
+        """Note a ResourceFlavor, new or changed; return the ClusterQueues that name it."""
+        self.flavors[flavor.name] = flavor
+        return self._refresh_with_flavor(flavor.name)
+
+    def drop_flavor(self, name: str) -> list[str]:
+        """Note that a ResourceFlavor is gone; return the ClusterQueues that name it."""
+        self.flavors.pop(name, None)
+        return self._refresh_with_flavor(name)
+
+    def put_check(self, check: AdmissionCheck) -> list[str]:
+        """Note an AdmissionCheck, new or changed; return the ClusterQueues that name it."""
+        self.checks[check.name] = check
+        return self._refresh_with_check(check.name)
+
+    def drop_check(self, name: str) -> list[str]:
+        """Note that an AdmissionCheck is gone; return the ClusterQueues that name it."""
+        self.checks.pop(name, None)
+        return self._refresh_with_check(name)
+
+    def _refresh_with_flavor(self, name: str) -> list[str]:
+        return self._refresh(
+            queue for queue in self.queues.values() if any(name in group.flavors for group in queue.spec.groups)
+        )
+
+    def _refresh_with_check(self, name: str) -> list[str]:
+        return self._refresh(queue for queue in self.queues.values() if name in dict(queue.spec.admission_checks))
+
+    def _refresh(self, queues: Iterable[QueueNode]) -> list[str]:
+        """Find out anew which ClusterQueues are active; return their names."""
+        names = []
+        for queue in queues:
+            names.append(queue.name)
+            active = not self.inactive_reasons(queue)
+            if active is not queue.active:
+                queue.active = active
+                queue.root().version += 1
+        return names
+
+    def put_cluster_queue(self, spec: ClusterQueue) -> None:
+        """Note a ClusterQueue, new or changed."""
+        queue = self.queues.get(spec.name)
+        if queue is None:
+            queue = self.queues[spec.name] = QueueNode(spec)
+            for info in self._orphans.pop(spec.name, {}).values():
+                self._reserve(queue, info)
+        elif queue.spec.quotas != spec.quotas or queue.spec.groups != spec.groups or queue.spec.cohort != spec.cohort:
+            self._more_quota(queue)
+        moved = queue.spec.cohort if queue.parent is not None else ""
+        queue.spec = spec
+        queue.fair_weight = spec.fair_weight
+        if queue.quotas != spec.quotas:
+            queue.set_quotas(spec.quotas)
+        parent = self._cohort(spec.cohort).node if spec.cohort else None
+        if queue.parent is not parent:
+            queue.detach()
+            if parent is not None:
+                queue.attach(parent)
+            self._tidy(moved)
+        self._refresh((queue,))
+        self._more_quota(queue)
+
+    def drop_cluster_queue(self, name: str) -> None:
+        """Note that a ClusterQueue is gone; the workloads that have quota in it wait for another of its name."""
+        queue = self.queues.pop(name, None)
+        if queue is None:
+            return
+        queue.detach()
+        self._tidy(queue.spec.cohort)
+        if queue.workloads:
+            self._orphans[name] = queue.workloads
+
+    def put_cohort(self, spec: Cohort) -> None:
+        """Note a Cohort, new or changed."""
+        found = self._cohort(spec.name)
+        moved = found.spec.parent if found.spec else ""
+        found.spec = spec
+        found.node.fair_weight = spec.fair_weight
+        if found.node.quotas != spec.quotas:
+            found.node.set_quotas(spec.quotas)
+        if spec.parent:
+            self._cohort(spec.parent)
+        self._relink()
+        self._tidy(moved)
+        for queue in found.node.root().subtree_queues():
+            queue.generation += 1
+
+    def drop_cohort(self, name: str) -> None:
+        """Note that a Cohort's object is gone; who names it is in a Cohort without quota of its own."""
+        found = self._cohorts.get(name)
+        if found is None:
+            return
+        moved = found.spec.parent if found.spec else ""
+        found.spec = None
+        found.node.fair_weight = 1.0
+        found.node.set_quotas({})
+        self._relink()
+        self._tidy(name)
+        self._tidy(moved)
+
+    def put_workload(self, workload: Workload) -> None:
+        """Note a workload that has quota reserved; one that has none any more leaves."""
+        self.drop_workload(workload.key)
+        if not workload.reserves:
+            return
+        assert workload.admission is not None
+        info = self.workloads[workload.key] = Info(workload, workload.admission.cluster_queue)
+        queue = self.queues.get(info.cluster_queue)
+        if queue is None:
+            self._orphans.setdefault(info.cluster_queue, {})[info.key] = info
+        else:
+            self._reserve(queue, info)
+
+    def drop_workload(self, key: str) -> None:
+        """Note that a workload has no quota reserved any more."""
+        info = self.workloads.pop(key, None)
+        if info is None:
+            return
+        queue = self.queues.get(info.cluster_queue)
+        if queue is None:
+            self._orphans.get(info.cluster_queue, {}).pop(key, None)
+            return
+        queue.workloads.pop(key)
+        remove_all(queue, info.usage)
+        queue.generation += 1
+
+    def _reserve(self, queue: QueueNode, info: Info) -> None:
+        queue.workloads[info.key] = info
+        add_all(queue, info.usage)
+
+    def _more_quota(self, queue: QueueNode) -> None:
+        for one in queue.root().subtree_queues():
+            one.generation += 1
+
+    # How Cohorts hang together.
+
+    def _cohort(self, name: str) -> _CohortNode:
+        if name not in self._cohorts:
+            self._cohorts[name] = _CohortNode(Node(name))
+        return self._cohorts[name]
+
+    def _relink(self) -> None:
+        """Attach each Cohort to its parent; those that are their own ancestors, or below such, stay apart."""
+        self._cyclic = {name for name in self._cohorts if self._leads_nowhere(name)}
+        for name, found in self._cohorts.items():
+            wanted = self._parent_of(name)
+            parent = None if name in self._cyclic or not wanted else self._cohorts[wanted].node
+            if found.node.parent is not parent:
+                found.node.detach()
+        for name, found in self._cohorts.items():
+            wanted = self._parent_of(name)
+            if wanted and name not in self._cyclic and found.node.parent is None:
+                found.node.attach(self._cohorts[wanted].node)
+
+    def _parent_of(self, name: str) -> str:
+        spec = self._cohorts[name].spec
+        return spec.parent if spec is not None else ""
+
+    def _leads_nowhere(self, name: str) -> bool:
+        seen: set[str] = set()
+        while name:
+            if name in seen:
+                return True
+            seen.add(name)
+            name = self._parent_of(name)
+        return False
+
+    def _tidy(self, name: str) -> None:
+        """Forget a Cohort that has neither an object nor children."""
+        found = self._cohorts.get(name)
+        if found is None or found.spec is not None or any(found.node.children()):
+            return
+        if not any(self._parent_of(other) == name for other in self._cohorts):
+            found.node.detach()
+            del self._cohorts[name]

@@ -1,0 +1,260 @@
+"""All that the engine knows: the snapshot, the queues, the past usage of LocalQueues, and the number of cycles.
+
+In: objects as they come, change and go, and decisions once they are recorded. Out: the heads of the queues. What may
+make room wakes the inadmissible workloads of its Cohort tree, and of no other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+
+from controlplane.controllers.quota.engine.amounts import Requests, summed
+from controlplane.controllers.quota.engine.candidates import UsedBy
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import (
+    USAGE_BASED,
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from controlplane.controllers.quota.engine.pending import PendingQueue, Used
+from controlplane.controllers.quota.engine.queues import Queues
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.snapshot import QueueNode, Snapshot
+from controlplane.controllers.quota.engine.usage_history import UsageHistory
+
+
+class State:
+    """The engine's state. Every method is a change that has happened; none decides."""
+
+    def __init__(self, settings: EngineSettings | None = None) -> None:
+        self.settings = settings or EngineSettings()
+        self.snapshot = Snapshot()
+        self.queues = Queues()
+        self.cycle = 0
+        sharing = self.settings.admission_fair_sharing
+        self.history = UsageHistory(sharing) if sharing is not None else None
+
+    # What is asked.
+
+    def heads(self) -> list[tuple[PendingQueue, Info]]:
+        """Return who is tried next in each active ClusterQueue."""
+        found = []
+        for name, pending in self.queues.pending.items():
+            queue = self.snapshot.queues[name]
+            if not pending.active or not queue.active:
+                continue
+            info = pending.head(self._used(queue.spec))
+            if info is not None:
+                found.append((pending, info))
+        return found
+
+    def used_by(self) -> UsedBy | None:
+        """Return what tells the past usage of a workload's LocalQueue, None if that never counts."""
+        history = self.history
+        if history is None:
+            return None
+
+        def used(info: Info) -> float | None:
+            queue = self.snapshot.queues.get(info.cluster_queue)
+            if queue is None or queue.spec.admission_mode != USAGE_BASED:
+                return None
+            return history.usage(info.workload.local_queue, self._weight(info.workload.local_queue))
+
+        return used
+
+    def _used(self, spec: ClusterQueue) -> Used | None:
+        history = self.history
+        if history is None or spec.admission_mode != USAGE_BASED:
+            return None
+        return lambda key: history.usage(key, self._weight(key))
+
+    def _weight(self, local_queue: str) -> float:
+        queue = self.queues.local.get(local_queue)
+        return 1.0 if queue is None else queue.fair_weight
+
+    # What happens to quota.
+
+    def put_cluster_queue(self, spec: ClusterQueue, now: float) -> None:
+        """Note a ClusterQueue, new or changed."""
+        self.snapshot.put_cluster_queue(spec)
+        self.queues.put_cluster_queue(spec)
+        self.wake((spec.name,), now)
+
+    def drop_cluster_queue(self, name: str, now: float) -> None:
+        """Note that a ClusterQueue is gone."""
+        queue = self.snapshot.queues.get(name)
+        if queue is None:
+            return
+        root = queue.root()
+        self.snapshot.drop_cluster_queue(name)
+        self.queues.drop_cluster_queue(name)
+        self.wake([other.name for other in root.subtree_queues()], now)
+
+    def put_cohort(self, spec: Cohort, now: float) -> None:
+        """Note a Cohort, new or changed."""
+        self.snapshot.put_cohort(spec)
+        self._wake_below(spec.name, now)
+
+    def drop_cohort(self, name: str, now: float) -> None:
+        """Note that a Cohort's object is gone."""
+        self.snapshot.drop_cohort(name)
+        self._wake_below(name, now)
+
+    def put_flavor(self, flavor: ResourceFlavor, now: float) -> None:
+        """Note a ResourceFlavor, new or changed."""
+        self.wake(self.snapshot.put_flavor(flavor), now)
+
+    def drop_flavor(self, name: str, now: float) -> None:
+        """Note that a ResourceFlavor is gone."""
+        self.wake(self.snapshot.drop_flavor(name), now)
+
+    def put_check(self, check: AdmissionCheck, now: float) -> None:
+        """Note an AdmissionCheck, new or changed."""
+        self.wake(self.snapshot.put_check(check), now)
+
+    def drop_check(self, name: str, now: float) -> None:
+        """Note that an AdmissionCheck is gone."""
+        self.wake(self.snapshot.drop_check(name), now)
+
+    def put_namespace(self, name: str, labels: Mapping[str, str], now: float) -> None:
+        """Note a namespace with its labels."""
+        if self.snapshot.namespaces.get(name) == labels:
+            return
+        self.snapshot.namespaces[name] = dict(labels)
+        matching = [
+            queue.name for queue in self.snapshot.queues.values() if queue.spec.namespace_selector.matches(labels)
+        ]
+        self.wake(matching, now)
+
+    def drop_namespace(self, name: str) -> None:
+        """Note that a namespace is gone."""
+        self.snapshot.namespaces.pop(name, None)
+
+    def put_local_queue(self, queue: LocalQueue) -> None:
+        """Note a LocalQueue, new or changed."""
+        self.queues.put_local_queue(queue)
+
+    def drop_local_queue(self, key: str) -> None:
+        """Note that a LocalQueue is gone; its past usage is forgotten."""
+        self.queues.drop_local_queue(key)
+        if self.history is not None:
+            self.history.forget(key)
+
+    # What happens to workloads.
+
+    def put_workload(self, workload: Workload, now: float) -> None:
+        """Note a workload, new or changed: it has quota, waits for it, or does neither."""
+        key = workload.key
+        before = self.snapshot.workloads.get(key)
+        if workload.reserves:
+            self.queues.drop(key)
+            self.snapshot.put_workload(workload)
+            if before is not None and before.usage != self.snapshot.workloads[key].usage:
+                self._released(before, now)
+            return
+        if before is not None:
+            self.snapshot.drop_workload(key)
+            self._leave(before.workload)
+        if workload.admissible:
+            self.queues.put(workload, now)
+        else:
+            self.queues.drop(key)
+        if before is not None:
+            self._released(before, now)
+
+    def drop_workload(self, key: str, now: float) -> None:
+        """Note that a workload is gone."""
+        before = self.snapshot.workloads.get(key)
+        self.queues.drop(key)
+        if before is not None:
+            self.snapshot.drop_workload(key)
+            self._leave(before.workload)
+            self._released(before, now)
+
+    def due(self, now: float) -> int:
+        """Let workloads be tried again that waited for a moment which has come; return how many."""
+        found = 0
+        for workload in list(self.queues.waiting()):
+            pending = self.queues.of(workload)
+            if pending is None or not 0 < workload.requeue_at <= now or workload.key not in pending.inadmissible:
+                continue
+            changed = replace(workload, requeue_at=0.0)
+            self.queues.put(replace(changed, eviction=f"{workload.eviction} due"), now)
+            found += 1
+        return found
+
+    # What was decided.
+
+    def apply(self, decisions: Collection[Decision], now: float) -> None:
+        """Take decisions into account, once they are recorded: those of one cycle."""
+        if decisions:
+            self.cycle += 1
+        for decision in decisions:
+            pending = self.queues.pending.get(decision.cluster_queue)
+            info = pending.find(decision.workload) if pending is not None else None
+            if pending is None or info is None:
+                continue  # It changed, or is gone.
+            if isinstance(decision, Admit):
+                self._admit(info, decision, now)
+            else:
+                tried = info.having(progress=decision.progress)
+                pending.requeue(tried, decision.requeue, now, decision.wakes)
+            if isinstance(decision, Preempt):
+                self._evict(decision)
+
+    def wake(self, cluster_queues: Collection[str], now: float) -> None:
+        """Let all be tried again that are inadmissible in ClusterQueues, and in others of their Cohort trees."""
+        roots = {queue.root() for name in cluster_queues if (queue := self.snapshot.queues.get(name))}
+        for root in roots:
+            for queue in root.subtree_queues():
+                pending = self.queues.pending.get(queue.name)
+                if pending is not None and not self.snapshot.has_cycle(queue):
+                    pending.wake(now, partial(self._selected, queue))
+
+    def _selected(self, queue: QueueNode, workload: Workload) -> bool:
+        labels = self.snapshot.namespaces.get(workload.namespace)
+        return labels is not None and queue.spec.namespace_selector.matches(labels)
+
+    def _admit(self, info: Info, decision: Admit, now: float) -> None:
+        workload = replace(info.workload, admission=decision.admission, reserved_at=now, evicted=False)
+        self.queues.drop(info.key)
+        self.snapshot.put_workload(workload)
+        queue = self.snapshot.queues.get(decision.cluster_queue)
+        if self.history is not None and queue is not None and queue.spec.admission_mode == USAGE_BASED:
+            asked = in_units(summed(pod_set.requests for pod_set in info.pod_sets))
+            self.history.enter(workload.local_queue, workload.key, asked, now)
+
+    def _evict(self, decision: Preempt) -> None:
+        """Note that victims are being evicted: they have their quota until their pods are gone."""
+        for victim in decision.victims:
+            info = self.snapshot.workloads.get(victim.workload)
+            if info is not None and not info.workload.evicted:
+                queue = self.snapshot.queues.get(info.cluster_queue)
+                marked = info.having(workload=replace(info.workload, evicted=True))
+                self.snapshot.workloads[info.key] = marked
+                if queue is not None:
+                    queue.workloads[info.key] = marked
+
+    def _leave(self, workload: Workload) -> None:
+        if self.history is not None:
+            self.history.leave(workload.local_queue, workload.key)
+
+    def _released(self, info: Info, now: float) -> None:
+        self.wake((info.cluster_queue,), now)
+
+    def _wake_below(self, cohort: str, now: float) -> None:
+        for node in self.snapshot.cohorts():
+            if node.name == cohort:
+                self.wake([queue.name for queue in node.root().subtree_queues()], now)
+
+
+def in_units(requests: Requests) -> dict[str, Decimal]:
+    """Return requests in units: cpu in cores."""
+    return {name: Decimal(amount) / 1000 if name == "cpu" else Decimal(amount) for name, amount in requests.items()}
