@@ -16,6 +16,7 @@ from benchmarks import (
     failover,
     log,
     podgroups,
+    quota,
     real,
     replay,
     scheduler,
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "podgroups": podgroups.run,
     "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
+    "quota": quota.run,
     "real": real.run,
 }
 
@@ -88,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
     scheduler_ = found.add_argument_group("scheduler")
     scheduler_.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of the cluster")
     scheduler_.add_argument("--cycles", type=int, default=200, help="pods to schedule, one after the other")
+    quota_ = found.add_argument_group("quota")
+    quota_.add_argument("--pending", type=int, nargs="+", default=[1000, 10_000, 50_000], help="workloads that wait")
+    quota_.add_argument("--queues", type=int, default=1000, help="ClusterQueues")
     real_ = found.add_argument_group(
         "real", "real API servers; KUBEBUILDER_ASSETS and CONTROLPLANE_TEST_CRDS name them"
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
@@ -15,9 +18,10 @@ from controlplane.controllers.quota.engine.model import Workload
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
 from controlplane.controllers.quota.engine.state import State, in_units
-from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing, decayed
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import amounts, whole
+from controlplane.kube.quantities import NANO, nanos
 
 EVENT_LIMIT = 1024
 
@@ -87,7 +91,7 @@ class Play:
                 case "add":
                     for key in step["who"]:
                         self.state.put_workload(self.workloads[key], self.now)
-        return {"tree": tree, "shares": shares, "cycles": cycles}
+        return {"tree": tree, "shares": shares, "cycles": cycles, "decays": decays(self.question)}
 
     def tree(self) -> Json:
         found: Json = {}
@@ -166,6 +170,25 @@ class Play:
         self.state.put_workload(replace(workload, finished=finished), self.now)
 
 
+def decays(question: Json) -> list[Json]:
+    """Return past usages after some time, in billionths."""
+    found = []
+    for asked in question.get("decays", ()):
+        old, new = (_units(asked[part]) for part in ("old", "new"))
+        faded = decayed(old, new, asked["elapsed"], asked["halfLife"])
+        found.append({name: _rounded(amount * NANO) for name, amount in faded.items()})
+    return found
+
+
+def _rounded(amount: int | Decimal) -> str:
+    """Powers of 0.5 differ in their last bit between Go and C."""
+    return f"{float(amount):.12g}"
+
+
+def _units(listed: Json) -> dict[str, Decimal]:
+    return {name: Decimal(amount) / NANO for name, amount in amounts(listed).items()}
+
+
 def _truncated(message: str) -> str:
     return message if len(message) <= EVENT_LIMIT else message[: EVENT_LIMIT - 4] + " ..."
 
@@ -181,4 +204,10 @@ def of_kueue(found: Json) -> Json:
         name: [float(text.split()[0].replace("+Inf", "inf")), text.endswith("true")]
         for name, text in found["shares"].items()
     }
-    return {"tree": found["tree"], "shares": shares, "cycles": found["cycles"]}
+    faded = [{name: _rounded(nanos(amount)) for name, amount in one.items()} for one in found.get("decays", ())]
+    return {"tree": found["tree"], "shares": shares, "cycles": found["cycles"], "decays": faded}
+
+
+def digest(found: Json) -> bytes:
+    """Return eight bytes that are equal for equal answers."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).digest()[:8]

@@ -56,6 +56,7 @@ class Fleet:
                 "huge": 0.02,
                 "steps": 0.45,
                 "cycle": 0.02,
+                "crowded": 0.45,
             }.items()
         }
 
@@ -95,7 +96,16 @@ class Fleet:
             keys = [f"ns/lq-{n}-{m}" for n in range(len(queues)) for m in range(2)]
             used = [key for key in keys if self.some(0.6)]
             made["usage"] = {key: {"cpu": str(self.chance.randint(0, 40) / 4), "memory": "3Gi"} for key in used}
+            made["decays"] = [self._decay() for _ in range(3)]
         return made
+
+    def _decay(self) -> Json:
+        def amounts() -> Json:
+            found = {"cpu": f"{self.chance.randint(0, 10**7)}u", "memory": f"{self.chance.randint(0, 10**6)}Ki"}
+            return {name: found[name] for name in found if self.some(0.8)}
+
+        elapsed, half_life = self.chance.randint(0, 10**5) / 10, self.chance.choice((0.0, 60.0, 3600.0, 1e5))
+        return {"old": amounts(), "new": amounts(), "elapsed": elapsed, "halfLife": half_life}
 
     def _fair(self) -> Json:
         final, initial = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
@@ -154,6 +164,8 @@ class Fleet:
 
     def _groups(self, flavors: list[str]) -> list[Json]:
         resources, names = list(self.resources), list(flavors)
+        if self.has["crowded"]:
+            return [self._group(resources, names)]
         self.chance.shuffle(names)
         groups = []
         if len(resources) > 1 and len(names) > 1 and self.some(0.4):
@@ -163,16 +175,14 @@ class Fleet:
             if len(resources) > 1 and self.some(0.1):
                 resources.pop()
             groups = [(resources, names[: self.chance.randint(1, len(names))])]
-        return [
-            {
-                "coveredResources": covered,
-                "flavors": [{"name": f, "resources": [self._quota(r) for r in covered]} for f in listed],
-            }
-            for covered, listed in groups
-        ]
+        return [self._group(covered, listed) for covered, listed in groups]
+
+    def _group(self, covered: list[str], listed: list[str]) -> Json:
+        flavors = [{"name": name, "resources": [self._quota(r) for r in covered]} for name in listed]
+        return {"coveredResources": covered, "flavors": flavors}
 
     def _quota(self, resource: str) -> Json:
-        nominal = self.chance.choice((0, 1, 2, 4, 4, 6, 10))
+        nominal = self.chance.choice((0, 4, 6, 8, 12) if self.has["crowded"] else (0, 1, 2, 4, 4, 6, 10))
         made: Json = {"name": resource, "nominalQuota": self._amount(resource, nominal)}
         if self.has["huge"] and self.some(0.3):
             made["nominalQuota"] = self.chance.choice(("9E", "8000P", "9223372036854775807", "10E"))
@@ -192,16 +202,8 @@ class Fleet:
         if cohorts and self.some(0.85):
             spec["cohortName"] = pick(cohorts)
         spec["queueingStrategy"] = pick(("StrictFIFO", "BestEffortFIFO", "BestEffortFIFO"))
-        preemption: Json = {
-            "withinClusterQueue": pick(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
-            "reclaimWithinCohort": pick(("Never", "LowerPriority", "Any", "Any")),
-        }
-        if self.some(0.4):
-            preemption["borrowWithinCohort"] = {"policy": pick(("Never", "LowerPriority", "LowerPriority"))}
-            if self.some(0.5):
-                preemption["borrowWithinCohort"]["maxPriorityThreshold"] = pick((-1, 0, 1, 2))
         if self.some(0.85):
-            spec["preemption"] = preemption
+            spec["preemption"] = self._preemption()
         if self.some(0.6):
             spec["flavorFungibility"] = {
                 "whenCanBorrow": pick(("MayStopSearch", "TryNextFlavor")),
@@ -217,13 +219,7 @@ class Fleet:
             if self.some(0.5):
                 rule["onFlavors"] = [pick(flavors)]
             spec["admissionChecksStrategy"] = {"admissionChecks": [rule]}
-        if self.has["oddities"]:
-            if self.some(0.1):
-                spec["stopPolicy"] = pick(("Hold", "None"))
-            if self.some(0.1):
-                spec["namespaceSelector"] = pick(({"matchLabels": {"team": "a"}}, {"matchLabels": {"team": "b"}}, None))
-            if self.some(0.05):
-                spec["resourceGroups"][0]["flavors"][0]["name"] = "gone"
+        self._odd_queue(spec)
         made = self._add("ClusterQueue", f"q{n}", spec)
         for m in range(2):
             local: Json = {"clusterQueue": f"q{n}"}
@@ -233,6 +229,30 @@ class Fleet:
         if self.has["oddities"]:
             self._add("LocalQueue", f"lq-{n}-0", {"clusterQueue": f"q{n}"}, "other")
         return made
+
+    def _preemption(self) -> Json:
+        pick = self.chance.choice
+        made: Json = {
+            "withinClusterQueue": pick(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
+            "reclaimWithinCohort": pick(("Never", "LowerPriority", "Any", "Any")),
+        }
+        if self.some(0.4):
+            made["borrowWithinCohort"] = {"policy": pick(("Never", "LowerPriority", "LowerPriority"))}
+            if self.some(0.5):
+                made["borrowWithinCohort"]["maxPriorityThreshold"] = pick((-1, 0, 1, 2))
+        return made
+
+    def _odd_queue(self, spec: Json) -> None:
+        """Add what is rare to a ClusterQueue."""
+        if not self.has["oddities"]:
+            return
+        pick = self.chance.choice
+        if self.some(0.1):
+            spec["stopPolicy"] = pick(("Hold", "None"))
+        if self.some(0.1):
+            spec["namespaceSelector"] = pick(({"matchLabels": {"team": "a"}}, {"matchLabels": {"team": "b"}}, None))
+        if self.some(0.05):
+            spec["resourceGroups"][0]["flavors"][0]["name"] = "gone"
 
     def _checks(self) -> None:
         if not self.has["checks"]:
@@ -260,7 +280,7 @@ class Fleet:
         spec: Json = {
             "podSets": pod_sets,
             "queueName": f"lq-{n}-{self.chance.randrange(2)}",
-            "priority": self.chance.choice((-1, 0, 0, 0, 1, 2, 5)),
+            "priority": self.chance.choice((-1, 0, 0, 0, 1, 2, 5) if admitted or self.some(0.6) else (2, 3, 5, 7)),
         }
         namespace = "ns"
         if self.has["oddities"] and self.some(0.2):
@@ -316,7 +336,7 @@ class Fleet:
             workload["status"] = status
 
     def _pod_set(self, m: int) -> Json:
-        count = self.chance.choice((1, 1, 1, 2, 3, 5))
+        count = self.chance.choice((1, 1, 2) if self.has["crowded"] else (1, 1, 1, 2, 3, 5))
         requests = {
             r: self.chance.choice(AMOUNTS[r])
             for r in self.resources

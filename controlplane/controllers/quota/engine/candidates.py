@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
-from functools import cmp_to_key
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine import model, reasons
@@ -68,22 +67,24 @@ def order(info: Info, cluster_queue: str, now: float) -> tuple[bool, bool, int, 
 
 
 def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy | None = None) -> list[Info]:
-    """Return candidates in the order in which they are preempted. With `used` the LocalQueue that used more comes before
-    priority, among workloads of one ClusterQueue.
+    """Return candidates in the order in which they are preempted. With `used`, those of one ClusterQueue change places
+    with each other: the LocalQueue that used more comes first.
+
+    Kueue compares usages only within a ClusterQueue, which does not say how those of several mix; here every ClusterQueue
+    keeps its places.
     """
+    found = sorted(infos, key=lambda info: order(info, cluster_queue, now))
     if used is None:
-        return sorted(infos, key=lambda info: order(info, cluster_queue, now))
-    by_usage = used
-
-    def compare(a: Info, b: Info) -> int:
-        first, second = order(a, cluster_queue, now), order(b, cluster_queue, now)
-        if first[:2] == second[:2] and a.cluster_queue == b.cluster_queue and a.workload.queue != b.workload.queue:
-            less, more = by_usage(a), by_usage(b)
-            if less is not None and more is not None and less != more:
-                return 1 if less < more else -1
-        return -1 if first < second else int(first > second)
-
-    return sorted(infos, key=cmp_to_key(compare))
+        return found
+    places: dict[tuple[bool, str], list[int]] = {}
+    for at, info in enumerate(found):
+        places.setdefault((info.workload.evicted, info.cluster_queue), []).append(at)
+    listed = list(found)
+    for taken in places.values():
+        by_usage = sorted((found[at] for at in taken), key=lambda info: -(used(info) or 0.0))
+        for at, info in zip(taken, by_usage, strict=True):
+            listed[at] = info
+    return listed
 
 
 class Collector:
@@ -131,19 +132,22 @@ class Collector:
             yield from self._satisfying(self.queue, preemption.within_cluster_queue)
         if self.queue.parent is None or preemption.reclaim_within_cohort == model.NEVER:
             return
-        for other in self.queue.root().subtree_queues():
-            if other is not self.queue and other.active and any(other.borrows_with(place, 0) for place in self.places):
-                yield from self._satisfying(other, preemption.reclaim_within_cohort)
+        cohorts = [self.queue.root()]
+        while cohorts:
+            cohort = cohorts.pop()
+            cohorts.extend(cohort.cohorts.values())
+            for other in cohort.exceeding(self.places):
+                if isinstance(other, QueueNode) and other is not self.queue and other.active:
+                    yield from self._satisfying(other, preemption.reclaim_within_cohort)
 
     def _in_subtree(self, cohort: Node, top: Node, below: Node | None, advantage: bool) -> Iterator[Candidate]:
         """Yield the candidates below a Cohort that use more than their quota; not of the subtree that was searched."""
-        for child in cohort.cohorts.values():
-            if child is not below and not child.within_nominal(self.places):
+        for child in cohort.exceeding(self.places):
+            if isinstance(child, QueueNode):
+                if child is not self.queue and child.active:
+                    yield from self._of(child, top, advantage)
+            elif child is not below:
                 yield from self._in_subtree(child, top, below, advantage)
-        for queue in cohort.queues.values():
-            if queue is not self.queue and queue.active and not queue.within_nominal(self.places):
-                assert isinstance(queue, QueueNode)
-                yield from self._of(queue, top, advantage)
 
     def _of(self, queue: QueueNode, common: Node | None, advantage: bool) -> Iterator[Candidate]:
         preemption = self.queue.spec.preemption

@@ -52,7 +52,7 @@ class _Cycle:
         self.preempted: dict[str, Target] = {}
         strategies, used = state.settings.preemption_strategies, state.used_by()
         self.preemptor: Preemptor = (
-            FairPreemptor(now, self.journal, used, strategies)
+            FairPreemptor(now, self.journal, self.snapshot.queues, used, strategies)
             if self.fair_sharing
             else Preemptor(now, self.journal, used)
         )
@@ -156,14 +156,23 @@ class _Cycle:
         return any(target.info.key in self.preempted for target in entry.targets)
 
     def _fits(self, entry: Entry) -> bool:
-        """Return whether an entry fits once all targets are gone, those before it and its own."""
-        gone = self.preempted | {target.info.key: target for target in entry.targets}
+        """Return whether an entry fits once all targets are gone, its own and those before it.
+
+        What fits beside targets fits without them, so most entries are answered before all of them are removed.
+        """
+        own = {target.info.key: target for target in entry.targets}
         mark = len(self.journal)
-        self._remove(gone)
-        usage = entry.assignment.usage.items()
-        fits = all(max(0, entry.queue.available(place)) >= amount for place, amount in usage)
+        self._remove(own)
+        fits = self._has_room(entry)
+        if not fits:
+            self._remove({key: target for key, target in self.preempted.items() if key not in own})
+            fits = self._has_room(entry)
         rollback(self.journal, mark)
         return fits
+
+    def _has_room(self, entry: Entry) -> bool:
+        usage = entry.assignment.usage.items()
+        return all(max(0, entry.queue.available(place)) >= amount for place, amount in usage)
 
     def _assign_again(self, entry: Entry) -> bool:
         """Look for targets other than those that are taken, in the same flavors; return whether the entry fits."""

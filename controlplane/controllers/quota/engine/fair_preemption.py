@@ -6,7 +6,7 @@ pkg/scheduler/preemption/preemption.go, keps/1714-fair-sharing)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.candidates import Collector, UsedBy, ordered
@@ -25,9 +25,15 @@ class FairPreemptor(Preemptor):
     """Finds targets by shares. `strategies`: the first is tried for every candidate, the second for those that it spared."""
 
     def __init__(
-        self, now: float, journal: Journal, used: UsedBy | None = None, strategies: Sequence[str] = STRATEGIES
+        self,
+        now: float,
+        journal: Journal,
+        queues: Mapping[str, QueueNode],
+        used: UsedBy | None = None,
+        strategies: Sequence[str] = STRATEGIES,
     ) -> None:
         super().__init__(now, journal, used)
+        self.queues = queues
         self.strategies = tuple(strategies) or STRATEGIES
 
     def targets(self, need: Need) -> list[Target]:
@@ -49,7 +55,7 @@ class FairPreemptor(Preemptor):
 
     def _first(self, need: Need, candidates: Iterable[Info]) -> tuple[bool, list[Target], list[Info]]:
         """Return whether the workload fits after the first strategy, whom it took, and whom it spared."""
-        queues = TargetQueues(need.queue, candidates, self.now)
+        queues = TargetQueues(need.queue, candidates, self.queues, self.now)
         targets: list[Target] = []
         spared: list[Info] = []
         # What a ClusterQueue has of its own is its due, however the shares are.
@@ -97,7 +103,7 @@ class FairPreemptor(Preemptor):
 
     def _second(self, need: Need, spared: Iterable[Info], targets: list[Target]) -> bool:
         """Take one candidate of each ClusterQueue whose share is above the preemptor's; return whether that is enough."""
-        queues = TargetQueues(need.queue, spared, self.now)
+        queues = TargetQueues(need.queue, spared, self.queues, self.now)
         for queue in queues:
             preemptor, before = queues.shares(queue)
             info = queues.pop(queue)

@@ -6,7 +6,7 @@ pkg/scheduler/preemption/fairsharing/ordering.go). Between equal children the on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from controlplane.controllers.quota.engine.candidates import order
 from controlplane.controllers.quota.engine.info import Info
@@ -23,13 +23,18 @@ from controlplane.controllers.quota.engine.tree import Node
 class TargetQueues:
     """The ClusterQueues to preempt from, one after the other. Each time a workload is popped, or the queue dropped."""
 
-    def __init__(self, preemptor: QueueNode, candidates: Iterable[Info], now: float) -> None:
+    def __init__(
+        self, preemptor: QueueNode, candidates: Iterable[Info], queues: Mapping[str, QueueNode], now: float
+    ) -> None:
         self.preemptor = preemptor
         self.now = now
         self._path = list(preemptor.ancestors())
         self._left: dict[str, list[Info]] = {}
         self._pruned: set[Node] = set()
+        self._below: dict[Node, dict[Node, None]] = {}
         for info in candidates:
+            if info.cluster_queue not in self._left:
+                self._connect(queues[info.cluster_queue])
             self._left.setdefault(info.cluster_queue, []).append(info)
 
     def __iter__(self) -> Iterator[QueueNode]:
@@ -43,6 +48,12 @@ class TargetQueues:
             found = self._next(root)
             if found is not None:
                 yield found
+
+    def _connect(self, node: Node) -> None:
+        """Note the way to a ClusterQueue from the root; children without candidates are never looked at."""
+        while node.parent is not None:
+            self._below.setdefault(node.parent, {})[node] = None
+            node = node.parent
 
     def has(self, queue: Node) -> bool:
         """Return whether a ClusterQueue has candidates left."""
@@ -77,10 +88,9 @@ class TargetQueues:
     def _highest_queue(self, cohort: Node) -> tuple[QueueNode | None, Rank]:
         highest: QueueNode | None = None
         highest_rank = LEAST_RANK
-        for queue in cohort.queues.values():
-            if queue in self._pruned or not queue.active:
+        for queue in self._below.get(cohort, ()):
+            if queue in self._pruned or not isinstance(queue, QueueNode):
                 continue
-            assert isinstance(queue, QueueNode)
             share = dominant_resource_share(queue)
             if (not share.borrows and queue is not self.preemptor) or not self.has(queue):
                 self._pruned.add(queue)
@@ -93,8 +103,8 @@ class TargetQueues:
     def _highest_cohort(self, cohort: Node) -> tuple[Node | None, Rank]:
         highest: Node | None = None
         highest_rank = LEAST_RANK
-        for child in cohort.cohorts.values():
-            if child in self._pruned:
+        for child in self._below.get(cohort, ()):
+            if child in self._pruned or child.is_queue:
                 continue
             share = dominant_resource_share(child)
             if not share.borrows and child not in self._path:

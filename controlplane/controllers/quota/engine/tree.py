@@ -19,7 +19,7 @@ Share = tuple[int | None, int | None]
 
 NO_SHARE: Share = (None, None)
 
-Journal = list[tuple[Usage, FlavorResource, int | None]]
+Journal = list[tuple["Node", FlavorResource, int | None]]
 """What usages were before they changed, oldest first; None for none."""
 
 
@@ -36,6 +36,7 @@ class Node:
         "fair_weight",
         "local",
         "name",
+        "over",
         "parent",
         "queues",
         "quotas",
@@ -52,6 +53,7 @@ class Node:
         self.quotas: Quotas = {}
         self.subtree: Usage = {}
         self.usage: Usage = {}
+        self.over: dict[FlavorResource, dict[Node, None]] = {}
         self.local: Usage = {}
         self.fair_weight = 1.0
         self.version = 0
@@ -160,8 +162,22 @@ class Node:
 
     def _write(self, place: FlavorResource, amount: int, journal: Journal | None) -> None:
         if journal is not None:
-            journal.append((self.usage, place, self.usage.get(place)))
+            journal.append((self, place, self.usage.get(place)))
         self.usage[place] = amount
+        self._note(place)
+
+    def _note(self, place: FlavorResource) -> None:
+        """Tell its parent whether it uses more than its quota."""
+        if self.parent is None:
+            return
+        if self.usage.get(place, 0) > self.subtree.get(place, 0):
+            self.parent.over.setdefault(place, {})[self] = None
+        elif place in self.parent.over:
+            self.parent.over[place].pop(self, None)
+
+    def exceeding(self, places: Collection[FlavorResource]) -> list[Node]:
+        """Return its children that use more than their quota of any of some resources."""
+        return list(dict.fromkeys(child for place in places for child in self.over.get(place, ())))
 
     def lendable(self) -> dict[str, int]:
         """Return, by resource, what there would be of all flavors if nothing were used."""
@@ -188,6 +204,8 @@ class Node:
         self.parent = parent
         (parent.queues if self.is_queue else parent.cohorts)[self.name] = self
         parent._changed_by(self, leaves=False)
+        for place in self.usage:
+            self._note(place)
 
     def detach(self) -> None:
         """Become the root of a tree of its own."""
@@ -196,6 +214,8 @@ class Node:
             return
         self.parent = None
         (parent.queues if self.is_queue else parent.cohorts).pop(self.name)
+        for exceeding in parent.over.values():
+            exceeding.pop(self, None)
         parent._changed_by(self, leaves=True)
         self.version += 1
 
@@ -254,6 +274,7 @@ class Node:
         self._set_local(place)
 
     def _set_local(self, place: FlavorResource) -> None:
+        self._note(place)
         quota = self.quotas.get(place)
         limit = None if quota is None else quota.lending_limit
         _put(self.local, place, None if limit is None else max(0, sub(self.subtree.get(place, 0), limit)))
@@ -262,8 +283,9 @@ class Node:
 def rollback(journal: Journal, mark: int = 0) -> None:
     """Restore the usages that a journal has noted since a mark."""
     while len(journal) > mark:
-        usage, place, before = journal.pop()
-        _put(usage, place, before)
+        node, place, before = journal.pop()
+        _put(node.usage, place, before)
+        node._note(place)
 
 
 def _put(amounts: Usage, place: FlavorResource, amount: int | None) -> None:
