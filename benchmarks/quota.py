@@ -23,7 +23,7 @@ from controlplane.controllers.quota.engine.state import State
 from controlplane.kube.kinds import Json
 
 COHORTS = 20
-RESERVED_A_QUEUE = 10
+RESERVED_A_QUEUE = 8
 CYCLES = 40
 NOW = 1_800_000_000.0
 
@@ -136,7 +136,7 @@ def fleet(queues: int, fair: bool, chance: random.Random) -> tuple[State, list[s
 
 
 def _queue(n: int) -> Json:
-    amounts = {"cpu": "20", "memory": "80Gi"}
+    amounts = {"cpu": "24", "memory": "80Gi"}
     resources = [{"name": name, "nominalQuota": amount, "lendingLimit": amount} for name, amount in amounts.items()]
     flavors = [{"name": name, "resources": resources} for name in ("on-demand", "spot")]
     spec: Json = {

@@ -87,80 +87,86 @@ def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy 
     return listed
 
 
-class Collector:
-    """Collects the candidates of one workload, by what gives it the right to preempt them.
+class Ranking:
+    """All workloads of a tree that use some resources in ClusterQueues that exceed their quota of them, in order.
 
-    `hidden`: workloads that count as gone already.
+    Made once for all heads that are nominated on the same usages; then each takes from it what it needs, mostly little.
     """
 
-    def __init__(
-        self, preemptor: Info, queue: QueueNode, places: Places, requests: Usage, hidden: Collection[str] = ()
-    ) -> None:
-        self.preemptor = preemptor.workload
-        self.queue = queue
-        self.places = places
-        self.requests = requests
-        self.hidden = hidden
-
-    def same_queue(self) -> list[Candidate]:
-        """Return the candidates of the workload's own ClusterQueue."""
-        if self.queue.spec.preemption.within_cluster_queue == model.NEVER:
-            return []
-        return list(self._of(self.queue, None, False))
-
-    def other_queues(self) -> tuple[list[Candidate], list[Candidate]]:
-        """Return those that use quota of a subtree which could hold the workload, whatever their priority, and those
-        over which priority decides.
-        """
-        hierarchical: list[Candidate] = []
-        by_priority: list[Candidate] = []
-        if self.queue.spec.preemption.reclaim_within_cohort == model.NEVER:
-            return hierarchical, by_priority
-        advantage, remaining = self.queue.fits_in_quota(self.requests)
-        below: Node | None = None
-        for cohort in self.queue.ancestors():
-            found = self._in_subtree(cohort, cohort, below, advantage)
-            (hierarchical if advantage else by_priority).extend(found)
-            fits, remaining = cohort.fits_in_quota(remaining)
-            advantage, below = advantage or fits, cohort
-        return hierarchical, by_priority
-
-    def fair(self) -> Iterator[Info]:
-        """Yield the candidates of fair sharing: of its own ClusterQueue, and of all in the tree that borrow."""
-        preemption = self.queue.spec.preemption
-        if preemption.within_cluster_queue != model.NEVER:
-            yield from self._satisfying(self.queue, preemption.within_cluster_queue)
-        if self.queue.parent is None or preemption.reclaim_within_cohort == model.NEVER:
-            return
-        cohorts = [self.queue.root()]
+    def __init__(self, root: Node, places: Places, hidden: Collection[str], now: float, used: UsedBy | None) -> None:
+        found: list[Info] = []
+        self.queues: dict[str, QueueNode] = {}
+        cohorts = [] if root.is_queue else [root]
         while cohorts:
             cohort = cohorts.pop()
             cohorts.extend(cohort.cohorts.values())
-            for other in cohort.exceeding(self.places):
-                if isinstance(other, QueueNode) and other is not self.queue and other.active:
-                    yield from self._satisfying(other, preemption.reclaim_within_cohort)
+            for queue in cohort.exceeding(places):
+                if isinstance(queue, QueueNode) and queue.active:
+                    self.queues[queue.name] = queue
+                    found.extend(using(queue, places, hidden))
+        listed = ordered(found, "", now, used)
+        evicted = sum(info.workload.evicted for info in listed)
+        self.evicted, self.others = listed[:evicted], listed[evicted:]
+        self.by_priority = used is None
 
-    def _in_subtree(self, cohort: Node, top: Node, below: Node | None, advantage: bool) -> Iterator[Candidate]:
-        """Yield the candidates below a Cohort that use more than their quota; not of the subtree that was searched."""
-        for child in cohort.exceeding(self.places):
-            if isinstance(child, QueueNode):
-                if child is not self.queue and child.active:
-                    yield from self._of(child, top, advantage)
-            elif child is not below:
-                yield from self._in_subtree(child, top, below, advantage)
 
-    def _of(self, queue: QueueNode, common: Node | None, advantage: bool) -> Iterator[Candidate]:
-        preemption = self.queue.spec.preemption
-        same = queue is self.queue
-        policy = preemption.within_cluster_queue if same else preemption.reclaim_within_cohort
-        for info in self._satisfying(queue, policy):
-            if same:
-                variant = Variant.WITHIN_CLUSTER_QUEUE
-            elif advantage:
-                variant = Variant.HIERARCHICAL_RECLAIM
-            else:
-                variant = self._by_priority(info.workload)
-            yield Candidate(info, queue, common, variant)
+def using(queue: QueueNode, places: Places, hidden: Collection[str]) -> Iterator[Info]:
+    """Yield the workloads of a ClusterQueue that use one of some resources, but those that count as gone."""
+    for info in queue.workloads.values():
+        if not info.flavor_resources.isdisjoint(places) and info.key not in hidden:
+            yield info
+
+
+class Candidates:
+    """The candidates of one workload, by what gives it the right to preempt them."""
+
+    def __init__(self, preemptor: Info, queue: QueueNode, places: Places, requests: Usage, ranking: Ranking) -> None:
+        self.preemptor = preemptor.workload
+        self.queue = queue
+        self.places = places
+        self.ranking = ranking
+        self.reclaims = queue.parent is not None and queue.spec.preemption.reclaim_within_cohort != model.NEVER
+        self._advantages: dict[Node, bool] = {}
+        self._common: dict[str, Node | None] = {}
+        if self.reclaims:
+            advantage, remaining = queue.fits_in_quota(requests)
+            for cohort in queue.ancestors():
+                # Who belongs to a subtree that could hold it may take what others use of that subtree's quota.
+                self._advantages[cohort] = advantage
+                fits, remaining = cohort.fits_in_quota(remaining)
+                advantage = advantage or fits
+
+    def others(self, evicted: bool, advantage: bool) -> Iterator[Candidate]:
+        """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over which
+        priority decides.
+        """
+        if not self.reclaims or advantage not in self._advantages.values():
+            return
+        for info in self.satisfying(evicted):
+            common = self._common_cohort(info.cluster_queue)
+            if common is not None and self._advantages[common] is advantage:
+                variant = Variant.HIERARCHICAL_RECLAIM if advantage else self._by_priority(info.workload)
+                yield Candidate(info, self.ranking.queues[info.cluster_queue], common, variant)
+
+    def satisfying(self, evicted: bool) -> Iterator[Info]:
+        """Yield the workloads of other ClusterQueues that exceed their quota, which the policy lets it preempt."""
+        policy, preemptor = self.queue.spec.preemption.reclaim_within_cohort, self.preemptor
+        for info in self.ranking.evicted if evicted else self.ranking.others:
+            if policy != model.ANY and info.workload.priority > preemptor.priority:
+                if self.ranking.by_priority:
+                    return
+                continue
+            if info.cluster_queue != self.queue.name and satisfies(policy, preemptor, info.workload):
+                yield info
+
+    def _common_cohort(self, name: str) -> Node | None:
+        """Return the lowest Cohort above both ClusterQueues; None if one below it is within its quota."""
+        if name not in self._common:
+            node = self.ranking.queues[name].parent
+            while node is not None and node not in self._advantages:
+                node = None if node.within_nominal(self.places) else node.parent
+            self._common[name] = node
+        return self._common[name]
 
     def _by_priority(self, candidate: model.Workload) -> Variant:
         preemption = self.queue.spec.preemption
@@ -172,10 +178,3 @@ class Collector:
         ):
             return Variant.RECLAIM_WITHOUT_BORROWING
         return Variant.RECLAIM_WHILE_BORROWING
-
-    def _satisfying(self, queue: QueueNode, policy: str) -> Iterator[Info]:
-        for info in queue.workloads.values():
-            if info.key in self.hidden or info.flavor_resources.isdisjoint(self.places):
-                continue
-            if satisfies(policy, self.preemptor, info.workload):
-                yield info

@@ -72,6 +72,7 @@ class _Cycle:
                 entry = Entry(info, queue)
                 entry.record(*self._assign(entry))
                 entries.append(entry)
+            self.preemptor.begin()
             ordered = by_share(entries, self.journal) if self.fair_sharing else by_borrowing(entries)
             decided: list[Decision] = []
             for entry in ordered:

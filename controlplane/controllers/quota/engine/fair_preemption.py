@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
-from controlplane.controllers.quota.engine.candidates import Collector, UsedBy, ordered
+from controlplane.controllers.quota.engine.candidates import UsedBy
 from controlplane.controllers.quota.engine.fair_targets import TargetQueues
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.preemption import Need, Preemptor, Target
@@ -38,8 +38,11 @@ class FairPreemptor(Preemptor):
 
     def targets(self, need: Need) -> list[Target]:
         """Return whom to preempt, empty if that does not help."""
-        collector = Collector(need.info, need.queue, need.places, need.requests, self.hidden)
-        candidates = ordered(collector.fair(), need.queue.name, self.now, self.used)
+        others, own = self.candidates(need)
+        candidates: list[Info] = []
+        for evicted in (True, False):
+            candidates += others.satisfying(evicted) if others.reclaims else ()
+            candidates += (info for info in own if info.workload.evicted is evicted)
         if not candidates:
             return []
         mark = len(self.journal)

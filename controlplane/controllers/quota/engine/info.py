@@ -66,7 +66,7 @@ class Info:
     progress: Progress | None = None
     evaluated_generation: int = 0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The workload's namespace and name."""
         return self.workload.key

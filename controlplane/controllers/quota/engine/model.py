@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests
@@ -177,7 +178,7 @@ class Admission:
     pod_sets: tuple[PodSetAssignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workload:
     """A Workload. `queued_at` orders its queue; `reserved_at` is when its quota was reserved, None if it is not.
 
@@ -205,12 +206,12 @@ class Workload:
     eviction: str = ""
     reclaimable: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Its namespace and name."""
         return f"{self.namespace}/{self.name}"
 
-    @property
+    @cached_property
     def local_queue(self) -> str:
         """Its LocalQueue's namespace and name."""
         return f"{self.namespace}/{self.queue}"

@@ -6,17 +6,27 @@ pkg/scheduler/preemption/preemption.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
-from controlplane.controllers.quota.engine.candidates import Candidate, Collector, Places, UsedBy, Variant, ordered
+from controlplane.controllers.quota.engine.candidates import (
+    Candidate,
+    Candidates,
+    Places,
+    Ranking,
+    UsedBy,
+    Variant,
+    ordered,
+    satisfies,
+    using,
+)
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NEVER
 from controlplane.controllers.quota.engine.modes import Possibility
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+from controlplane.controllers.quota.engine.tree import Journal, Node, add_all, remove_all, rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,14 @@ class Preemptor:
         self.journal = journal
         self.used = used
         self.hidden: set[str] = set()
+        self._nominating = True
+        self._ranked: dict[tuple[Node, frozenset[FlavorResource]], Ranking] = {}
 
     def targets(self, need: Need) -> list[Target]:
         """Return whom to preempt, empty if that does not help."""
-        candidates, attempts = self._plan(need)
-        for borrowing in attempts:
-            if found := self._attempt(need, candidates, borrowing):
+        others, own = self.candidates(need)
+        for borrowing in self._attempts(need, others):
+            if found := self._attempt(need, _in_turn(need, others, own), borrowing):
                 return found
         return []
 
@@ -80,28 +92,37 @@ class Preemptor:
         own = any(target.queue is queue for target in found)
         return Possibility.PREEMPT if own else Possibility.RECLAIM, borrowing
 
-    def _plan(self, need: Need) -> tuple[list[Candidate], tuple[bool, ...]]:
-        """Return the candidates in order, and whether it is tried with borrowing, without, or both in which order."""
-        collector = Collector(need.info, need.queue, need.places, need.requests, self.hidden)
-        hierarchical, by_priority = collector.other_queues()
-        lists = [self._ordered(need, found) for found in (hierarchical, by_priority, collector.same_queue())]
-        evicted = [one for found in lists for one in found if one.info.workload.evicted]
-        others = [one for found in lists for one in found if not one.info.workload.evicted]
+    def begin(self) -> None:
+        """Note that usages stay from now on as the cycle changes them: what was ranked before does not hold any more."""
+        self._ranked.clear()
+        self._nominating = False
+
+    def candidates(self, need: Need) -> tuple[Candidates, list[Info]]:
+        """Return the candidates of other ClusterQueues, and those of its own in order."""
+        root, places = need.queue.root(), frozenset(need.places)
+        ranking = self._ranked.get((root, places)) if self._nominating else None
+        if ranking is None:
+            ranking = Ranking(root, places, self.hidden, self.now, self.used)
+            self._ranked[root, places] = ranking
+        policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
+        own: list[Info] = []
+        if policy != NEVER:
+            found = using(need.queue, places, self.hidden)
+            satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
+            own = ordered(satisfying, need.queue.name, self.now, self.used)
+        return Candidates(need.info, need.queue, places, need.requests, ranking), own
+
+    def _attempts(self, need: Need, found: Candidates) -> tuple[bool, ...]:
+        """Return whether it is tried with borrowing, without, or both in which order."""
+        both = (True, False)
+        hierarchical = any(next(found.others(evicted, True), None) for evicted in both)
+        by_priority = hierarchical or any(next(found.others(evicted, False), None) for evicted in both)
         forbidden = need.queue.spec.preemption.borrow_within_cohort == NEVER
-        if not (hierarchical or by_priority) or (forbidden and not _under_nominal(need)):
-            attempts: tuple[bool, ...] = (True,)
-        elif forbidden and not hierarchical:
-            attempts = (False, True)
-        else:
-            attempts = (True, False)
-        return evicted + others, attempts
+        if not by_priority or (forbidden and not _under_nominal(need)):
+            return (True,)
+        return (False, True) if forbidden and not hierarchical else (True, False)
 
-    def _ordered(self, need: Need, found: Sequence[Candidate]) -> list[Candidate]:
-        by_key = {candidate.info.key: candidate for candidate in found}
-        infos = ordered((candidate.info for candidate in found), need.queue.name, self.now, self.used)
-        return [by_key[info.key] for info in infos]
-
-    def _attempt(self, need: Need, candidates: Sequence[Candidate], borrowing: bool) -> list[Target]:
+    def _attempt(self, need: Need, candidates: Iterable[Candidate], borrowing: bool) -> list[Target]:
         mark = len(self.journal)
         targets: list[Target] = []
         for candidate in candidates:
@@ -128,6 +149,16 @@ class Preemptor:
             else:
                 rollback(self.journal, mark)
         return found
+
+
+def _in_turn(need: Need, others: Candidates, own: Sequence[Info]) -> Iterator[Candidate]:
+    """Yield candidates: those that are being evicted first; where its place decides, then priority, then its own."""
+    for evicted in (True, False):
+        yield from others.others(evicted, True)
+        yield from others.others(evicted, False)
+        for info in own:
+            if info.workload.evicted is evicted:
+                yield Candidate(info, need.queue, None, Variant.WITHIN_CLUSTER_QUEUE)
 
 
 def _under_nominal(need: Need) -> bool:
