@@ -5,7 +5,7 @@ In: LocalQueues, ClusterQueues and workloads, in whatever order they come. Out: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NO_STOP, ClusterQueue, LocalQueue, Workload
@@ -19,6 +19,7 @@ class Queues:
         self.pending: dict[str, PendingQueue] = {}
         self.local: dict[str, LocalQueue] = {}
         self._waiting: dict[str, Workload] = {}
+        self._delayed: set[str] = set()
         self._of_local: dict[str, dict[str, Workload]] = {}
 
     def put_cluster_queue(self, spec: ClusterQueue) -> None:
@@ -58,6 +59,10 @@ class Queues:
         if known is not None and known.local_queue != workload.local_queue:
             self.drop(workload.key)
         self._waiting[workload.key] = workload
+        if 0 < workload.requeue_at < math.inf:
+            self._delayed.add(workload.key)
+        else:
+            self._delayed.discard(workload.key)
         self._of_local.setdefault(workload.local_queue, {})[workload.key] = workload
         pending = self.of(workload)
         if pending is not None:
@@ -66,6 +71,7 @@ class Queues:
     def drop(self, key: str) -> None:
         """Forget a workload."""
         workload = self._waiting.pop(key, None)
+        self._delayed.discard(key)
         if workload is None:
             return
         del self._of_local[workload.local_queue][key]
@@ -80,9 +86,9 @@ class Queues:
             return None
         return self.pending.get(queue.cluster_queue)
 
-    def waiting(self) -> Iterator[Workload]:
-        """Yield the workloads that have no quota."""
-        yield from self._waiting.values()
+    def delayed(self, now: float) -> list[Workload]:
+        """Return the workloads that had to wait for a moment which has come."""
+        return [self._waiting[key] for key in sorted(self._delayed) if self._waiting[key].requeue_at <= now]
 
     def _enter_all(self, queue: LocalQueue) -> None:
         """Let the workloads of a LocalQueue be tried, whatever they waited for: Kueue does so too."""

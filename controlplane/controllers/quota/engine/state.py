@@ -180,15 +180,11 @@ class State:
 
     def due(self, now: float) -> int:
         """Let workloads be tried again that waited for a moment which has come; return how many."""
-        found = 0
-        for workload in list(self.queues.waiting()):
-            pending = self.queues.of(workload)
-            if pending is None or not 0 < workload.requeue_at <= now or workload.key not in pending.inadmissible:
-                continue
-            changed = replace(workload, requeue_at=0.0)
-            self.queues.put(replace(changed, eviction=f"{workload.eviction} due"), now)
-            found += 1
-        return found
+        found = self.queues.delayed(now)
+        for workload in found:
+            changed = replace(workload, requeue_at=0.0, eviction=f"{workload.eviction} due")
+            self.queues.put(changed, now)
+        return len(found)
 
     # What was decided.
 
