@@ -102,8 +102,6 @@ class Info:
                 (
                     wanted.name,
                     wanted.shape,
-                    wanted.min_count,
-                    wanted.topology,
                     total.count,
                     tuple(total.requests.items()),
                 )
