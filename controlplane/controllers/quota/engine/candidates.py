@@ -88,26 +88,26 @@ def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy 
 
 
 class Ranking:
-    """All workloads of a tree that use some resources in ClusterQueues that exceed their quota of them, in order.
+    """All workloads of a tree that use some resources, in order. Made once a cycle; each head takes from it what it needs."""
 
-    Made once for all heads that are nominated on the same usages; then each takes from it what it needs, mostly little.
-    """
-
-    def __init__(self, root: Node, places: Places, hidden: Collection[str], now: float, used: UsedBy | None) -> None:
-        found: list[Info] = []
-        self.queues: dict[str, QueueNode] = {}
-        cohorts = [] if root.is_queue else [root]
-        while cohorts:
-            cohort = cohorts.pop()
-            cohorts.extend(cohort.cohorts.values())
-            for queue in cohort.exceeding(places):
-                if isinstance(queue, QueueNode) and queue.active:
-                    self.queues[queue.name] = queue
-                    found.extend(using(queue, places, hidden))
+    def __init__(self, root: Node, places: Places, now: float, used: UsedBy | None) -> None:
+        self.queues: dict[str, QueueNode] = {queue.name: queue for queue in root.subtree_queues() if queue.active}
+        found = [info for queue in self.queues.values() for info in using(queue, places, ())]
         listed = ordered(found, "", now, used)
         evicted = sum(info.workload.evicted for info in listed)
         self.evicted, self.others = listed[:evicted], listed[evicted:]
         self.by_priority = used is None
+
+
+def _some_exceed(root: Node, places: Places) -> bool:
+    """Return whether a ClusterQueue of a tree uses more than its quota of one of some resources."""
+    cohorts = [root]
+    while cohorts:
+        cohort = cohorts.pop()
+        if any(child.is_queue for child in cohort.exceeding(places)):
+            return True
+        cohorts.extend(cohort.cohorts.values())
+    return False
 
 
 def using(queue: QueueNode, places: Places, hidden: Collection[str]) -> Iterator[Info]:
@@ -118,14 +118,31 @@ def using(queue: QueueNode, places: Places, hidden: Collection[str]) -> Iterator
 
 
 class Candidates:
-    """The candidates of one workload, by what gives it the right to preempt them."""
+    """The candidates of one workload in other ClusterQueues, by what gives it the right to preempt them.
 
-    def __init__(self, preemptor: Info, queue: QueueNode, places: Places, requests: Usage, ranking: Ranking) -> None:
+    `hidden`: workloads that count as gone.
+    """
+
+    def __init__(
+        self,
+        preemptor: Info,
+        queue: QueueNode,
+        places: Places,
+        requests: Usage,
+        ranking: Ranking,
+        hidden: Collection[str],
+    ) -> None:
         self.preemptor = preemptor.workload
         self.queue = queue
         self.places = places
         self.ranking = ranking
-        self.reclaims = queue.parent is not None and queue.spec.preemption.reclaim_within_cohort != model.NEVER
+        self.hidden = hidden
+        self.reclaims = (
+            queue.parent is not None
+            and queue.spec.preemption.reclaim_within_cohort != model.NEVER
+            and _some_exceed(queue.root(), places)
+        )
+        self._exceeds: dict[str, bool] = {}
         self._advantages: dict[Node, bool] = {}
         self._common: dict[str, Node | None] = {}
         if self.reclaims:
@@ -156,7 +173,11 @@ class Candidates:
                 if self.ranking.by_priority:
                     return
                 continue
-            if info.cluster_queue != self.queue.name and satisfies(policy, preemptor, info.workload):
+            name = info.cluster_queue
+            if name not in self._exceeds:
+                queue = self.ranking.queues[name]
+                self._exceeds[name] = queue is not self.queue and not queue.within_nominal(self.places)
+            if self._exceeds[name] and info.key not in self.hidden and satisfies(policy, preemptor, info.workload):
                 yield info
 
     def _common_cohort(self, name: str) -> Node | None:

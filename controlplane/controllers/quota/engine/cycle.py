@@ -72,7 +72,6 @@ class _Cycle:
                 entry = Entry(info, queue)
                 entry.record(*self._assign(entry))
                 entries.append(entry)
-            self.preemptor.begin()
             ordered = by_share(entries, self.journal) if self.fair_sharing else by_borrowing(entries)
             decided: list[Decision] = []
             for entry in ordered:
@@ -166,7 +165,14 @@ class _Cycle:
         self._remove(own)
         fits = self._has_room(entry)
         if not fits:
-            self._remove({key: target for key, target in self.preempted.items() if key not in own})
+            places = entry.assignment.usage.keys()
+            self._remove(
+                {
+                    key: target
+                    for key, target in self.preempted.items()
+                    if key not in own and not target.info.usage.keys().isdisjoint(places)
+                }
+            )
             fits = self._has_room(entry)
         rollback(self.journal, mark)
         return fits

@@ -68,7 +68,6 @@ class Preemptor:
         self.journal = journal
         self.used = used
         self.hidden: set[str] = set()
-        self._nominating = True
         self._ranked: dict[tuple[Node, frozenset[FlavorResource]], Ranking] = {}
 
     def targets(self, need: Need) -> list[Target]:
@@ -92,25 +91,18 @@ class Preemptor:
         own = any(target.queue is queue for target in found)
         return Possibility.PREEMPT if own else Possibility.RECLAIM, borrowing
 
-    def begin(self) -> None:
-        """Note that usages stay from now on as the cycle changes them: what was ranked before does not hold any more."""
-        self._ranked.clear()
-        self._nominating = False
-
     def candidates(self, need: Need) -> tuple[Candidates, list[Info]]:
         """Return the candidates of other ClusterQueues, and those of its own in order."""
         root, places = need.queue.root(), frozenset(need.places)
-        ranking = self._ranked.get((root, places)) if self._nominating else None
-        if ranking is None:
-            ranking = Ranking(root, places, self.hidden, self.now, self.used)
-            self._ranked[root, places] = ranking
+        if (root, places) not in self._ranked:
+            self._ranked[root, places] = Ranking(root, places, self.now, self.used)
         policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
         own: list[Info] = []
         if policy != NEVER:
             found = using(need.queue, places, self.hidden)
             satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
             own = ordered(satisfying, need.queue.name, self.now, self.used)
-        return Candidates(need.info, need.queue, places, need.requests, ranking), own
+        return Candidates(need.info, need.queue, places, need.requests, self._ranked[root, places], self.hidden), own
 
     def _attempts(self, need: Need, found: Candidates) -> tuple[bool, ...]:
         """Return whether it is tried with borrowing, without, or both in which order."""
