@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     quota_ = found.add_argument_group("quota")
     quota_.add_argument("--pending", type=int, nargs="+", default=[1000, 10_000, 50_000], help="workloads that wait")
     quota_.add_argument("--queues", type=int, default=1000, help="ClusterQueues")
-    quota_.add_argument("--quota-cycles", type=int, default=8, help="scheduling cycles at most")
+    quota_.add_argument("--quota-cycles", type=int, default=6, help="scheduling cycles at most")
     real_ = found.add_argument_group(
         "real", "real API servers; KUBEBUILDER_ASSETS and CONTROLPLANE_TEST_CRDS name them"
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine import model, reasons
@@ -129,13 +130,13 @@ class Candidates:
         queue: QueueNode,
         places: Places,
         requests: Usage,
-        ranking: Ranking,
+        rank: Callable[[], Ranking],
         hidden: Collection[str],
     ) -> None:
         self.preemptor = preemptor.workload
         self.queue = queue
         self.places = places
-        self.ranking = ranking
+        self._rank = rank
         self.hidden = hidden
         self.reclaims = (
             queue.parent is not None
@@ -152,6 +153,11 @@ class Candidates:
                 self._advantages[cohort] = advantage
                 fits, remaining = cohort.fits_in_quota(remaining)
                 advantage = advantage or fits
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The workloads of the tree; asked for only if one of them may be preempted."""
+        return self._rank()
 
     def others(self, evicted: bool, advantage: bool) -> Iterator[Candidate]:
         """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over which

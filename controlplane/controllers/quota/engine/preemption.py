@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
@@ -94,15 +95,19 @@ class Preemptor:
     def candidates(self, need: Need) -> tuple[Candidates, list[Info]]:
         """Return the candidates of other ClusterQueues, and those of its own in order."""
         root, places = need.queue.root(), frozenset(need.places)
-        if (root, places) not in self._ranked:
-            self._ranked[root, places] = Ranking(root, places, self.now, self.used)
         policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
         own: list[Info] = []
         if policy != NEVER:
             found = using(need.queue, places, self.hidden)
             satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
             own = ordered(satisfying, need.queue.name, self.now, self.used)
-        return Candidates(need.info, need.queue, places, need.requests, self._ranked[root, places], self.hidden), own
+        rank = partial(self._ranking, root, places)
+        return Candidates(need.info, need.queue, places, need.requests, rank, self.hidden), own
+
+    def _ranking(self, root: Node, places: frozenset[FlavorResource]) -> Ranking:
+        if (root, places) not in self._ranked:
+            self._ranked[root, places] = Ranking(root, places, self.now, self.used)
+        return self._ranked[root, places]
 
     def _attempts(self, need: Need, found: Candidates) -> tuple[bool, ...]:
         """Return whether it is tried with borrowing, without, or both in which order."""
