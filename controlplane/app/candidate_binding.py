@@ -16,8 +16,14 @@ from controlplane.controllers.candidates.target.causes import CAUSES
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.events import BindStarted, NotSchedulable
 from controlplane.controllers.candidates.target.state import TargetState
-from controlplane.controllers.scheduling.binding.pod_scheduling import Placements
-from controlplane.controllers.scheduling.binding.protocol import BindingRequests, Dropped, ProposedAppend, Score, way_of
+from controlplane.controllers.scheduling.binding.pod_scheduling import OwnPods
+from controlplane.controllers.scheduling.binding.protocol import (
+    BindingRequests,
+    DroppedReservation,
+    ProposedAppend,
+    Score,
+    way_of,
+)
 from controlplane.controllers.scheduling.events import NodeReserved, ReservationDropped, SchedulingFailed, request_of
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.render import scheduled
@@ -67,7 +73,7 @@ class CandidateBinding:
 
     asks_others = True
 
-    def __init__(self, targets: Targets, placements: Placements) -> None:
+    def __init__(self, targets: Targets, placements: OwnPods) -> None:
         self._targets, self._placements = targets, placements
         self._kept: dict[str, _Kept] = {}
         self._refused: dict[str, frozenset[str]] = {}
@@ -112,9 +118,9 @@ class CandidateBinding:
         state = self._state(stream)
         return state is not None and (state.binding is not None or state.bound is not None)
 
-    def dropped(self, stream: str) -> Dropped:
+    def dropped(self, stream: str) -> DroppedReservation:
         """Return the Permit plugin that gave a place back; else nobody: it was its time, its source or its node."""
-        return Dropped(self._refused.pop(stream, frozenset()))
+        return DroppedReservation(self._refused.pop(stream, frozenset()))
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether the source permits it, and no Permit plugin waits any more."""

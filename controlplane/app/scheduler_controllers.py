@@ -21,7 +21,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.local_connection import LocalConnection
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.versions import ShownVersion
-from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, Placements
+from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods
 from controlplane.controllers.scheduling.events import (
     GangGone,
     GangObserved,
@@ -50,7 +50,7 @@ class SchedulerControllers:
 
     def __init__(self, settings: Settings, profiles: Sequence[str], *, gangs: bool = False) -> None:
         identity = settings.leader.identity
-        self.placements, self.evictions = Placements(profiles, identity), Evictions(identity)
+        self.placements, self.evictions = OwnPods(profiles, identity), Evictions(identity)
         own = settings.scheduler
         policy = TargetPolicy(
             scheduler_name=own.candidate_profile or profiles[0],

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from controlplane.app.scheduler_plugins import PluginError, registry
-from controlplane.controllers.scheduling.binding.assumed import Profiles
+from controlplane.controllers.scheduling.binding.assumed import SchedulerProfiles
 from controlplane.controllers.scheduling.framework.configuration import (
     ConfigurationError,
     KubeSchedulerConfiguration,
@@ -41,7 +41,7 @@ class Setup:
     """Profiles by scheduler name, in the order of the file, and how the queue paces itself."""
 
     names: tuple[str, ...]
-    profiles: Profiles
+    profiles: SchedulerProfiles
     timing: QueueTiming
 
     @property
@@ -98,7 +98,7 @@ def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:
         for profile in configuration.profiles
     }
     timing = QueueTiming(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    return Setup(tuple(frameworks), Profiles(frameworks, sampling), timing)
+    return Setup(tuple(frameworks), SchedulerProfiles(frameworks, sampling), timing)
 
 
 def _plugins(framework: Framework) -> list[Plugin]:

@@ -21,7 +21,7 @@ from controlplane.controllers.coscheduling.events import (
 )
 from controlplane.controllers.coscheduling.observations import PlaceholderReady
 from controlplane.controllers.coscheduling.phrases import run_because
-from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
 from controlplane.log.event import Recorded
 from controlplane.runtime.phrases import listed
 
@@ -49,7 +49,7 @@ def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
 
 
 def _kept_together(
-    state: RunState, attempt: Attempt, mode: str, pinned: Recorded | None, events: Sequence[Recorded]
+    state: RunState, attempt: RunAttempt, mode: str, pinned: Recorded | None, events: Sequence[Recorded]
 ) -> Explanation:
     kept = f"Its mode is {mode}, kept from its start."
     if mode == "disabled":
@@ -61,7 +61,7 @@ def _kept_together(
     return _answer(stands, sentence, *rests)
 
 
-def _placeholders(state: RunState, attempt: Attempt) -> str:
+def _placeholders(state: RunState, attempt: RunAttempt) -> str:
     if not attempt.placeholders:
         return "It has no placeholder yet."
     parts = []
@@ -91,7 +91,7 @@ def _failure(state: RunState, events: Sequence[Recorded]) -> Recorded | None:
     return _last(events, CoschedulingFailed) if state.trouble else None
 
 
-def _over(state: RunState, attempt: Attempt | None, mode: str, events: Sequence[Recorded]) -> Explanation:
+def _over(state: RunState, attempt: RunAttempt | None, mode: str, events: Sequence[Recorded]) -> Explanation:
     completed = _last(events, RunCompleted)
     gone = attempt is None or not attempt.live
     why = run_because(completed.event) if completed and isinstance(completed.event, RunCompleted) else "the run is gone"

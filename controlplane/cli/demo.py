@@ -26,7 +26,7 @@ from controlplane.cli.options import Options
 from controlplane.cli.output import dump, line, table
 
 if TYPE_CHECKING:
-    from controlplane.local.demo import Played
+    from controlplane.local.demo import DemoResult
     from controlplane.local.folder import DataFolder
     from controlplane.local.history import LogHistory
 
@@ -149,7 +149,7 @@ async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[
         return problems
 
 
-def _show(options: Options, url: str, history: LogHistory, played: Played) -> None:
+def _show(options: Options, url: str, history: LogHistory, played: DemoResult) -> None:
     """Ask the log as anybody would: with the verbs of this program, and in SQL."""
     from controlplane.local.history import COLUMNS
 

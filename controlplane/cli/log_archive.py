@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from controlplane.log.archive.dropping import Dropped
+    from controlplane.log.archive.dropping import DropResult
     from controlplane.log.archive.manifest import Archive
     from controlplane.log.checkpoint import Checkpoint
 
@@ -164,7 +164,7 @@ def opened(options: Options, url: str | None = None) -> Iterator[tuple[psycopg.C
         raise CommandFailure(str(error)) from None
 
 
-def dropping(options: Options, connection: psycopg.Connection[Any], log: str, directory: Path) -> Dropped:
+def dropping(options: Options, connection: psycopg.Connection[Any], log: str, directory: Path) -> DropResult:
     """Drop what is archived in a directory, as far as no process needs it."""
     from controlplane.app.ended_streams import NoSnapshot, ended_streams
     from controlplane.log.archive import dropping as of_log
@@ -223,7 +223,7 @@ def _told(options: Options, one: Archive) -> dict[str, Any]:
     }
 
 
-def dropped_line(log: str, found: Dropped) -> str:
+def dropped_line(log: str, found: DropResult) -> str:
     """Say what left a log, and why no more did."""
     why = f" No more was: {found.why}." if found.why else ""
     if not found.upto:

@@ -109,7 +109,7 @@ def _events(options: Options, wanted: Retention, *, dry_run: bool) -> dict[str, 
 
 
 def _tell(log: str, events: dict[str, Any], wanted: Retention, *, dry_run: bool) -> None:
-    from controlplane.log.archive.dropping import Dropped
+    from controlplane.log.archive.dropping import DropResult
 
     would = "would be" if dry_run else "were"
     for one in events["archived"]:
@@ -119,4 +119,4 @@ def _tell(log: str, events: dict[str, Any], wanted: Retention, *, dry_run: bool)
             f"No event {'would be' if dry_run else 'was'} archived: no whole partition is older than {clock(events['before'])} UTC."
         )
     if events["dropped"] is not None:
-        line(dropped_line(log, Dropped(**events["dropped"])))
+        line(dropped_line(log, DropResult(**events["dropped"])))

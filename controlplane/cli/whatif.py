@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controlplane.whatif.capacity import Capacities
     from controlplane.whatif.history import History
     from controlplane.whatif.simulated_log import Alternative
-    from controlplane.whatif.simulation import Played
+    from controlplane.whatif.simulation import SimulationResult
 
 DISPATCHERS = ("all-at-once", "incremental", "scored")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -258,7 +258,7 @@ def _play(
     policy: MultiKueuePolicy,
     times: tuple[datetime, datetime],
     alternative: Alternative | None,
-) -> Played:
+) -> SimulationResult:
     from controlplane.runtime.collector import without_collector
     from controlplane.whatif.simulated_log import SimulationStuck
     from controlplane.whatif.simulation import Simulation

@@ -26,7 +26,7 @@ class _Extension(msgspec.Struct):
     extension: Any = None
 
 
-class _Cluster(msgspec.Struct, rename="kebab"):
+class _ProfileCluster(msgspec.Struct, rename="kebab"):
     server: str = ""
     certificate_authority_data: str | None = ""
     proxy_url: str | None = ""
@@ -36,10 +36,10 @@ class _Cluster(msgspec.Struct, rename="kebab"):
 
 class _Access(msgspec.Struct):
     name: str = ""
-    cluster: _Cluster = msgspec.field(default_factory=_Cluster)
+    cluster: _ProfileCluster = msgspec.field(default_factory=_ProfileCluster)
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ProfileStatus(msgspec.Struct, rename="camel"):
     access_providers: list[_Access] | None = None
     credential_providers: list[_Access] | None = None
 
@@ -65,7 +65,7 @@ def client_config(name: str, access: bytes, providers: Sequence[AccessProvider])
     if not providers:
         raise KubeconfigError(BAD_PROFILE, "no access provider configured")
     try:
-        status = msgspec.json.decode(access, type=_Status)
+        status = msgspec.json.decode(access, type=_ProfileStatus)
     except msgspec.DecodeError as error:
         raise KubeconfigError(BAD_PROFILE, f"status cannot be read: {error}") from None
     # One that is in both lists counts as the list says that took the other's place.
@@ -92,7 +92,7 @@ def _bad_authority() -> KubeconfigError:
     return KubeconfigError(BAD_PROFILE, "certificate-authority-data is no base64")
 
 
-def _cluster_info(cluster: _Cluster) -> Json:
+def _cluster_info(cluster: _ProfileCluster) -> Json:
     """Return what a command that asks for it is told of the cluster."""
     extension = next((one.extension for one in cluster.extensions or [] if one.name == _EXEC_EXTENSION), None)
     told = {

@@ -74,7 +74,7 @@ class Recovered(msgspec.Struct, frozen=True, gc=False):
     """The cluster answers again within the grace; nothing was torn down."""
 
 
-class Restored(msgspec.Struct, frozen=True, gc=False):
+class StoreRestored(msgspec.Struct, frozen=True, gc=False):
     """The cluster's history went back: its store was restored from a backup. Everything is listed anew, under a new
     incarnation.
 
@@ -103,7 +103,18 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
     """The cluster was taken out of the set."""
 
 
-Fact = Reached | Standby | Connected | ConnectFailed | Suspected | Recovered | Restored | Lost | Disconnected | Removed
+Fact = (
+    Reached
+    | Standby
+    | Connected
+    | ConnectFailed
+    | Suspected
+    | Recovered
+    | StoreRestored
+    | Lost
+    | Disconnected
+    | Removed
+)
 
 #: `await facts(cluster, fact)`. Returning means that it is in the log.
 Facts = Callable[[str, Fact], Awaitable[None]]

@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.connection_config import ConnectionConfig
-from controlplane.clusters.connection_reports import Restored
+from controlplane.clusters.connection_reports import StoreRestored
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.streams import ApiServer
@@ -114,7 +114,7 @@ class ConnectionWatches:
     async def _restored(self, message: str) -> None:
         """Begin a new incarnation, in which every kind is listed anew: one reflector found that the history went
         back."""
-        await self._around.facts(self.name, Restored(message))
+        await self._around.facts(self.name, StoreRestored(message))
         for reflector in self._all():
             reflector.forget_position()
 

@@ -18,7 +18,7 @@ import yaml
 from controlplane.clusters.kubeconfig import ClientConfig
 
 
-class _Cluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+class _PlainCluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     server: str
     certificate_authority: str = ""
     certificate_authority_data: str = ""
@@ -28,7 +28,7 @@ class _Cluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     extensions: Any = None  # minikube's notes
 
 
-class _User(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+class _PlainUser(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     token: str = ""
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -36,7 +36,7 @@ class _User(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     client_key_data: str = ""
 
 
-class _Context(msgspec.Struct):
+class _PlainContext(msgspec.Struct):
     cluster: str
     user: str
 
@@ -48,7 +48,7 @@ class _Named(msgspec.Struct):
     context: Any = None
 
 
-class _File(msgspec.Struct, rename="kebab"):
+class _PlainFile(msgspec.Struct, rename="kebab"):
     clusters: list[_Named]
     users: list[_Named]
     contexts: list[_Named]
@@ -61,10 +61,10 @@ def read_plain(location: str, context: str | None) -> ClientConfig | None:
     if os.pathsep in location:
         return None
     try:
-        file = msgspec.convert(yaml.load(path.read_bytes(), Loader=_LOADER), _File)  # noqa: S506 - a safe loader
-        chosen = msgspec.convert(_only(file.contexts, context or file.current_context).context, _Context)
-        cluster = msgspec.convert(_only(file.clusters, chosen.cluster).cluster, _Cluster)
-        user = msgspec.convert(_only(file.users, chosen.user).user, _User)
+        file = msgspec.convert(yaml.load(path.read_bytes(), Loader=_LOADER), _PlainFile)  # noqa: S506 - a safe loader
+        chosen = msgspec.convert(_only(file.contexts, context or file.current_context).context, _PlainContext)
+        cluster = msgspec.convert(_only(file.clusters, chosen.cluster).cluster, _PlainCluster)
+        user = msgspec.convert(_only(file.users, chosen.user).user, _PlainUser)
         return _config(path.absolute().parent, cluster, user)
     except (OSError, ValueError, LookupError, yaml.YAMLError, RecursionError):
         return None
@@ -81,7 +81,7 @@ def _only(entries: list[_Named], name: str) -> _Named:
     return found[0]
 
 
-def _config(folder: Path, cluster: _Cluster, user: _User) -> ClientConfig:
+def _config(folder: Path, cluster: _PlainCluster, user: _PlainUser) -> ClientConfig:
     server = cluster.server.rstrip("/")
     if not server.startswith("https"):  # the loader leaves certificates out then
         return ClientConfig(server, token=user.token, proxy_url=cluster.proxy_url)

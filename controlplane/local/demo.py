@@ -17,7 +17,7 @@ from controlplane.local.check import Evidence
 from controlplane.local.environment import LocalEnvironment
 from controlplane.local.folder import LocalError
 from controlplane.local.history import LogHistory
-from controlplane.local.progress import ENDS, Row, rows
+from controlplane.local.progress import ENDS, JobProgress, rows
 from controlplane.local.replica import LocalReplica
 from controlplane.local.witness import Witness, ending
 from controlplane.simulation.controllers.jobs import OUTCOME
@@ -36,11 +36,11 @@ class Screen(Protocol):
     def say(self, text: str) -> None:
         """Tell that something happened."""
 
-    def show(self, jobs: Sequence[Row], running: dict[str, str], service: str) -> None:
+    def show(self, jobs: Sequence[JobProgress], running: dict[str, str], service: str) -> None:
         """Show how far the jobs are, which run on the workers, and how the service is."""
 
 
-class Played(msgspec.Struct, frozen=True):
+class DemoResult(msgspec.Struct, frozen=True):
     """What came of it: the evidence, the job whose story is worth telling, and how long it took in seconds."""
 
     evidence: Evidence
@@ -61,7 +61,7 @@ class Demo:
         self._service = "starts"
         self._told = ""
 
-    async def play(self) -> Played:
+    async def play(self) -> DemoResult:
         """Run it from the first start of the service to its last end."""
         try:
             await self._start("The service runs")
@@ -73,7 +73,7 @@ class Demo:
         except BaseException:
             await self._replica.kill()
             raise
-        return Played(await self._evidence(exit_code), self._told, seconds)
+        return DemoResult(await self._evidence(exit_code), self._told, seconds)
 
     async def _start(self, words: str) -> None:
         began = self._clock()

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.local.demo import Screen
-from controlplane.local.progress import ENDS, Row
+from controlplane.local.progress import ENDS, JobProgress
 
 _STYLES = {
     "queued": "dim",
@@ -36,7 +36,7 @@ class Silent:
     def say(self, text: str) -> None:
         """Drop it."""
 
-    def show(self, jobs: Sequence[Row], running: dict[str, str], service: str) -> None:
+    def show(self, jobs: Sequence[JobProgress], running: dict[str, str], service: str) -> None:
         """Drop it."""
 
 
@@ -51,7 +51,7 @@ class Lines:
         """Write a line."""
         click.echo(f"{time.monotonic() - self._began:6.1f} s  {text}")
 
-    def show(self, jobs: Sequence[Row], running: dict[str, str], service: str) -> None:
+    def show(self, jobs: Sequence[JobProgress], running: dict[str, str], service: str) -> None:
         """Write a line for each job that got further: placed, or ended.
 
         One that was started in the moment of the kill may end before its Workload says where it is.
@@ -75,12 +75,12 @@ class Redrawn:
         """Print above the table."""
         self._console.print(text, highlight=False)
 
-    def show(self, jobs: Sequence[Row], running: dict[str, str], service: str) -> None:
+    def show(self, jobs: Sequence[JobProgress], running: dict[str, str], service: str) -> None:
         """Draw everything anew."""
         self._live.update(picture(jobs, running, service, self._workers))
 
 
-def picture(jobs: Sequence[Row], running: dict[str, str], service: str, workers: Sequence[str]) -> Group:
+def picture(jobs: Sequence[JobProgress], running: dict[str, str], service: str, workers: Sequence[str]) -> Group:
     """Return the jobs in two columns, and below them what runs on each worker and how the service is."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for _ in range(_COLUMNS):

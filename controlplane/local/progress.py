@@ -17,7 +17,7 @@ Word = Literal["queued", "offered", "admitted", "running", "finished", "failed"]
 ENDS: frozenset[Word] = frozenset({"finished", "failed"})
 
 
-class Row(msgspec.Struct, frozen=True):
+class JobProgress(msgspec.Struct, frozen=True):
     """One job: its namespace and name, its Workload's name ("" while there is none), how far it is, and where."""
 
     namespace: str
@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True):
     cluster: str
 
 
-def rows(store: Store) -> list[Row]:
+def rows(store: Store) -> list[JobProgress]:
     """Return the row of every job of a management cluster, in the order of their names."""
     owned = {}
     for record in store.records(WORKLOADS):
@@ -36,10 +36,10 @@ def rows(store: Store) -> list[Row]:
     return [_row(record.obj, owned.get(record.uid)) for record in store.records(JOBS)]
 
 
-def _row(job: Json, workload: Json | None) -> Row:
+def _row(job: Json, workload: Json | None) -> JobProgress:
     status = (workload or {}).get("status") or {}
     cluster = str(status.get("clusterName") or "")
-    return Row(
+    return JobProgress(
         namespace=meta(job)["namespace"],
         job=meta(job)["name"],
         workload=meta(workload or {}).get("name", ""),

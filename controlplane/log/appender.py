@@ -24,7 +24,7 @@ import structlog
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import arrays
-from controlplane.log.batch import Batch, EncodedRequest, Unknown, ahead, encoded
+from controlplane.log.batch import Batch, EncodedRequest, UnknownSources, ahead, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database, bounded, first_line, unacceptable
@@ -222,7 +222,7 @@ class Appender:
         until = asyncio.get_running_loop().time() + self.patience
         said = ""
         while True:
-            unknown = Unknown(requests, self._cache)
+            unknown = UnknownSources(requests, self._cache)
             if self._cache.wants_merging or (said == "asked" and unknown) or not unknown.likely_new:
                 await self._insist(partial(self._ask, unknown))
                 said = ""
@@ -302,7 +302,7 @@ class Appender:
         said, at = await self._row(_APPEND, parameters)
         return said, at
 
-    async def _ask(self, unknown: Unknown) -> None:
+    async def _ask(self, unknown: UnknownSources) -> None:
         """Let the writer know what it does not know."""
         streams, sources = unknown.streams, unknown.sources
         merged = self._cache.wants_merging

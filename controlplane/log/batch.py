@@ -92,7 +92,7 @@ def ahead(requests: Iterable[EncodedRequest], cache: WriterCache) -> bool:
     )
 
 
-class Unknown:
+class UnknownSources:
     """The streams and the sources of requests of which the writer knows nothing: those that the log has not had either,
     or that were not written for long."""
 
@@ -125,7 +125,7 @@ class Batch:
     `new` is the number of new events of each request, None if it is refused since a stream has moved on; `followed` the
     number of those that followed from them; `after` is the position after which they come."""
 
-    def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache, unknown: Unknown) -> None:
+    def __init__(self, requests: Sequence[EncodedRequest], cache: WriterCache, unknown: UnknownSources) -> None:
         self.id = uuid.uuid4()
         self.after = cache.position or 0
         self.new: list[int | None] = []

@@ -56,7 +56,7 @@ SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extra
 FROM controlplane.log_head h WHERE h.log = %(log)s"""
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A position of a log, by the log's identity and by the batch that the event there came with."""
 
     log_id: uuid.UUID
@@ -308,15 +308,15 @@ class PostgresLog:
         ]
         return Page(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
 
-    async def place(self) -> Place | None:
+    async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""
         if self._id is None:
             await self._look()
         if self._id is None or self._read_batch is None:
             return None
-        return Place(self._id, self._read_to, self._read_batch)
+        return LogPosition(self._id, self._read_to, self._read_batch)
 
-    def resume(self, place: Place) -> None:
+    def resume(self, place: LogPosition) -> None:
         """Go on as if the log had been read up to a place."""
         self._id, self._read_to, self._read_batch = place
 

@@ -18,7 +18,7 @@ import structlog
 
 from controlplane.log.connect import Database
 from controlplane.log.line import Line
-from controlplane.log.postgres import Place, PostgresLog
+from controlplane.log.postgres import LogPosition, PostgresLog
 
 _messages = structlog.get_logger(__name__)
 
@@ -51,10 +51,10 @@ class Contents(msgspec.Struct, frozen=True):
     recorded_at: datetime
 
 
-class Found(NamedTuple):
+class FoundSnapshot(NamedTuple):
     """A snapshot that is of this log; whether it is whole shows when it is read."""
 
-    place: Place
+    place: LogPosition
     contents: Contents
 
     @property
@@ -70,24 +70,26 @@ class SnapshotError(Exception):
 class SnapshotStore(Protocol):
     """Where the snapshots of one log are. Raises `LogUnavailable` when the keeper does not answer."""
 
-    async def place(self) -> Place | None:
+    async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""
 
-    def resume(self, place: Place) -> None:
+    def resume(self, place: LogPosition) -> None:
         """Let the log go on as if it had been read up to a place."""
 
     async def newest(self, fold: str) -> int:
         """Return the position of the newest snapshot of a fold, 0 if there is none."""
 
-    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> Found | None:
+    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
         """Return the newest snapshot of a fold that is of this log; None if there is none. `upto`: what the log had after
         that position was lost; `besides`: the positions of those that were tried already.
         """
 
-    def chunks(self, fold: str, found: Found) -> AsyncIterator[tuple[str, bytes]]:
+    def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
         """Yield its chunks, each with its part, a part's in order. Raises `SnapshotError`."""
 
-    async def keep(self, fold: str, place: Place, contents: Contents, chunks: Sequence[tuple[str, bytes]]) -> bool:
+    async def keep(
+        self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]
+    ) -> bool:
         """Keep a snapshot, whole or not at all; return whether it was: not if its place is not in the log any more, or a
         newer one is there."""
 
@@ -101,11 +103,11 @@ class PostgresSnapshots:
     def __init__(self, database: Database, log: PostgresLog) -> None:
         self._log, self._name, self._line = log, log.name, Line(database, "snapshots")
 
-    async def place(self) -> Place | None:
+    async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""
         return await self._log.place()
 
-    def resume(self, place: Place) -> None:
+    def resume(self, place: LogPosition) -> None:
         """Let the log go on as if it had been read up to a place."""
         self._log.resume(place)
 
@@ -118,7 +120,7 @@ class PostgresSnapshots:
         ((position,),) = await self._line.fetch(_LAST, {"log": self._name, "fold": fold})
         return int(position)
 
-    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> Found | None:
+    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
         """Return the newest snapshot of a fold that is of this log; see `SnapshotStore`."""
         others = 0
         for position, of, log_id, batch, data, checksum, same, reached, there in await self._line.fetch(
@@ -140,7 +142,7 @@ class PostgresSnapshots:
             else:
                 try:
                     contents = msgspec.msgpack.decode(_sound(data, checksum), type=Contents)
-                    return Found(Place(log_id, position, batch), contents)
+                    return FoundSnapshot(LogPosition(log_id, position, batch), contents)
                 except (SnapshotError, msgspec.MsgspecError) as error:
                     why = str(error)
             _messages.warning("a snapshot is not used", log=self._name, position=position, why=why)
@@ -148,7 +150,7 @@ class PostgresSnapshots:
             _messages.info("snapshots of other versions or settings are not used", log=self._name, count=others)
         return None
 
-    async def chunks(self, fold: str, found: Found) -> AsyncIterator[tuple[str, bytes]]:
+    async def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
         """Yield the chunks of a snapshot; see `SnapshotStore`."""
         wanted = [(part, chunk) for part in sorted(found.contents.parts) for chunk in range(found.contents.parts[part])]
         last, at = ("", 0), 0
@@ -164,7 +166,9 @@ class PostgresSnapshots:
                 at += 1
                 yield part, _sound(data, checksum)
 
-    async def keep(self, fold: str, place: Place, contents: Contents, chunks: Sequence[tuple[str, bytes]]) -> bool:
+    async def keep(
+        self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]
+    ) -> bool:
         """Keep a snapshot; see `SnapshotStore`. The chunks are compressed already (`compressed`)."""
         rows = [("", 0, compressed(msgspec.msgpack.encode(contents)))]
         count = dict.fromkeys(contents.parts, 0)
@@ -187,7 +191,7 @@ class PostgresSnapshots:
             await self._say_where_the_chain_is(place)
         return bool(kept)
 
-    async def _say_where_the_chain_is(self, place: Place) -> None:
+    async def _say_where_the_chain_is(self, place: LogPosition) -> None:
         """Write the hash of a place's batch among the messages: who changes the log later cannot change them."""
         for position, hash_, at in await self._line.fetch(_CHAIN, (place.batch,)):
             _messages.info(

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import msgspec
 import structlog
 from starlette.applications import Starlette
@@ -30,12 +27,13 @@ from controlplane.audit.svg import stylesheet
 from controlplane.clock import Clock, SystemClock
 from controlplane.pages import download, live
 from controlplane.pages.access import Access
-from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter, go_back
+from controlplane.pages.asking import Asked, BadQuestion, Parameter, go_back
 from controlplane.pages.follower import READING, Follower
 from controlplane.pages.problems import EXPECTED, Trouble, trouble
 from controlplane.pages.readers import Readers
 from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_parameters
 from controlplane.pages.shielding import Shield
+from controlplane.pages.site import Site, allowed_for
 from controlplane.pages.templating import address, count, environment
 from controlplane.settings import Settings
 
@@ -43,20 +41,6 @@ _log = structlog.get_logger(__name__)
 STATIC = Path(__file__).with_name("static")
 _JSON = "application/json"
 _AGAIN = 5  # seconds after which a page that could not be answered asks again
-
-
-@dataclass
-class Site:
-    """What the pages of one process share. `closing` is set when it ends."""
-
-    settings: Settings
-    readers: Readers
-    follower: Follower
-    access: Access
-    clock: Clock
-    templates: jinja2.Environment
-    closing: asyncio.Event
-    begun: datetime | None = None
 
 
 class StillReading(Exception):  # noqa: N818
@@ -124,23 +108,6 @@ async def answered(site: Site, page: Page, request: Request) -> tuple[msgspec.St
             return page.view(asked), asked
 
     return await run_in_threadpool(ask)
-
-
-async def allowed_for(
-    site: Site, request: Request, given: Mapping[str, str], *, everything: bool
-) -> frozenset[str] | None:
-    """Return the namespaces that whoever asks may see, None for all. Raises `NotFound` for who may not see a page."""
-    viewer = await site.access.viewer(request)
-    if any("\0" in value for value in request.path_params.values()):
-        raise NotFound("there is nothing with such a name")  # and PostgreSQL could not even be asked
-    if await site.access.everywhere(viewer):
-        return None
-    if everything:
-        raise NotFound(f"there is no page {request.url.path}")
-    with site.follower.lock:
-        known = set(site.follower.directory.namespaces())
-    named = request.path_params.get("namespace") or given.get("namespace")
-    return await site.access.namespaces(viewer, {named} if named else known)
 
 
 def parameters(known: tuple[Parameter, ...], items: list[tuple[str, str]]) -> dict[str, str]:

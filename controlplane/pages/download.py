@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,10 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from controlplane.audit.evidence import lines_of
 from controlplane.audit.export import Export
 from controlplane.pages.asking import Asked
+from controlplane.pages.site import Site, allowed_for
 from controlplane.pages.views.workload import named
-
-if TYPE_CHECKING:
-    from controlplane.pages.app import Site
 
 _IN_MEMORY = 8 * 2**20
 _PIECE = 2**16
@@ -27,7 +25,6 @@ _PIECE = 2**16
 
 def evidence(site: Site, program: str) -> Callable[[Request], Any]:
     """Return the endpoint."""
-    from controlplane.pages.app import allowed_for
 
     async def answer(request: Request) -> Response:
         await allowed_for(site, request, {}, everything=True)

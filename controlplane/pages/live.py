@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-if TYPE_CHECKING:
-    from controlplane.pages.app import Site
+from controlplane.pages.site import Site
 
 _APART = 1.0  # seconds between two events
 _ALIVE = 15.0  # seconds without one, after which a comment says that the stream is there

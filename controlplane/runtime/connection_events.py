@@ -59,7 +59,7 @@ def event_of(
             return events.ClusterSuspected(message=fact.message, seen_by=seen_by)
         case connection_reports.Recovered():
             return events.ClusterRecovered()
-        case connection_reports.Restored():
+        case connection_reports.StoreRestored():
             known = connections.get(cluster)
             return events.ClusterRestored(message=fact.message, life=known.life + 1 if known else 1)
         case connection_reports.Disconnected():

@@ -19,7 +19,7 @@ import structlog
 from controlplane.clock import Clock
 from controlplane.log.event import LogUnavailable, Recorded
 from controlplane.log.port import Log
-from controlplane.log.snapshots import Contents, Found, SnapshotError, SnapshotStore, compressed
+from controlplane.log.snapshots import Contents, FoundSnapshot, SnapshotError, SnapshotStore, compressed
 from controlplane.log.traces import Traces
 from controlplane.runtime.collector import without_collector
 from controlplane.runtime.fold_version import fold_version
@@ -113,7 +113,7 @@ class Snapshots:
             return Start(found.position, found.contents.recorded_at)
         return None
 
-    async def _read(self, found: Found) -> dict[str, Decoder]:
+    async def _read(self, found: FoundSnapshot) -> dict[str, Decoder]:
         decoders = {name: Decoder() for name in self._kept}
         async for part, data in self._store.chunks(self._fold, found):
             decoder = decoders[part]

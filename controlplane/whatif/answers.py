@@ -21,9 +21,9 @@ from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
-from controlplane.whatif.queue import Places
+from controlplane.whatif.queue import PlaceQueues
 from controlplane.whatif.simulated_log import SimulatedLog
-from controlplane.whatif.workers import Workers
+from controlplane.whatif.workers import WorkerCopies
 from controlplane.whatif.world import SimulatedCopy, SimulatedWorkload
 
 _replace = msgspec.structs.replace
@@ -38,9 +38,9 @@ class Answers:
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
-        self.places = Places(log.capacities.of, alternative.capacities, added)
+        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
         self._home = ManagementCluster(log, self.places, pasts)
-        self._workers = self.workers = Workers(log, self.places, pasts, added)
+        self._workers = self.workers = WorkerCopies(log, self.places, pasts, added)
         self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}

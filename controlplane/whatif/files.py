@@ -23,7 +23,7 @@ class InputError(Exception):
     """A file does not say what it should; the message is one sentence."""
 
 
-class _Cluster(Value, rename="camel", forbid_unknown_fields=True):
+class _AddedClusterFile(Value, rename="camel", forbid_unknown_fields=True):
     name: str
     capacity: Quantities
     labels: dict[str, str] = {}
@@ -37,7 +37,7 @@ class _Quota(Value, rename="camel", forbid_unknown_fields=True):
 
 def added_cluster(text: bytes, file: str) -> AddedCluster:
     """Return the cluster that a file describes; raises `InputError`."""
-    found = _read(text, file, _Cluster, "name: north-2, capacity: {cpu: 64}")
+    found = _read(text, file, _AddedClusterFile, "name: north-2, capacity: {cpu: 64}")
     if not found.name or found.name.startswith(MANAGEMENT) or "/" in found.name:
         raise InputError(f'{file}: name: "{found.name}" is no name of a MultiKueueCluster: write one such as north-2')
     if found.admission_seconds is not None and not 0 <= found.admission_seconds < 1e9:

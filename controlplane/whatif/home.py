@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import JobGone, WorkloadGone, WorkloadObserved
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.history import PastWorkload
-from controlplane.whatif.queue import Places, Waiting
+from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
@@ -36,7 +36,7 @@ _replace = msgspec.structs.replace
 class ManagementCluster:
     """The Workloads and jobs of users; `pasts` tell which ClusterQueue a LocalQueue leads to."""
 
-    def __init__(self, log: SimulatedLog, places: Places, pasts: Iterable[PastWorkload]) -> None:
+    def __init__(self, log: SimulatedLog, places: PlaceQueues, pasts: Iterable[PastWorkload]) -> None:
         self._log, self._places = log, places
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
@@ -53,7 +53,7 @@ class ManagementCluster:
             return
         live.waits, live.place = True, queue_place(like.cluster_queue)
         self._places.of(live.place).enter(
-            Waiting(
+            QueuedWorkload(
                 -live.priority,
                 live.past.arrived.replace(microsecond=0),  # as Kueue orders them: by whole seconds
                 live.past.turn or self._log.position,

@@ -18,7 +18,7 @@ _PASSED = 64
 """So many that do not fit are passed over in one look."""
 
 
-class Waiting(NamedTuple):
+class QueuedWorkload(NamedTuple):
     """One that waits; the order of these is that of the queue."""
 
     priority: int
@@ -29,15 +29,15 @@ class Waiting(NamedTuple):
     gone: Callable[[], bool]
 
 
-class Queue:
+class PlaceQueue:
     """A place with its room, and who waits for it."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.room = Room(capacity)
-        self._waiting: list[Waiting] = []
+        self._waiting: list[QueuedWorkload] = []
         self._looking = False
 
-    def enter(self, one: Waiting) -> None:
+    def enter(self, one: QueuedWorkload) -> None:
         """Wait for room; get it at once if there is some."""
         if not self._waiting and self.room.fits(one.request):
             self.room.take(one.request)
@@ -81,20 +81,20 @@ class AddedCluster(Value):
     admission_seconds: float | None = None
 
 
-class Places:
+class PlaceQueues:
     """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are `added`."""
 
     def __init__(
         self, known: Mapping[str, Capacity], told: Mapping[str, Capacity], added: Mapping[str, AddedCluster]
     ) -> None:
         self._known, self._told, self._added = known, told, added
-        self._places: dict[str, Queue] = {}
+        self._places: dict[str, PlaceQueue] = {}
 
-    def of(self, name: str) -> Queue:
+    def of(self, name: str) -> PlaceQueue:
         """Return the queue of a place."""
         queue = self._places.get(name)
         if queue is None:
-            queue = self._places[name] = Queue(self.capacity(name))
+            queue = self._places[name] = PlaceQueue(self.capacity(name))
         return queue
 
     def capacity(self, name: str) -> Capacity:

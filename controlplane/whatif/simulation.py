@@ -40,7 +40,7 @@ _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
 _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
-class Played(Value):
+class SimulationResult(Value):
     """How it went: the figures, and the clusters that were chosen for each Workload, in order, by stream."""
 
     figures: Figures
@@ -81,7 +81,7 @@ class Simulation:
 
     # --- playing -----------------------------------------------------------------------------------------------------
 
-    def play(self) -> Played:
+    def play(self) -> SimulationResult:
         """Play from the beginning to the end."""
         self._configure()
         self._answers.adopt()
@@ -103,7 +103,7 @@ class Simulation:
             self._react()
             if log.events % 1000 == 0:
                 self._progress((log.now - log.begin).total_seconds() / total)
-        return Played(
+        return SimulationResult(
             figures=log.measures.result(self._answers.places.clusters()),
             placements=self._answers.placements(),
             events=log.events,

@@ -25,7 +25,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Event
 from controlplane.whatif.history import PastWorkload
-from controlplane.whatif.queue import AddedCluster, Places, Waiting
+from controlplane.whatif.queue import AddedCluster, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
@@ -45,13 +45,13 @@ _FAR = float("inf")
 _USUAL_RUN = 60.0  # seconds, where no run was recorded
 
 
-class Workers:
+class WorkerCopies:
     """The copies on workers. `away`: the clusters out of view."""
 
     def __init__(
         self,
         log: SimulatedLog,
-        places: Places,
+        places: PlaceQueues,
         pasts: Iterable[PastWorkload],
         added: Mapping[str, AddedCluster],
     ) -> None:
@@ -142,7 +142,7 @@ class Workers:
             return
         copy.waits = True
         self._places.of(copy.cluster).enter(
-            Waiting(
+            QueuedWorkload(
                 -live.priority,
                 copy.since or self._log.now,
                 copy.past.order or copy.past.made if copy.past is not None else self._log.position,

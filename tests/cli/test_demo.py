@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.__main__ import run
 from controlplane.local.check import Evidence
-from controlplane.local.demo import Demo, Played
+from controlplane.local.demo import Demo, DemoResult
 from tests.cli.processes import PROGRAM, environment, finished, stopped
 from tests.support import postgres
 
@@ -56,8 +56,8 @@ def test_it_shows_what_is_right(folder: Path) -> None:
 def wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the performance find that a job ran twice."""
 
-    async def play(_self: Demo) -> Played:
-        return Played(
+    async def play(_self: Demo) -> DemoResult:
+        return DemoResult(
             evidence=Evidence(
                 asked={"train-00": "Complete"},
                 ended={"train-00": "Complete"},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.connection_reports import Connected, ConnectFailed, Lost, Reached, Removed, Restored
+from controlplane.clusters.connection_reports import Connected, ConnectFailed, Lost, Reached, Removed, StoreRestored
 from controlplane.clusters.sources import SecretSource
 from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.telemetry import Metrics
@@ -139,7 +139,7 @@ async def test_a_half_open_server_is_lost_and_listed_when_it_is_back(api: MiniAp
         assert {"listed b@18", "gap"} <= set(f.log.seen())
         await until(lambda: len(api.watches()) >= 2)
         assert api.watches()[-1].query["resourceVersion"] == "20"
-        assert not f.log.of(Restored)
+        assert not f.log.of(StoreRestored)
 
 
 async def test_a_cluster_that_was_built_anew_is_noticed_when_its_watches_are_cut(api: MiniApi) -> None:
@@ -160,7 +160,7 @@ async def test_a_store_restored_while_the_server_was_away_is_another_life(api: M
         await lost_after_15(f, api)
         api.version, api.objects["workloads"] = 12, [obj("b", 11)]
         api.hang = False
-        await until(lambda: f.log.of(Restored))
+        await until(lambda: f.log.of(StoreRestored))
         await until(lambda: {"listed b@11", "gone a@12"} <= set(f.log.seen()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from controlplane.controllers.connectivity.events import KindSynced, cluster_stream
-from controlplane.controllers.connectivity.objects import Deduplicator, Places
+from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
 from controlplane.controllers.coscheduling.observations import NodeGone, NodeObserved
 from controlplane.log.event import Event, Recorded
 
@@ -20,7 +20,7 @@ def node(version: str, *, cordoned: bool = False) -> NodeObserved:
 
 
 def test_what_was_seen_and_did_not_go_is_known_where_it_was_seen() -> None:
-    places = Places({NodeObserved: "nodes"}, {NodeGone: "nodes"})
+    places = ObjectPlaces({NodeObserved: "nodes"}, {NodeGone: "nodes"})
     places.fold(recorded(node("7")))
     assert places.known("c", "nodes") == {"u": ("", "n", "7")}
     assert places.known("other", "nodes") == places.known("c", "pods") == {}
@@ -32,7 +32,7 @@ def test_what_was_seen_and_did_not_go_is_known_where_it_was_seen() -> None:
 
 
 def test_a_whole_list_counts_for_the_kind() -> None:
-    places = Places({NodeObserved: "nodes"}, {NodeGone: "nodes"})
+    places = ObjectPlaces({NodeObserved: "nodes"}, {NodeGone: "nodes"})
     assert not places.newest.listed("c", "nodes")
     places.fold(recorded(KindSynced(kind="nodes", count=0, resource_version="20"), cluster_stream("c")))
     assert places.newest.listed("c", "nodes")

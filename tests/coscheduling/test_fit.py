@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.controllers.coscheduling.feasibility.nodes import (
-    ClusterFacts,
+    CandidateClusterFacts,
     NodeCapacity,
     candidates,
     charge,
@@ -153,13 +153,13 @@ def room(name: str = "n", cpu: str = "4", pods: int = 10, **more: Any) -> NodeCa
     return NodeCapacity(name=name, free={"cpu": nanos(cpu), "memory": nanos("64Gi")}, free_pods=pods, **more)
 
 
-def facts(*nodes: NodeCapacity, mode: str = "pipelineruns", **more: Any) -> ClusterFacts:
+def facts(*nodes: NodeCapacity, mode: str = "pipelineruns", **more: Any) -> CandidateClusterFacts:
     given: dict[str, Any] = {"storage_classes": {"late": True, "early": False}, "default_class": "late"}
     given["claims"] = frozenset({(NS, "data")})
-    return ClusterFacts(**{"name": "c", "mode": Mode(mode), "nodes": nodes or (room(),), **given, **more})
+    return CandidateClusterFacts(**{"name": "c", "mode": Mode(mode), "nodes": nodes or (room(),), **given, **more})
 
 
-def verdict(obj: Json, found: ClusterFacts, mode: str = "pipelineruns") -> str:
+def verdict(obj: Json, found: CandidateClusterFacts, mode: str = "pipelineruns") -> str:
     answer = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), Mode(mode), found)
     assert answer.fits is (answer.reason is None)
     return str(answer.reason.value) if answer.reason else ""
@@ -267,13 +267,13 @@ def test_the_copies_of_a_task_that_nothing_holds_need_no_common_node() -> None:
 
 def test_what_is_not_known_of_a_cluster_refuses_nothing() -> None:
     obj = run(template("a"), tasks=TWO)
-    nothing = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=None)
+    nothing = CandidateClusterFacts(name="c", mode=None, storage_classes=None, nodes=None)
     for asked in (None, Mode.PIPELINERUNS):
         assert judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), asked, nothing).fits
     # Without a mode nothing need be together; each task has to fit all the same.
     found = judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, facts(room(cpu="2"), mode="disabled"))
     assert found.fits
-    unknown = ClusterFacts(name="c", mode=None, storage_classes=None, nodes=(room(cpu="1"),))
+    unknown = CandidateClusterFacts(name="c", mode=None, storage_classes=None, nodes=(room(cpu="1"),))
     assert judge(read(obj), find_pipeline(read(obj), ObjectsByKind()), None, unknown).reason == "NoNodeFits"
 
 

@@ -11,7 +11,7 @@ from controlplane.dst.engine.plan import Plan, chosen, spell
 from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.shrink import shrink
 from controlplane.dst.engine.story import command, story, verdict
-from controlplane.dst.engine.trace import Line, Violation
+from controlplane.dst.engine.trace import TraceLine, Violation
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
 from controlplane.dst.scenes.workloads.fourth_edition import OTHER_KINDS
@@ -141,7 +141,7 @@ def fails_with(needed: set[int], rule: str = "a rule") -> object:
     def run(plan: Plan) -> Outcome:
         runs.append(plan)
         broken = needed <= set(plan.numbers)
-        lines = [Line(61.5, 3, "violation", rule, "so")] if broken else []
+        lines = [TraceLine(61.5, 3, "violation", rule, "so")] if broken else []
         return Outcome(plan, Violation(rule, "so") if broken else None, "d" * 64, lines, 61.5, 10, 3)
 
     return run
@@ -164,7 +164,7 @@ def test_another_rule_is_another_failure() -> None:
 def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> None:
     plan = plan_of(3)
     outcome: Outcome = fails_with({1})(plan.only([1]))  # type: ignore[operator]
-    outcome = replace(outcome, lines=[*outcome.lines, Line(90.0, 4, "plan", "plan", "later")])
+    outcome = replace(outcome, lines=[*outcome.lines, TraceLine(90.0, 4, "plan", "plan", "later")])
     told = list(story(outcome))
     assert told == ["  1:01.500 X a rule: so"]
     assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"

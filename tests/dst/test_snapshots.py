@@ -12,7 +12,7 @@ from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.snapshots import SimulatedSnapshots
 from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.workloads.processes import SNAPSHOTS
-from controlplane.log.postgres import Place
+from controlplane.log.postgres import LogPosition
 from controlplane.runtime import snapshots
 from tests.dst.plans import held
 from tests.support.deep import deep_after
@@ -28,7 +28,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     resume = SimulatedSnapshots.resume
 
-    def noted(self: SimulatedSnapshots, place: Place) -> None:
+    def noted(self: SimulatedSnapshots, place: LogPosition) -> None:
         found.append(place.position)
         resume(self, place)
 

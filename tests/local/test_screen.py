@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from controlplane.local.display import Lines, picture, screen
-from controlplane.local.progress import Row, Word
+from controlplane.local.progress import JobProgress, Word
 
 WORKERS = ["worker-1", "worker-2", "worker-3"]
 
 
-def row(number: int, word: Word, cluster: str = "") -> Row:
-    return Row("default", f"train-{number:02}", f"job-train-{number:02}", word, cluster)
+def row(number: int, word: Word, cluster: str = "") -> JobProgress:
+    return JobProgress("default", f"train-{number:02}", f"job-train-{number:02}", word, cluster)
 
 
 def test_the_picture_fits_a_terminal() -> None:

@@ -11,9 +11,9 @@ import psycopg
 
 from controlplane.log import schema
 from controlplane.log.archive import exchange
-from controlplane.log.archive.dropping import Dropped, Ended, drop
+from controlplane.log.archive.dropping import DropResult, Ended, drop
 from controlplane.log.archive.manifest import Archive
-from controlplane.log.archive.restoring import Restored, restore
+from controlplane.log.archive.restoring import RestoreResult, restore
 from controlplane.log.archive.writing import write_archives
 from controlplane.log.event import NewEvent, body_of
 from tests.log.migrating import partition_size
@@ -57,12 +57,16 @@ def archive(
         return list(write_archives(owner, log, directory, *args, **more))
 
 
-def dropped(owner: psycopg.Connection[Any], directory: Path, ended: Ended | None = None, log: str = "main") -> Dropped:
+def dropped(
+    owner: psycopg.Connection[Any], directory: Path, ended: Ended | None = None, log: str = "main"
+) -> DropResult:
     with exchange.alone(owner):
         return drop(owner, log, directory, ended or over(), read_models=False)
 
 
-def restored(owner: psycopg.Connection[Any], directory: Path, *args: Any, log: str = "main", **more: Any) -> Restored:
+def restored(
+    owner: psycopg.Connection[Any], directory: Path, *args: Any, log: str = "main", **more: Any
+) -> RestoreResult:
     with exchange.alone(owner):
         return restore(owner, log, directory, *args, **more)
 

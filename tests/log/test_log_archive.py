@@ -23,7 +23,7 @@ from controlplane.log.archive.manifest import (
     MANIFEST,
     Archive,
     ArchiveError,
-    Manifest,
+    ArchiveManifest,
     archives_of,
     some_archives,
 )
@@ -173,7 +173,7 @@ def anew(folder: Path, name: str, columns: parquet.Columns, change: Callable[[li
     found = change([list(row) for piece in parquet.read(folder / name, columns) for row in piece])
     with parquet.ParquetFile(folder / name, columns) as file:
         file.write([tuple(row) for row in found])
-    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=ArchiveManifest)
     from controlplane.log.archive.writing import _entry
 
     files = {**manifest.files, name: _entry(folder / name)}

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from controlplane.log.archive import dropping, exchange
 from controlplane.log.archive.manifest import ArchiveError, archives_of
-from controlplane.log.archive.restoring import Restored
+from controlplane.log.archive.restoring import RestoreResult
 from controlplane.log.event import LogArchived, VersionConflict
 from controlplane.log.verify import NoLog, checkpoint_of, verify
 from tests.log.archived import BATCHES, EVENTS, archive, connected, dropped, over, restored, rows, written
@@ -269,9 +269,9 @@ async def test_the_services_role_may_not(log: psycopg.Connection[Any], tmp_path:
 async def test_what_was_restored_is_as_if_nothing_had_left(log: psycopg.Connection[Any], tmp_path: Path) -> None:
     before = rows(log), rows(log, BATCHES)
     left = dropped(log, tmp_path)
-    assert restored(log, tmp_path) == Restored(1, 60, left.events, 0)
+    assert restored(log, tmp_path) == RestoreResult(1, 60, left.events, 0)
     assert (rows(log), rows(log, BATCHES)) == before
-    assert restored(log, tmp_path) == Restored(None, None, 0, 0)
+    assert restored(log, tmp_path) == RestoreResult(None, None, 0, 0)
     assert (verify(log, "main").first, verify(log, "main").wrong) == (1, [])
     assert not log.execute("SELECT FROM controlplane.streams WHERE archived_to IS NOT NULL").fetchall()
     assert dropped(log, tmp_path).events == left.events
@@ -341,7 +341,7 @@ async def test_into_a_database_that_has_nothing_of_it(
     sealed = rows(log, EVENTS.replace("ORDER", "AND position <= 60 ORDER"))
     dropped(log, tmp_path)
     with another(postgres_server, migrated_template) as url, connected(url) as auditor:
-        assert restored(auditor, tmp_path, bodies=True) == Restored(1, 60, 60, 20)
+        assert restored(auditor, tmp_path, bodies=True) == RestoreResult(1, 60, 60, 20)
         assert rows(auditor) == sealed
         found = verify(auditor, "main")
         assert (found.first, found.last, found.wrong) == (1, 60, [])

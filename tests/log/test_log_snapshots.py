@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import LogReplaced, LogUnavailable
-from controlplane.log.postgres import Place, PostgresLog
+from controlplane.log.postgres import LogPosition, PostgresLog
 from controlplane.log.schema import libpq_url
 from controlplane.log.snapshots import Contents, PostgresSnapshots, SnapshotError, compressed
 from tests.log.words import ROLE, TYPES, everything, request, saw
@@ -30,7 +30,7 @@ class Stage:
         self.url = url
         self.log = PostgresLog(Database(url, ROLE), Codec(TYPES))
         self.store = PostgresSnapshots(Database(url, ROLE), self.log)
-        self.places: list[Place] = []
+        self.places: list[LogPosition] = []
 
     async def append(self, count: int) -> None:
         for _ in range(count):

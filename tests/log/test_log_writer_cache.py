@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from controlplane.log import schema, writer_cache
-from controlplane.log.batch import Batch, Unknown, ahead, encoded
+from controlplane.log.batch import Batch, UnknownSources, ahead, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.event import VersionConflict
 from controlplane.log.writer_cache import WriterCache
@@ -28,22 +28,22 @@ def knowing(position: int, versions: dict[str, int], marks: dict[str, int] | Non
 
 def judged(cache: WriterCache, *asked: Any) -> Batch:
     requests = [encoded(one, CODEC) for one in asked]
-    return Batch(requests, cache, Unknown(requests, cache))
+    return Batch(requests, cache, UnknownSources(requests, cache))
 
 
 def test_what_it_does_not_know_is_asked_for() -> None:
     asked = [encoded(request(saw("a", 1, source="s", mark=4), saw("b", 2), c=3), CODEC)]
-    unknown = Unknown(asked, WriterCache())
+    unknown = UnknownSources(asked, WriterCache())
     assert (sorted(unknown.streams), unknown.sources, bool(unknown)) == (["a", "b", "c"], ["s"], True)
-    assert not Unknown(asked, knowing(7, {"a": 0, "b": 0, "c": 3}, {"s": -1}))
+    assert not UnknownSources(asked, knowing(7, {"a": 0, "b": 0, "c": 3}, {"s": -1}))
 
 
 def test_what_is_expected_to_be_there_is_not_taken_for_new() -> None:
     cache = knowing(7, {"c": 3})
     for expected, likely in (({}, True), ({"c": 3}, True), ({"a": 0}, True), ({"d": 1}, False)):
-        assert Unknown([encoded(request(saw("a", 1), **expected), CODEC)], cache).likely_new is likely
+        assert UnknownSources([encoded(request(saw("a", 1), **expected), CODEC)], cache).likely_new is likely
     many = [encoded(request(saw(f"a{number}", 1)), CODEC) for number in range(40)]
-    assert not Unknown(many, cache).likely_new
+    assert not UnknownSources(many, cache).likely_new
 
 
 async def test_what_was_taken_for_new_and_is_not_is_asked_for(database_url: str) -> None:

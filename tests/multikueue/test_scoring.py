@@ -17,7 +17,7 @@ from controlplane.controllers.multikueue.events import (
     NominationDecided,
 )
 from controlplane.controllers.multikueue.nominate import SCORED
-from controlplane.controllers.multikueue.scoring import ClusterFacts, Scoring, ScoringRules, Subject
+from controlplane.controllers.multikueue.scoring import ClusterFacts, ScoringRules, Subject, WorkloadScoring
 from tests.multikueue.scene import STREAM, Scene
 
 QUIET: dict[str, Any] = {"latency_weight": 0, "rejection_weight": 0}
@@ -39,7 +39,10 @@ def said(made: Scene) -> tuple[list[str], ClustersScored]:
 
 
 def points(rules: ScoringRules, facts: dict[str, ClusterFacts], job: Subject | None = None) -> dict[str, int]:
-    return {one.cluster: one.score for one in Scoring(rules=rules, facts=facts).scores(job or Subject(), list(facts))}
+    return {
+        one.cluster: one.score
+        for one in WorkloadScoring(rules=rules, facts=facts).scores(job or Subject(), list(facts))
+    }
 
 
 def test_the_cheapest_is_asked_first_and_the_next_when_the_round_is_over() -> None:
@@ -190,7 +193,7 @@ def test_required_spread_leaves_out_where_the_skew_would_be_too_great() -> None:
         "b1": ClusterFacts(labels={"region": "b"}),
         "c1": ClusterFacts(),
     }
-    scoring = Scoring(rules=rules, facts=facts)
+    scoring = WorkloadScoring(rules=rules, facts=facts)
     assert scoring.excluded(Subject(), ["a1", "a2", "b1", "c1"]) == {
         "a1": "too many Workloads of the queue are in region=a (multikueue.scoring.spreadMaxSkew)",
         "a2": "too many Workloads of the queue are in region=a (multikueue.scoring.spreadMaxSkew)",
@@ -216,7 +219,7 @@ def test_whoever_keeps_to_the_rule_never_exceeds_the_skew(start: list[int], skew
     names = sorted(placed)
     before = max(placed.values()) - min(placed.values())
     for _ in range(jobs):
-        scoring = Scoring(rules=rules, facts={name: ClusterFacts(placed=placed[name]) for name in names})
+        scoring = WorkloadScoring(rules=rules, facts={name: ClusterFacts(placed=placed[name]) for name in names})
         left = [name for name in names if name not in scoring.excluded(Subject(), names)]
         assert left, "the emptiest may always be asked"
         placed[left[-1]] += 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.controllers.scheduling.evaluate.request import Question
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
-from controlplane.controllers.scheduling.snapshot.affinity import Term
+from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, Node, Pod
 from controlplane.kube.selectors import LabelSelector, label_selector
 from controlplane.kube.tolerations import untolerated
@@ -101,7 +101,7 @@ def spread_scores(question: Question) -> dict[str, tuple[int, int]] | None:
     }
 
 
-def means(term: Term, pod: Pod, question: Question) -> bool:
+def means(term: AffinityTerm, pod: Pod, question: Question) -> bool:
     """Return whether a term means a pod."""
     labels = question.snapshot.cluster.namespaces.get(pod.namespace)
     by_labels = term.namespace_selector.everything or (labels is not None and term.namespace_selector.matches(labels))

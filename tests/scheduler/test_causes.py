@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.scheduling.binding.pod_scheduling import Book, Evictions, Placements
+from controlplane.controllers.scheduling.binding.pod_scheduling import Book, Evictions, OwnPods
 from controlplane.controllers.scheduling.binding.protocol import Plain
 from controlplane.controllers.scheduling.causes import CAUSES, may_cause
 from controlplane.controllers.scheduling.events import (
@@ -55,7 +55,7 @@ class Told:
     """A scheduler's books, told event by event."""
 
     def __init__(self) -> None:
-        self.placements = Placements(["ours"], "test")
+        self.placements = OwnPods(["ours"], "test")
         verdicts = PodGroupConditions("test", enabled=True)
         self.books: dict[str, Book[Any]] = {POD: self.placements, VICTIM: Evictions("test"), GANG: verdicts}
         self.protocol = Plain(self.placements)

@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.app.scheduler_profiles import load
 from controlplane.controllers.scheduling.binding.assumed import Proposal
-from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, Placements
+from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods
 from controlplane.controllers.scheduling.binding.protocol import Plain
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
 from controlplane.controllers.scheduling.loop import Loop
@@ -52,7 +52,7 @@ class Bench:
     def start(self) -> None:
         """Begin as a new process: fold the log, list the cluster, take up what is held."""
         setup = load(self.config)
-        self.placements, self.evictions = Placements(setup.names, "bench"), Evictions("bench")
+        self.placements, self.evictions = OwnPods(setup.names, "bench"), Evictions("bench")
         self.verdicts = PodGroupConditions("bench", enabled=setup.gangs)
         self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions, "gang": self.verdicts}
         self.view = ClusterView()

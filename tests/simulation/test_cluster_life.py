@@ -13,7 +13,7 @@ from controlplane.kube.kinds import JOBS, NAMESPACES, PERSISTENT_VOLUMES, PIPELI
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.claims import Claims
-from controlplane.simulation.controllers.job_pods import Batch
+from controlplane.simulation.controllers.job_pods import JobPods
 from controlplane.simulation.controllers.tekton import FAILS, FOLLOWS, NAMESPACE, Tekton
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, TASK_RUNS, WHOLE_KINDS
@@ -38,7 +38,7 @@ class Kit:
         self.store = Store("kit", kinds=WHOLE_KINDS, now=clock.now, new_uid=lambda: f"uid-{next(uids):04d}")
         view = View(self.store, [PODS, JOBS, CLAIMS, PERSISTENT_VOLUMES, PIPELINE_RUNS, TASK_RUNS, CONFIG_MAPS])
         self.all = (
-            Batch("jobs", view, clock),
+            JobPods("jobs", view, clock),
             Claims("claims", view, clock, provisions=True),
             Tekton("tekton", view, clock),
         )

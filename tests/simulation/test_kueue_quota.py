@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controlplane.kube.kinds import JOBS, JOBSETS, Json
 from controlplane.simulation.kueue.common import workload_name
-from controlplane.simulation.kueue.quota import ClusterQueueState, Waiting, shape_of, usage_of
+from controlplane.simulation.kueue.quota import ClusterQueueState, WaitingWorkloads, shape_of, usage_of
 from tests.simulation.kueue_cluster import clone
 
 
@@ -129,7 +129,7 @@ def test_the_books_always_balance(steps: list[tuple[str, int, int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-2, 2), st.integers(1, 3), st.booleans()), max_size=60))
 def test_the_first_in_line_is_always_the_best_that_waits(steps: list[tuple[int, int, int, bool]]) -> None:
-    waiting = Waiting()
+    waiting = WaitingWorkloads()
     model: dict[tuple[str, str], tuple[tuple[int, str, int], Any]] = {}
     for sequence, (number, priority, cpu, stays) in enumerate(steps):
         key = ("default", str(number))

@@ -18,7 +18,7 @@ from controlplane.log.event import Event, Recorded
 from controlplane.whatif import simulated_log
 from controlplane.whatif.capacity import Capacities, Room
 from controlplane.whatif.history import History
-from controlplane.whatif.queue import AddedCluster, Places, Queue, Waiting
+from controlplane.whatif.queue import AddedCluster, PlaceQueue, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulationStuck
 from tests.whatif.test_simulation import BUSY, past
 
@@ -39,14 +39,14 @@ class Line:
     """A queue with what was let in, by name."""
 
     def __init__(self, cpus: float) -> None:
-        self.queue, self.admitted = Queue({"cpu": cpus}), list[str]()
+        self.queue, self.admitted = PlaceQueue({"cpu": cpus}), list[str]()
         self.gone: set[str] = set()
         self._number = 0
 
     def enter(self, name: str, cpus: float, *, priority: int = 0, second: int = 0) -> None:
         self._number += 1
         self.queue.enter(
-            Waiting(
+            QueuedWorkload(
                 -priority,
                 AT + timedelta(seconds=second),
                 self._number,
@@ -83,7 +83,9 @@ def test_what_does_not_fit_lets_others_pass_and_what_is_gone_takes_no_place() ->
 
 def test_the_quota_of_the_management_cluster_grows_with_a_cluster() -> None:
     known = {"w1": {"cpu": 4.0}, "@management/q": {"cpu": 4.0}}
-    places = Places(known, {"w1": {"cpu": 2.0}}, {"w2": AddedCluster(name="w2", capacity={"cpu": 3.0, "memory": 9.0})})
+    places = PlaceQueues(
+        known, {"w1": {"cpu": 2.0}}, {"w2": AddedCluster(name="w2", capacity={"cpu": 3.0, "memory": 9.0})}
+    )
     assert places.capacity("@management/q") == {"cpu": 7.0}
     assert places.clusters() == {"w1": {"cpu": 2.0}, "w2": {"cpu": 3.0, "memory": 9.0}}
 

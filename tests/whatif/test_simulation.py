@@ -20,7 +20,7 @@ from controlplane.whatif.history import SLOTS, History
 from controlplane.whatif.measure import Figures, Measures
 from controlplane.whatif.queue import AddedCluster
 from controlplane.whatif.simulated_log import Alternative
-from controlplane.whatif.simulation import Played, Simulation
+from controlplane.whatif.simulation import Simulation, SimulationResult
 from tests.dst.plans import plan, step
 from tests.support.deep import examples
 from tests.whatif.logs import PlayedLog, in_force, played
@@ -56,7 +56,7 @@ class Past:
         self.capacities = Capacities(self.history)
         self.begin, self.end = events[0].recorded_at - timedelta(seconds=1), events[-1].recorded_at
 
-    def play(self, begin: int = 0, policy: Mapping[str, Any] | None = None, **alternative: Any) -> Played:
+    def play(self, begin: int = 0, policy: Mapping[str, Any] | None = None, **alternative: Any) -> SimulationResult:
         """Play it from a position on."""
         began = self.events[begin - 1].recorded_at if begin else self.begin
         changed = msgspec.structs.replace(in_force(self.events).policy, **(policy or {}))
@@ -73,7 +73,7 @@ class Past:
             measures.take(one)
         return measures.result({name: one for name, one in self.capacities.of.items() if "/" not in name})
 
-    def agrees(self, found: Played, begin: int = 0) -> Agreement:
+    def agrees(self, found: SimulationResult, begin: int = 0) -> Agreement:
         began = self.events[begin - 1].recorded_at if begin else self.begin
         return agreement(self.history, found.placements, began, self.end)
 

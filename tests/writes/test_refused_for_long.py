@@ -32,7 +32,7 @@ from controlplane.controllers.podgroups.events import GroupWriteFailed
 from controlplane.controllers.podgroups.index import PodGroupPolicy as GroupsPolicy
 from controlplane.controllers.podgroups.state import PodGroupState, fold_group
 from controlplane.controllers.scheduling import state as pods
-from controlplane.controllers.scheduling.binding.pod_scheduling import Placements
+from controlplane.controllers.scheduling.binding.pod_scheduling import OwnPods
 from controlplane.controllers.scheduling.events import SchedulingWriteFailed
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import OpenWrite, WriteRefusal
@@ -76,8 +76,8 @@ def targets(stream: str, refused: Recorded) -> TargetController:
     return found
 
 
-def placements(stream: str, refused: Recorded) -> Placements:
-    found = Placements(["default"], "me")
+def placements(stream: str, refused: Recorded) -> OwnPods:
+    found = OwnPods(["default"], "me")
     found.states[stream] = pods.pod_fold(pods.PodState.initial(stream), refused)
     return found
 

@@ -17,7 +17,7 @@ from controlplane.log.event import Event, Recorded
 Place = tuple[str, str, str]
 
 
-class Places:
+class ObjectPlaces:
     """See the module. `seen` and `gone` give the kind (`Kind.name`) of each type of observation; all have `namespace`,
     `name`, `uid`.
     """

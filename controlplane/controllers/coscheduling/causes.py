@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Attempt, RunState
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState
 from controlplane.runtime.marks import Marks, Table, Words, cause_of
 
 R = CoschedulingReason
@@ -71,7 +71,7 @@ def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     here, `failed` the claims that an API server refused, where that is why a run is refused.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
-    attempt = state.attempts.get(uid) or Attempt(uid=uid)
+    attempt = state.attempts.get(uid) or RunAttempt(uid=uid)
     claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
     failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
     return {
@@ -83,6 +83,6 @@ def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     }
 
 
-def _begins_at_its_end(attempt: Attempt) -> bool:
+def _begins_at_its_end(attempt: RunAttempt) -> bool:
     """Whether a run is over that was never placed here."""
     return attempt.run is not None and (attempt.run.done or attempt.run.deleting) and attempt.pinned is None

@@ -14,7 +14,7 @@ import msgspec
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.marks import ConnectionMarks
-from controlplane.controllers.connectivity.objects import Deduplicator, Places
+from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.coscheduling import observations, render
@@ -45,7 +45,7 @@ from controlplane.controllers.coscheduling.ownership import Whose
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Attempt, RunState, fold
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
 from controlplane.kube.kinds import PIPELINE_RUNS, Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
@@ -116,7 +116,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.nodes: dict[str, NodeFitness] = {}
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
-        self.places = Places(_SEEN, _GONE)
+        self.places = ObjectPlaces(_SEEN, _GONE)
         self._marks, self._connections = RunMarks(), ConnectionMarks()
         self._repeats, self._whose = Deduplicator(), Whose()
         self._refusals: dict[str, str] = {}
@@ -163,7 +163,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     # --- what the admission webhook asks -----------------------------------------------------------------------------
 
-    def _attempt(self, namespace: str, name: str, uid: str) -> Attempt | None:
+    def _attempt(self, namespace: str, name: str, uid: str) -> RunAttempt | None:
         state = self.runs.get(run_stream(namespace, name))
         if state is None:
             return None

@@ -28,7 +28,7 @@ from controlplane.controllers.coscheduling.placement.eviction import (
 )
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Attempt, Moved, RunState
+from controlplane.controllers.coscheduling.state import Moved, RunAttempt, RunState
 from controlplane.kube.tolerations import Toleration
 from controlplane.runtime import decision_pass
 from controlplane.runtime.decision_pass import PassResult
@@ -83,14 +83,14 @@ def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[eve
     return pass_.plan
 
 
-def _end(pass_: RunPass, attempt: Attempt, *, overtaken: bool) -> None:
+def _end(pass_: RunPass, attempt: RunAttempt, *, overtaken: bool) -> None:
     if overtaken:
         pass_.say(events.AttemptFenced(uid=attempt.uid, cluster=attempt.cluster, reason=CoschedulingReason.RECREATED))
     else:
         pass_.say(events.RunCompleted(uid=attempt.uid, reason=CoschedulingReason.RUN_DELETED))
 
 
-def _advance(pass_: RunPass, attempt: Attempt) -> None:
+def _advance(pass_: RunPass, attempt: RunAttempt) -> None:
     run = attempt.run
     assert run is not None
     if run.managed_by:
@@ -103,7 +103,7 @@ def _advance(pass_: RunPass, attempt: Attempt) -> None:
         _pin(pass_, attempt)
 
 
-def _finish(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved) -> None:
+def _finish(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> None:
     """Say that a run is over, if anything may have been made for it."""
     if attempt.pinned is not None or attempt.placeholders:
         reason = CoschedulingReason.RUN_FINISHED if run.done else CoschedulingReason.RUN_DELETED
@@ -111,7 +111,7 @@ def _finish(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved) -> None:
         pass_.say(events.RunCompleted(uid=attempt.uid, reason=reason))
 
 
-def _go_on(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> None:
     """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
@@ -123,7 +123,7 @@ def _go_on(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode)
         _move(pass_, attempt, placeholder.name, placeholder.uid)
 
 
-def _pin(pass_: RunPass, attempt: Attempt) -> None:
+def _pin(pass_: RunPass, attempt: RunAttempt) -> None:
     if attempt.pinned is not None:
         return
     flags = pass_.around.flags
@@ -145,7 +145,7 @@ def _pin(pass_: RunPass, attempt: Attempt) -> None:
     )
 
 
-def _began_in(attempt: Attempt, flag: Mode) -> Mode | None:
+def _began_in(attempt: RunAttempt, flag: Mode) -> Mode | None:
     """Return the mode that a run shows that began before it was seen here; None if it has just begun."""
     assert attempt.run is not None
     single = placeholder_name("", attempt.run.name)
@@ -162,7 +162,7 @@ def _began_in(attempt: Attempt, flag: Mode) -> Mode | None:
 # --- creation --------------------------------------------------------------------------------------------------------
 
 
-def _refuse(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> bool:
+def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> bool:
     """Say once on the run why it cannot be placed; return whether it cannot."""
     problems = run.problems.get(mode.value) or []
     if problems:
@@ -186,7 +186,7 @@ def _is_final(code: int, message: str) -> bool:
 
 
 def _say_refused(
-    pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
+    pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
 ) -> None:
     if attempt.refused != message:
         pass_.write(
@@ -233,7 +233,7 @@ def outline(run: WorkerRunObserved) -> PipelineRun:
     )
 
 
-def _create(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode) -> None:
+def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> None:
     known = outline(run)
     where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
     present = {claim.name for claim in pass_.state.claims.values()}
@@ -258,7 +258,7 @@ def _create(pass_: RunPass, attempt: Attempt, run: WorkerRunObserved, mode: Mode
 # --- eviction --------------------------------------------------------------------------------------------------------
 
 
-def _move(pass_: RunPass, attempt: Attempt, name: str, uid: str) -> None:
+def _move(pass_: RunPass, attempt: RunAttempt, name: str, uid: str) -> None:
     """Send a ready placeholder away from a node that takes no more pods of the run; once for each time that it became
     unfit.
     """
@@ -296,7 +296,9 @@ def _rests(pass_: RunPass, moved: Moved | None, uid: str) -> bool:
     return True
 
 
-def _evict(pass_: RunPass, attempt: Attempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction) -> None:
+def _evict(
+    pass_: RunPass, attempt: RunAttempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction
+) -> None:
     pass_.write(
         events.PlaceholderEvicted(
             cluster=pass_.around.cluster,
@@ -321,7 +323,7 @@ def _task_pods(state: RunState, placeholder: str) -> Iterable[TaskPod]:
 # --- cleanup ---------------------------------------------------------------------------------------------------------
 
 
-def _clean(pass_: RunPass, attempt: Attempt) -> None:
+def _clean(pass_: RunPass, attempt: RunAttempt) -> None:
     """Remove what was made for an attempt and is still there: created minus deleted."""
     where = {"cluster": attempt.cluster or pass_.around.cluster, "attempt_uid": attempt.uid}
     for placeholder in attempt.placeholders.values():

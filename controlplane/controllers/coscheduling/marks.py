@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from controlplane.controllers.coscheduling.observations import ClaimObserved, CoschedulingObservation, PlaceholderReady
-from controlplane.controllers.coscheduling.state import Attempt, RunState
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState
 from controlplane.runtime.marks import Facets, changes
 
 K = TypeVar("K")
-ATTEMPT: Facets[Attempt] = {
+ATTEMPT: Facets[RunAttempt] = {
     "there": lambda attempt: attempt.live or None,
     "gone": lambda attempt: attempt.gone or None,
     "waits": lambda attempt: (attempt.run.waits or None) if attempt.run else None,

@@ -16,7 +16,7 @@ from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
 from controlplane.controllers.coscheduling.placement.placeholders import Style, claims, stateful_sets
 from controlplane.controllers.coscheduling.placement.templates import Defaults, read_defaults, with_defaults
-from controlplane.controllers.coscheduling.state import Attempt
+from controlplane.controllers.coscheduling.state import RunAttempt
 from controlplane.kube.kinds import PIPELINE_RUNS, ObjectRef, Request, meta
 from controlplane.kube.requests import Obsolete, body_in, event_about, timestamp
 
@@ -29,7 +29,7 @@ _DELETES = {
 }
 
 
-def bodies_needed(decision: events.CoschedulingWrite, attempt: Attempt) -> list[str]:
+def bodies_needed(decision: events.CoschedulingWrite, attempt: RunAttempt) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     if not isinstance(decision, events.PlaceholderCreationDecided | events.ClaimCreationDecided) or attempt.run is None:
         return []
@@ -39,7 +39,7 @@ def bodies_needed(decision: events.CoschedulingWrite, attempt: Attempt) -> list[
 
 def render(
     decision: events.CoschedulingWrite,
-    attempt: Attempt,
+    attempt: RunAttempt,
     namespace: str,
     bodies: Mapping[str, bytes],
     style: Style,
@@ -69,7 +69,7 @@ def render(
 
 def _creation(
     decision: events.PlaceholderCreationDecided | events.ClaimCreationDecided,
-    attempt: Attempt,
+    attempt: RunAttempt,
     namespace: str,
     bodies: Mapping[str, bytes],
     style: Style,
@@ -99,7 +99,7 @@ def _defaults(pinned: events.ModePinned, bodies: Mapping[str, bytes]) -> Default
     return read_defaults(body_in(bodies, pinned.defaults)) if pinned.defaults else Defaults()
 
 
-def _refusal(decision: events.RunRefused, attempt: Attempt, namespace: str, now: datetime) -> Request:
+def _refusal(decision: events.RunRefused, attempt: RunAttempt, namespace: str, now: datetime) -> Request:
     if attempt.run is None or attempt.gone:
         raise Obsolete("the run is gone")
     entry = {

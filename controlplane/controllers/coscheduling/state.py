@@ -45,7 +45,7 @@ class Moved(msgspec.Struct, frozen=True):
     times: int = 1
 
 
-class Attempt(Value):
+class RunAttempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
     `refused` is what was last said on it."""
 
@@ -85,7 +85,7 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
     name: str
     version: int = 0
     position: int = 0
-    attempts: dict[str, Attempt] = {}
+    attempts: dict[str, RunAttempt] = {}
     claims: dict[str, observations.ClaimObserved] = {}
     pods: dict[str, observations.PlaceholderReady | observations.PlaceholderUnready] = {}
     task_pods: dict[str, observations.TaskPodObserved] = {}
@@ -97,12 +97,12 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         return quiet and not any(one.live or one.placeholders for one in self.attempts.values())
 
     @property
-    def current(self) -> Attempt | None:
+    def current(self) -> RunAttempt | None:
         """The attempt whose run is there; the newest, if several are."""
         live = [one for one in self.attempts.values() if one.live]
         return live[-1] if live else None
 
-    def claims_of(self, attempt: Attempt) -> list[observations.ClaimObserved]:
+    def claims_of(self, attempt: RunAttempt) -> list[observations.ClaimObserved]:
         """Return the claims that were made for an attempt: those it owns, and those that only their names and labels
         tie to it.
         """
@@ -114,7 +114,7 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         ]
 
 
-def _template_names(attempt: Attempt) -> list[str]:
+def _template_names(attempt: RunAttempt) -> list[str]:
     run = attempt.run
     if run is None:
         return []
@@ -209,7 +209,7 @@ def _fold_run(
     state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, cluster: str
 ) -> RunState:
     if isinstance(event, observations.WorkerRunObserved):
-        known = state.attempts.get(event.uid) or Attempt(uid=event.uid)
+        known = state.attempts.get(event.uid) or RunAttempt(uid=event.uid)
         return _with(state, _replace(known, run=event, cluster=known.cluster or cluster))
     found = state.attempts.get(event.uid)
     return state if found is None else _with(state, _replace(found, gone=True))
@@ -249,11 +249,11 @@ def _fold_task_gone(state: RunState, uid: str) -> RunState:
     return state
 
 
-def _attempt(state: RunState, uid: str) -> Attempt:
-    return state.attempts.get(uid) or Attempt(uid=uid)
+def _attempt(state: RunState, uid: str) -> RunAttempt:
+    return state.attempts.get(uid) or RunAttempt(uid=uid)
 
 
-def _with(state: RunState, attempt: Attempt) -> RunState:
+def _with(state: RunState, attempt: RunAttempt) -> RunState:
     return _replace(state, attempts={**state.attempts, attempt.uid: attempt})
 
 

@@ -13,7 +13,7 @@ import msgspec
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved
-from controlplane.controllers.multikueue.scoring import Scoring, ScoringRules, Subject
+from controlplane.controllers.multikueue.scoring import ScoringRules, Subject, WorkloadScoring
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import WORKLOADS
@@ -100,7 +100,7 @@ class WorkloadContext(Value):
     requeue_at: datetime | None = None
     connections: Mapping[str, Connection]
     judged: Mapping[str, Fit] | None = None
-    scoring: Scoring | None = None
+    scoring: WorkloadScoring | None = None
     core_writes_until: datetime | None = None
     slices: tuple[WorkloadState, ...] = ()
     members: tuple[JobObserved, ...] = ()

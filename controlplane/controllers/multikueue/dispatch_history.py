@@ -17,7 +17,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
 from controlplane.controllers.multikueue.flavors import NEUTRAL, WorkerQueues
-from controlplane.controllers.multikueue.scoring import ClusterFacts, Scoring
+from controlplane.controllers.multikueue.scoring import ClusterFacts, WorkloadScoring
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Recorded
 
@@ -134,7 +134,7 @@ class DispatchHistory:
         route: Route | None,
         clusters: Mapping[str, observations.MultiKueueClusterObserved],
         connections: Mapping[str, Connection],
-    ) -> Scoring | None:
+    ) -> WorkloadScoring | None:
         """Return what the clusters of a Workload that waits for one are scored by."""
         if self._rules is None or local is None or route is None or local.cluster_name:
             return None
@@ -145,7 +145,7 @@ class DispatchHistory:
             )
             for name in route.clusters
         }
-        return Scoring(rules=self._rules, facts=facts)
+        return WorkloadScoring(rules=self._rules, facts=facts)
 
     def _facts(self, cluster: str, seen: observations.MultiKueueClusterObserved | None, queue: str) -> ClusterFacts:
         seconds, admissions, refusals = self._answers.of(cluster)

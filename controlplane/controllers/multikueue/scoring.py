@@ -68,7 +68,7 @@ def selector_problem(text: str) -> str:
     return ""
 
 
-class Scoring(Value):
+class WorkloadScoring(Value):
     """The rules and the facts of one Workload's clusters."""
 
     rules: ScoringRules

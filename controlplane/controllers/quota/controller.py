@@ -16,7 +16,7 @@ import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
-from controlplane.controllers.connectivity.objects import Deduplicator, Places
+from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
 from controlplane.controllers.connectivity.outage import Outage, fold_outage, outage_resumed
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
@@ -92,7 +92,7 @@ class QuotaController(WritingController[events.QuotaWrite]):
         self.checks: dict[str, Seen[events.QuotaCheckObserved]] = {}
         self.configs: dict[str, Seen[events.QuotaConfigObserved]] = {}
         self.clusters: dict[str, Worker] = {}
-        self.places = Places(_SEEN, _GONE)
+        self.places = ObjectPlaces(_SEEN, _GONE)
         self._repeats = Deduplicator()
         self._watched, self._outage = Watched(), Outage()
         self._dirty: dict[str, None] = {}

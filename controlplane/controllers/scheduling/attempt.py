@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from controlplane.controllers.scheduling.binding.assumed import Profiles
+from controlplane.controllers.scheduling.binding.assumed import SchedulerProfiles
 from controlplane.controllers.scheduling.binding.protocol import BindingRequests
 from controlplane.controllers.scheduling.cycle import CycleResult, Sampling, schedule
 from controlplane.controllers.scheduling.framework.plugin import CycleState
@@ -25,7 +25,7 @@ class Trying:
     """See the module. `pick` chooses among equally good nodes."""
 
     def __init__(
-        self, profiles: Profiles, view: ClusterView, nominations: Nominations, pick: Callable[[], int]
+        self, profiles: SchedulerProfiles, view: ClusterView, nominations: Nominations, pick: Callable[[], int]
     ) -> None:
         self._profiles, self._view, self._nominations, self._pick = profiles, view, nominations, pick
         self._start: dict[str, int] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from controlplane.controllers.scheduling.attempt import Trying
-from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Profiles, Proposal
+from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal, SchedulerProfiles
 from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
@@ -39,7 +39,7 @@ class Loop:
 
     def __init__(
         self,
-        profiles: Profiles,
+        profiles: SchedulerProfiles,
         queue: Queue,
         view: ClusterView,
         protocols: Mapping[str, BindingProtocol],

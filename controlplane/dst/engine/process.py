@@ -30,7 +30,7 @@ Make = Callable[[str, Ports, random.Random], Process]
 Heard = Callable[[str, Any, int], None]
 
 
-class Place(NamedTuple):
+class ReplicaEnvironment(NamedTuple):
     """Where a replica runs: its time, its random numbers, its log, who writes down what it does, and who hears of each
     batch that it folds (`heard(name, hosted, position)`).
     """
@@ -51,7 +51,7 @@ class SimulatedReplica(Observer):
     def __init__(
         self,
         name: str,
-        place: Place,
+        place: ReplicaEnvironment,
         make: Make,
     ) -> None:
         self.name, self._make = name, make

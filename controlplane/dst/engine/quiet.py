@@ -15,7 +15,7 @@ import structlog
 _HEARD = ("warning", "error", "critical", "exception")
 
 
-class Warnings:
+class WarningListener:
     """Who hears of warnings and errors: `listener(level, text)`."""
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class Warnings:
 
 
 @contextmanager
-def hushed() -> Generator[Warnings]:
+def hushed() -> Generator[WarningListener]:
     """Catch what is logged while the block runs."""
     before, was_configured = structlog.get_config(), structlog.is_configured()
-    warnings = Warnings()
+    warnings = WarningListener()
     structlog.configure(
         processors=[warnings],
         wrapper_class=structlog.make_filtering_bound_logger(30),

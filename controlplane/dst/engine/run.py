@@ -20,7 +20,7 @@ from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.engine.trace import Line, Trace, Violation
+from controlplane.dst.engine.trace import Trace, TraceLine, Violation
 from controlplane.runtime.collector import without_collector
 
 QUIET = 120.0  # virtual seconds without a write, once it has
@@ -35,7 +35,7 @@ class Outcome:
     plan: Plan
     violation: Violation | None
     digest: str
-    lines: Sequence[Line]
+    lines: Sequence[TraceLine]
     seconds: float
     events: int
     steps: int

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import NamedTuple
 
 from controlplane.dst.engine.database import DatabaseLog
-from controlplane.log.postgres import Place
-from controlplane.log.snapshots import Contents, Found
+from controlplane.log.postgres import LogPosition
+from controlplane.log.snapshots import Contents, FoundSnapshot
 
 _LOG = uuid.UUID(int=1)
 
@@ -33,12 +33,12 @@ class SimulatedSnapshots:
     def __init__(self, log: DatabaseLog, kept: dict[int, Kept]) -> None:
         self._log, self._kept = log, kept
 
-    async def place(self) -> Place | None:
+    async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if nothing was."""
         position, _ = self._log.last_read()
-        return Place(_LOG, position, uuid.UUID(int=position)) if position else None
+        return LogPosition(_LOG, position, uuid.UUID(int=position)) if position else None
 
-    def resume(self, place: Place) -> None:
+    def resume(self, place: LogPosition) -> None:
         """Let the log go on as if it had been read up to a place."""
         self._log.resume(place.position)
 
@@ -47,21 +47,23 @@ class SimulatedSnapshots:
         await self._log.round_trip()
         return max((position for position, one in self._kept.items() if one.fold == fold), default=0)
 
-    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> Found | None:
+    async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
         """Return the newest snapshot of a fold that is of this log; None if there is none."""
         await self._log.round_trip()
         for position, one in sorted(self._kept.items(), reverse=True):
             lost = upto is not None and position > upto
             if one.fold == fold and position not in besides and not lost and self._log.has(position, one.row):
-                return Found(Place(_LOG, position, uuid.UUID(int=position)), one.contents)
+                return FoundSnapshot(LogPosition(_LOG, position, uuid.UUID(int=position)), one.contents)
         return None
 
-    async def chunks(self, fold: str, found: Found) -> AsyncIterator[tuple[str, bytes]]:
+    async def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
         """Yield the chunks of a snapshot, each with its part."""
         for part, data in self._kept[found.position].chunks:
             yield part, zlib.decompress(data)
 
-    async def keep(self, fold: str, place: Place, contents: Contents, chunks: Sequence[tuple[str, bytes]]) -> bool:
+    async def keep(
+        self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]
+    ) -> bool:
         """Keep a snapshot; return whether it was: not if its place is not in the log any more."""
         position, row = self._log.last_read()
         await self._log.round_trip()

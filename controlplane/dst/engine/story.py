@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from controlplane.dst.engine.plan import EDITION, Plan, spell
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.trace import Line
+from controlplane.dst.engine.trace import TraceLine
 
 _TOLD = frozenset({"plan", "process", "connection", "decision", "warning", "violation"})
 _CLOSE = 40  # lines before the end of which everything is told
@@ -48,7 +48,7 @@ def _end(outcome: Outcome) -> int:
     return len(outcome.lines) - 1
 
 
-def _told(line: Line) -> str:
+def _told(line: TraceLine) -> str:
     minutes, seconds = divmod(line.at, 60)
     actor = f"{line.actor}:" if line.topic == "violation" else f"{line.actor:<14}"
     return f"{int(minutes):3d}:{seconds:06.3f} {_MARK.get(line.topic, ' ')} {actor} {line.text}"

@@ -14,7 +14,7 @@ from controlplane.dst.engine.loop import VirtualLoop
 Topic = Literal["plan", "store", "request", "log", "decision", "process", "connection", "warning", "violation"]
 
 
-class Line(NamedTuple):
+class TraceLine(NamedTuple):
     """One line: virtual seconds, the loop's steps, what it is about, who, what."""
 
     at: float
@@ -39,12 +39,12 @@ class Trace:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self.lines: list[Line] = []
+        self.lines: list[TraceLine] = []
         self.violation: Violation | None = None
 
     def note(self, topic: Topic, actor: str, text: str) -> None:
         """Add a line."""
-        self.lines.append(Line(self._loop.time(), self._loop.steps, topic, actor, text))
+        self.lines.append(TraceLine(self._loop.time(), self._loop.steps, topic, actor, text))
 
     def violate(self, rule: str, detail: str) -> None:
         """Note a broken rule and stop the loop; only the first one counts."""

@@ -19,7 +19,7 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.dst.engine.process import Place, SimulatedReplica, metrics
+from controlplane.dst.engine.process import ReplicaEnvironment, SimulatedReplica, metrics
 from controlplane.dst.scenes.workloads.environment import led_to
 from controlplane.runtime.lifecycle import Ports
 from controlplane.settings import Settings
@@ -40,7 +40,11 @@ def named(settings: Settings, identity: str) -> Settings:
 
 
 def service(
-    name: str, settings: Settings, place: Place, open_server: OpenServer, policy: MultiKueuePolicy | None = None
+    name: str,
+    settings: Settings,
+    place: ReplicaEnvironment,
+    open_server: OpenServer,
+    policy: MultiKueuePolicy | None = None,
 ) -> SimulatedReplica:
     """Return a replica of the service; `policy` takes the place of what the settings say of Workloads."""
 
@@ -70,7 +74,7 @@ def scheduler(
     name: str,
     settings: Settings,
     setup: Setup,
-    place: Place,
+    place: ReplicaEnvironment,
     open_server: Callable[[str], ApiServer],
     stopwatch: Stopwatch,
 ) -> SimulatedReplica:

@@ -23,7 +23,7 @@ _WHAT_TO_DO = "restore it from a copy, or archive again what the database still 
 _SEAM: LiteralString = "SELECT b.batch, b.hash FROM controlplane.batches b WHERE b.log = %s AND b.last = %s"
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """What was checked, of archives that follow one another: positions, and how many of each there are. `hash` is where
     the chain stands at the end, in hex."""
 
@@ -36,7 +36,7 @@ class Checked(NamedTuple):
     hash: str
 
 
-def check_archives(archives: Sequence[Archive], progress: Callable[[Archive], None] = lambda one: None) -> Checked:
+def check_archives(archives: Sequence[Archive], progress: Callable[[Archive], None] = lambda one: None) -> CheckResult:
     """Read archives again, one after the other. Raises `ArchiveError` for the first that is wrong."""
     batches = bodies = redacted = 0
     for one in archives:
@@ -46,7 +46,7 @@ def check_archives(archives: Sequence[Archive], progress: Callable[[Archive], No
         count, without = _check_bodies(one)
         bodies, redacted = bodies + count, redacted + without
     first, last = archives[0].manifest, archives[-1].manifest
-    return Checked(first.first, last.last, last.last - first.first + 1, batches, bodies, redacted, last.hash)
+    return CheckResult(first.first, last.last, last.last - first.first + 1, batches, bodies, redacted, last.hash)
 
 
 def check_seam(connection: psycopg.Connection[Any], archive: Archive) -> None:

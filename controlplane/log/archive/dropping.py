@@ -58,7 +58,7 @@ class Ended(NamedTuple):
     age: timedelta = timedelta(0)
 
 
-class Dropped(NamedTuple):
+class DropResult(NamedTuple):
     """What left: up to which position, how many events of how many streams, and how many events up to there stayed.
     `why`: why no more did, "" if nothing is in the way; `upto` is 0 if nothing left."""
 
@@ -77,14 +77,14 @@ def drop(
     *,
     read_models: bool,
     progress: Callable[[Archive], None] = lambda one: None,
-) -> Dropped:
+) -> DropResult:
     """Drop what is archived in a directory. `read_models`: they are kept, so that what they have not looked at stays.
     Raises `ArchiveError`, with nothing changed, and psycopg's errors."""
     end = log_end(connection, log)
     archived = [one for one in some_archives(directory, log) if one.manifest.last > end.archived_to]
     chosen, why = _allowed(connection, log, archived, ended, read_models=read_models)
     if not chosen:
-        return Dropped(why=why)
+        return DropResult(why=why)
     _check(connection, log, chosen, progress)
     upto = chosen[-1].manifest.last
     exchange.begin(connection)
@@ -93,7 +93,7 @@ def drop(
         _tell(connection, log)
     before = _count(connection, log, upto)
     kept = _without(connection, log, end, upto)
-    return Dropped(upto, before - kept, streams, kept, why)
+    return DropResult(upto, before - kept, streams, kept, why)
 
 
 def _allowed(

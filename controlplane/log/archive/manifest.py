@@ -35,7 +35,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """See the module. `before` is the hash of the batch before the first, null for the first of a chain; `hash` is that of
     the last one, `batch` its id; hashes are in hex. The chain of the log begins at `chained_from`. `schema` is the
     revision of the database's schema."""
@@ -67,7 +67,7 @@ class Archive(msgspec.Struct, frozen=True):
     """An archive that is there: its folder and what it says."""
 
     folder: Path
-    manifest: Manifest
+    manifest: ArchiveManifest
 
     def file(self, name: str) -> Path:
         """Return where a file of it is."""
@@ -108,7 +108,7 @@ def some_archives(directory: Path, log: str) -> list[Archive]:
 def _read(folder: Path) -> Archive:
     path = folder / MANIFEST
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=ArchiveManifest)
     except FileNotFoundError:
         raise ArchiveError(
             f"{folder} has no {MANIFEST}: it is no archive, or was damaged; remove it or restore it"
@@ -125,7 +125,7 @@ def _read(folder: Path) -> Archive:
 
 
 def _check_order(archives: Sequence[Archive], log: str) -> None:
-    before: Manifest | None = None
+    before: ArchiveManifest | None = None
     for one in archives:
         manifest = one.manifest
         if manifest.log != log:

@@ -49,7 +49,7 @@ INSERT INTO controlplane.streams (log, stream, version)
 SELECT %s, b.stream, 1 FROM back b ON CONFLICT (log, stream) DO NOTHING"""
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """What came back: the positions, None if nothing had left, and how many events and bodies."""
 
     first: int | None
@@ -66,14 +66,14 @@ def restore(
     *,
     bodies: bool = False,
     progress: Callable[[Archive], None] = lambda one: None,
-) -> Restored:
+) -> RestoreResult:
     """Bring back the events of a log from the position on with which `wanted` begins, all of them by default: whole
     archives. `bodies`: those too that were removed since. Raises `ArchiveError`, with nothing changed, and psycopg's
     errors."""
     archives = some_archives(directory, log)
     end = _end(connection, log, archives)
     if end is not None and end.archived_to == 0:
-        return Restored(None, None, 0, _bodies(connection, archives) if bodies else 0)
+        return RestoreResult(None, None, 0, _bodies(connection, archives) if bodies else 0)
     upto = archives[-1].manifest.last if end is None else end.archived_to
     earlier, chosen = _chosen(archives, upto, wanted, directory)
     check_archives([*earlier, *chosen], progress)
@@ -84,7 +84,7 @@ def restore(
         check_seam(connection, chosen[-1])
     count = _restore(connection, log, upto, earlier, chosen)
     restored = _bodies(connection, chosen) if bodies else 0
-    return Restored(chosen[0].manifest.first, upto, count, restored)
+    return RestoreResult(chosen[0].manifest.first, upto, count, restored)
 
 
 def _end(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archive]) -> LogEnd | None:

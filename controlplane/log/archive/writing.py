@@ -27,8 +27,8 @@ from controlplane.log.archive.manifest import (
     UNFINISHED,
     Archive,
     ArchiveError,
+    ArchiveManifest,
     FileEntry,
-    Manifest,
     archives_of,
     checksum,
     folder_name,
@@ -172,7 +172,7 @@ def _write(
         batches = _write_batches(connection, unfinished / BATCHES, log, first, last)
         _write_bodies(connection, unfinished / BODIES, sorted(named) if bodies else [])
         before = connection.execute(_BEFORE, (log, first - 1)).fetchone() if first != end.chained_from else None
-    manifest = Manifest(
+    manifest = ArchiveManifest(
         log=log,
         log_id=end.id,
         first=first,

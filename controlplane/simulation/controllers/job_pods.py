@@ -17,7 +17,7 @@ from controlplane.simulation.controllers.workload_owners import controller_of, o
 _OVER = ("Succeeded", "Failed")
 
 
-class Batch(Behaviour):
+class JobPods(Behaviour):
     """Runs the Jobs of one cluster."""
 
     def __init__(self, name: str, view: View, clock: Clock) -> None:

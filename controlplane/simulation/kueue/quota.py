@@ -4,7 +4,7 @@ In: ClusterQueue specs, usages that were reserved or released, Workloads that wa
 an assignment of flavors or the reason why there is none. Pure bookkeeping in memory, rebuilt from the store at every
 start. Cohorts and borrowing are not simulated: a ClusterQueue has its nominal quota.
 
-Waiting Workloads of one shape (the same pod sets asking for the same) fit or fail together, so a pass costs what it
+WaitingWorkloads Workloads of one shape (the same pod sets asking for the same) fit or fail together, so a pass costs what it
 admits plus the number of shapes, not the number of waiting Workloads.
 """
 
@@ -60,7 +60,7 @@ def usage_of(admission: Mapping[str, Any]) -> Usage:
     return usage
 
 
-class Waiting:
+class WaitingWorkloads:
     """The Workloads that wait in one ClusterQueue, best first: highest priority, then the longest in the queue."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class ClusterQueueState:
     usage: Usage = field(default_factory=dict)
     reserving: dict[WorkloadKey, Usage] = field(default_factory=dict)
     admitted: set[WorkloadKey] = field(default_factory=set)
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: WaitingWorkloads = field(default_factory=WaitingWorkloads)
 
     def read(self, spec: Mapping[str, Any]) -> None:
         """Take over a ClusterQueue's spec."""

@@ -11,14 +11,14 @@ import pytest
 
 from controlplane.controllers.multikueue import dispatch, elastic, running, unobserved_jobs
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.scoring import Scoring
+from controlplane.controllers.multikueue.scoring import WorkloadScoring
 from controlplane.runtime.writes import without
 from tests.dst.mutants.hunt import Mutant
 from tests.dst.plans import ASKED_AND_AWAY, BOUND_UNSEEN, EVICTED_ON_ITS_WAY, OUTGROWN_UNSEEN, UNSEEN_AND_SLOW
 
 
 def spread_is_a_wish(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Scoring, "_too_many", lambda self, clusters: {})
+    patch.setattr(WorkloadScoring, "_too_many", lambda self, clusters: {})
 
 
 def a_copy_keeps_its_size(patch: pytest.MonkeyPatch) -> None:

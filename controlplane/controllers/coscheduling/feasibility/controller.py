@@ -15,14 +15,14 @@ import msgspec
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged, Fit
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
-from controlplane.controllers.connectivity.objects import Deduplicator, Places
+from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.coscheduling.feasibility import events
 from controlplane.controllers.coscheduling.feasibility.causes import CAUSES, words_of
 from controlplane.controllers.coscheduling.feasibility.decide import Judged, RunToJudge, judge_run
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER, answered, seen
-from controlplane.controllers.coscheduling.feasibility.workers import Key, Worker
+from controlplane.controllers.coscheduling.feasibility.workers import Key, WorkerCapacity
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, read_run
 from controlplane.controllers.coscheduling.observations import CoschedulingObjectGone, SightingRefused
 from controlplane.controllers.coscheduling.problems import InputRefused
@@ -96,8 +96,8 @@ class FeasibilityController(WritesNothing):
     def __init__(self, policy: FeasibilityPolicy) -> None:
         self.policy = policy
         self.runs: dict[str, JudgedRun] = {}
-        self.workers: dict[str, Worker] = {}
-        self.places = Places(_SEEN, _GONE)
+        self.workers: dict[str, WorkerCapacity] = {}
+        self.places = ObjectPlaces(_SEEN, _GONE)
         self._repeats = Deduplicator()
         self._shown: set[str] = set()
         self._needed: dict[str, dict[str, OpenRead]] = {}
@@ -203,8 +203,8 @@ class FeasibilityController(WritesNothing):
         else:
             self._dirty.update(dict.fromkeys(sorted(self._needers.get(recorded.stream, ()))))
 
-    def _worker(self, name: str) -> Worker:
-        return self.workers.setdefault(name, Worker(name))
+    def _worker(self, name: str) -> WorkerCapacity:
+        return self.workers.setdefault(name, WorkerCapacity(name))
 
     def _mark_waiting(self) -> None:
         self._dirty.update({stream: None for stream, state in self.runs.items() if state.to_judge is not None})
@@ -271,7 +271,7 @@ class FeasibilityController(WritesNothing):
         fits = {name: (found[name].fit if name in found else None) or said.get(name) for name in known}
         return {name: fit for name, fit in fits.items() if fit is not None}
 
-    def _judge(self, state: JudgedRun, run: RunToJudge, worker: Worker, now: datetime) -> Judged:
+    def _judge(self, state: JudgedRun, run: RunToJudge, worker: WorkerCapacity, now: datetime) -> Judged:
         """Judge a run for a worker, unless nothing that counts has changed since."""
         name = worker.connection.name
         known = state.judged.get(name)
@@ -327,7 +327,7 @@ def _read(cluster: str, key: Key) -> OpenRead:
     return OpenRead(stream, cluster, key.api_version, key.kind, key.namespace, key.name)
 
 
-def _made_of(worker: Worker, needs: Sequence[Key]) -> tuple[int, ...]:
+def _made_of(worker: WorkerCapacity, needs: Sequence[Key]) -> tuple[int, ...]:
     """Return what a judgement rests on, as numbers that change with it."""
     looks = (worker.looks.get(key) for key in needs)
     return (worker.version, *(look.position if look is not None else 0 for look in looks))

@@ -14,9 +14,9 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.coscheduling.feasibility.accounting import account
-from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, judge
+from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, judge
 from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
-from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, Worker
+from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, WorkerCapacity
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
@@ -64,7 +64,7 @@ class _Unfit(Exception):  # noqa: N818 - caught in this module
         self.fit = Fit(reason=reason.value, detail=detail)
 
 
-def judge_run(asked: RunToJudge, worker: Worker, now: datetime, *, grows: bool, patience: timedelta) -> Judged:
+def judge_run(asked: RunToJudge, worker: WorkerCapacity, now: datetime, *, grows: bool, patience: timedelta) -> Judged:
     """Return the judgement on a run for a worker that is connected."""
     run = asked.run
     if run is None:
@@ -102,7 +102,7 @@ def _fit(
     run: PipelineRun,
     pipeline: Pipeline,
     mode: Mode | None,
-    facts: ClusterFacts,
+    facts: CandidateClusterFacts,
     unknown: list[str],
     *,
     complete: bool,
@@ -149,7 +149,7 @@ def asked_mode(annotations: Mapping[str, str]) -> Mode | None:
 class _Looks:
     """The looks at what a run names, noting what they are and what they do not show."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: WorkerCapacity) -> None:
         self._worker = worker
         self.needs: list[Key] = []
         self.missing = False

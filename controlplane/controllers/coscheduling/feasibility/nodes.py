@@ -45,7 +45,7 @@ class NodeCapacity(Value):
     placeholder: bool = False
 
 
-class ClusterFacts(Value):
+class CandidateClusterFacts(Value):
     """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is
     bound late (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it
     refuses nothing.
@@ -98,14 +98,14 @@ def charge(run: PipelineRun, mode: Mode) -> Charge:
 
 
 def candidates(
-    run: PipelineRun, pipeline: Pipeline, mode: Mode, clusters: list[ClusterFacts]
+    run: PipelineRun, pipeline: Pipeline, mode: Mode, clusters: list[CandidateClusterFacts]
 ) -> list[ClusterFeasibility]:
     """Return a judgement on each cluster: those that fit first, the ones that bind volumes late before others."""
     found = [judge(run, pipeline, mode, facts) for facts in clusters]
     return sorted(found, key=lambda one: (not one.fits, one.early, one.cluster))
 
 
-def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: ClusterFacts) -> ClusterFeasibility:
+def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: CandidateClusterFacts) -> ClusterFeasibility:
     """Return whether a cluster can take a run. `Refused` or `ValueError` if the pipeline itself cannot be read.
 
     `mode` is the one that is asked for; None: the cluster's own is right. Where neither is known each task is judged by
@@ -134,12 +134,12 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Cluste
     return ClusterFeasibility(cluster=facts.name, early=early)
 
 
-def _missing_claim(run: PipelineRun, facts: ClusterFacts) -> str:
+def _missing_claim(run: PipelineRun, facts: CandidateClusterFacts) -> str:
     wanted = (binding.claim for binding in run.bindings if binding.claim)
     return next((claim for claim in wanted if (run.namespace, claim) not in facts.claims), "")
 
 
-def _storage_classes(run: PipelineRun, facts: ClusterFacts) -> Iterator[tuple[str, str]]:
+def _storage_classes(run: PipelineRun, facts: CandidateClusterFacts) -> Iterator[tuple[str, str]]:
     """Yield the workspaces whose claims are made of a template, each with the name of its storage class."""
     for binding in run.bindings:
         if binding.template is None:
@@ -164,7 +164,7 @@ def _groups(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> dict[str, list[
 
 
 def _fits_somewhere(
-    run: PipelineRun, pipeline: Pipeline, mode: Mode, facts: ClusterFacts, name: str, tasks: list[TaskBinding]
+    run: PipelineRun, pipeline: Pipeline, mode: Mode, facts: CandidateClusterFacts, name: str, tasks: list[TaskBinding]
 ) -> tuple[CoschedulingReason, str] | None:
     held = mode is not Mode.DISABLED and not name.startswith("task ")
     wave, pods = _needs(run, pipeline, tasks, held=held)

@@ -1,7 +1,7 @@
 """What is known of one worker cluster, as the log says it: its nodes, storage classes, placeholders, mode, and the
 objects that runs name.
 
-In: the events of `worker/CLUSTER/…` and of its connection. Out: `ClusterFacts`, and what of it is not known. A kind
+In: the events of `worker/CLUSTER/…` and of its connection. Out: `CandidateClusterFacts`, and what of it is not known. A kind
 that we may not see there, or that is not listed in time, is not known, and says nothing against the cluster."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
-from controlplane.controllers.coscheduling.feasibility.nodes import ClusterFacts, NodeCapacity
+from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, NodeCapacity
 from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
@@ -68,7 +68,7 @@ class Look(msgspec.Struct, frozen=True):
 class WorkerFacts(msgspec.Struct, frozen=True):
     """The facts of a worker, and what of them is not known, in words; `pending`: what is still on its way."""
 
-    facts: ClusterFacts
+    facts: CandidateClusterFacts
     unknown: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class _View:
         return False
 
 
-class Worker:
+class WorkerCapacity:
     """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
     `marks` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
     `flags`, `view`).
@@ -189,7 +189,7 @@ class Worker:
         view.shows(PODS, "its placeholders")
         if flags is not None and self._flags_problem:
             view.unknown.append(f"its mode, which stays as it was ({self._flags_problem})")
-        facts = ClusterFacts(
+        facts = CandidateClusterFacts(
             name=self.connection.name,
             mode=flags.mode if flags is not None else None,
             claims=self._claims(claims, view.unknown),

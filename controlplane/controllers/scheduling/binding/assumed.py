@@ -40,7 +40,7 @@ class AssumedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Profiles:
+class SchedulerProfiles:
     """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
 
     frameworks: Mapping[str, Framework]

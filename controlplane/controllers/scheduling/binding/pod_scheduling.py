@@ -135,7 +135,7 @@ class PodBook(Book[S]):
         return told
 
 
-class Placements(PodBook[PodState]):
+class OwnPods(PodBook[PodState]):
     """The pods that are ours to schedule: those that name one of `profiles`."""
 
     PARTS = POD
@@ -294,4 +294,4 @@ def _holds(wanted: Any, found: Any) -> bool:
     return bool(wanted == found)
 
 
-__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "Placements", "victim_stream"]
+__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "OwnPods", "victim_stream"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from controlplane.controllers.scheduling.binding.pod_scheduling import Placements
+from controlplane.controllers.scheduling.binding.pod_scheduling import OwnPods
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
@@ -44,7 +44,7 @@ class ProposedAppend(NamedTuple):
     kept: bool = False
 
 
-class Dropped(NamedTuple):
+class DroppedReservation(NamedTuple):
     """Why the last reservation was given up: by which Permit plugins, or by an error (none)."""
 
     plugins: frozenset[str] = frozenset()
@@ -99,7 +99,7 @@ class BindingProtocol(Protocol):
     def firm(self, stream: str) -> bool:
         """Whether the binding may be on its way, so that the node cannot be given back."""
 
-    def dropped(self, stream: str) -> Dropped:
+    def dropped(self, stream: str) -> DroppedReservation:
         """Return why the last reservation was given up."""
 
     def awaits(self, stream: str, plugin: str) -> datetime | None:
@@ -166,7 +166,7 @@ class Plain:
 
     asks_others = False
 
-    def __init__(self, placements: Placements) -> None:
+    def __init__(self, placements: OwnPods) -> None:
         self._placements = placements
 
     def streams(self) -> Iterable[str]:
@@ -198,11 +198,11 @@ class Plain:
         state = self._placements.states.get(stream)
         return state is not None and state.binding is not None
 
-    def dropped(self, stream: str) -> Dropped:
+    def dropped(self, stream: str) -> DroppedReservation:
         """Return why the last reservation was given up."""
         state = self._placements.states.get(stream)
         last = state.dropped if state is not None else None
-        return Dropped(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
+        return DroppedReservation(frozenset({last.plugin}) if last is not None and last.plugin else frozenset())
 
     def awaits(self, stream: str, plugin: str) -> datetime | None:
         """Return until when the pod waits for this Permit plugin, as the log has it; None if it does not."""

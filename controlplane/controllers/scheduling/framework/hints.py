@@ -15,7 +15,7 @@ from controlplane.controllers.scheduling.framework.args import PodTopologySpread
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
 from controlplane.controllers.scheduling.plugins.spread_constraints import Constraint, constraints_of
-from controlplane.controllers.scheduling.snapshot.affinity import Term
+from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.node_info import conflict
@@ -209,7 +209,7 @@ def _affine(pod: Pod, event: ClusterEvent) -> bool:
     )
 
 
-def _term(term: Term, other: Pod) -> bool:
+def _term(term: AffinityTerm, other: Pod) -> bool:
     """Whether a term may mean a pod. What its namespace's labels are is not known here, so a namespace selector may
     match.
     """

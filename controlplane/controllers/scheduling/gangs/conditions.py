@@ -27,7 +27,7 @@ from controlplane.controllers.scheduling.events import (
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
-from controlplane.controllers.scheduling.gangs.state import Place, Start
+from controlplane.controllers.scheduling.gangs.state import Place, StartProgress
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import GANG_STREAM, StreamState, gang_stream
 from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
@@ -207,11 +207,11 @@ class PodGroupConditions(Book[GangState]):
         new = [one for event, members in events for one in self.said(stream, event, members=members)]
         return ProposedAppend(new, {stream: self.states[stream].version})
 
-    def started(self, place: Place) -> Start:
+    def started(self, place: Place) -> StartProgress:
         """Return how far a group's start had come when that was recorded last."""
         state = self.states.get(gang_stream(*place))
         start = state.start if state is not None else None
-        return Start(start.together, start.failures, start.until) if start is not None else Start()
+        return StartProgress(start.together, start.failures, start.until) if start is not None else StartProgress()
 
 
 __all__ = ["GANG_STREAM", "GangState", "PodGroupConditions"]

@@ -15,7 +15,7 @@ from typing import Protocol
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, ProposedAppend
 from controlplane.controllers.scheduling.events import GangJudged, GangStart, SchedulingFailed
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
-from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, Start
+from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, StartProgress
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.queue.queue import QueuePlace as Where
 from controlplane.controllers.scheduling.reasons import SchedulingReason
@@ -48,7 +48,7 @@ class GangCoordinator:
         self._resting: dict[Place, datetime] = {}
         self._all_may: set[str] = set()
         self._begun = False
-        self._noted: dict[Place, Start] = {}  # what the log knows of each start, or will
+        self._noted: dict[Place, StartProgress] = {}  # what the log knows of each start, or will
         self._noting: set[Place] = set()
         self._began: dict[Place, int] = {}  # with which event each group's time to come together began
         self._moved: dict[Place, int] = {}  # by which event each group was last set back
@@ -327,7 +327,7 @@ class GangCoordinator:
         def ended(taken: bool) -> None:
             self._noting.discard(place)
             if taken:
-                self._noted[place] = Start(start.together, start.failures, start.until)
+                self._noted[place] = StartProgress(start.together, start.failures, start.until)
             self._gangs.changed[place] = None
 
         self._cycles.propose_together(answer, ended)

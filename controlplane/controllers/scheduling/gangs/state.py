@@ -23,7 +23,7 @@ GANG = "Gang"
 Place = tuple[str, str]
 
 
-class Start(NamedTuple):
+class StartProgress(NamedTuple):
     """How far a group's start has come: see `GangStart`."""
 
     together: bool = False
@@ -320,12 +320,12 @@ class ClusterGangs:
         gang = self._gangs.get(place, EMPTY)
         return (*gang.waiting, *sorted(gang.released))
 
-    def start(self, place: Place) -> Start:
+    def start(self, place: Place) -> StartProgress:
         """Return how far a group's start has come."""
         gang = self._gangs.get(place, EMPTY)
-        return Start(gang.started, gang.failures, gang.not_before)
+        return StartProgress(gang.started, gang.failures, gang.not_before)
 
-    def recall(self, place: Place, start: Start) -> None:
+    def recall(self, place: Place, start: StartProgress) -> None:
         """Take up what a process before this one knew of a group's start; whether it still runs is read off its
         pods.
         """

@@ -17,7 +17,7 @@ from controlplane.controllers.scheduling.framework import plugin as framework
 from controlplane.controllers.scheduling.framework import status
 from controlplane.controllers.scheduling.framework.args import InterPodAffinityArgs
 from controlplane.controllers.scheduling.framework.status import Status
-from controlplane.controllers.scheduling.snapshot.affinity import Term
+from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.pod_counts import Query, QueryTerm, Where, placed
@@ -103,8 +103,8 @@ class _Counts:
     existing_anti: _Pairs
     affinity: _Pairs
     anti: _Pairs
-    required: tuple[Term, ...]
-    shunned: tuple[Term, ...]
+    required: tuple[AffinityTerm, ...]
+    shunned: tuple[AffinityTerm, ...]
     own_labels: Labels
 
     def clone(self) -> _Counts:
@@ -277,9 +277,9 @@ def _first(found: _Counts, pod: Pod) -> bool:
     return found.affinity.empty and _means_itself(found.required, pod)
 
 
-def _means_itself(terms: Sequence[Term], pod: Pod) -> bool:
+def _means_itself(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     return all(term.matches(pod.namespace, pod.labels, {}) for term in terms)
 
 
-def _part(term: Term) -> QueryTerm:
+def _part(term: AffinityTerm) -> QueryTerm:
     return QueryTerm(None if term.namespace_selector.everything else term.namespaces, term.selector)

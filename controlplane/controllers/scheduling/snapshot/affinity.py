@@ -16,7 +16,7 @@ from controlplane.kube.selectors import NOTHING, InvalidSelector, Labels, LabelS
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AffinityTerm:
     """One pod affinity term. With neither namespaces nor a selector of them, `namespaces` holds the pod's own."""
 
     topology_key: str
@@ -30,15 +30,15 @@ class Term:
             return False
         return self.selector.matches(labels)
 
-    def narrowed(self, known: Mapping[str, Labels]) -> Term:
+    def narrowed(self, known: Mapping[str, Labels]) -> AffinityTerm:
         """Return the term with its namespace selector replaced by the known namespaces that it selects; `{}` stays."""
         if self.namespace_selector.nothing or self.namespace_selector.everything:
             return self
         selected = {name for name, labels in known.items() if self.namespace_selector.matches(labels)}
-        return Term(self.topology_key, self.selector, self.namespaces | selected)
+        return AffinityTerm(self.topology_key, self.selector, self.namespaces | selected)
 
 
-Weighted = tuple[int, Term]
+Weighted = tuple[int, AffinityTerm]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class PodAffinity:
     is then empty.
     """
 
-    required: tuple[Term, ...] = ()
-    anti: tuple[Term, ...] = ()
+    required: tuple[AffinityTerm, ...] = ()
+    anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[Weighted, ...] = ()
     preferred_anti: tuple[Weighted, ...] = ()
     error: str = ""
@@ -93,7 +93,7 @@ def _parsed(
         return ()
 
 
-def _required(affinity: Obj, namespace: str, where: str) -> tuple[Term, ...]:
+def _required(affinity: Obj, namespace: str, where: str) -> tuple[AffinityTerm, ...]:
     listed = items(affinity, _REQUIRED, where)
     return tuple(_term(term, namespace, f"{where}.{_REQUIRED}[{at}]") for at, term in enumerate(listed))
 
@@ -107,12 +107,12 @@ def _preferred(affinity: Obj, namespace: str, where: str) -> tuple[Weighted, ...
     return tuple(found)
 
 
-def _term(term: Json, namespace: str, where: str) -> Term:
+def _term(term: Json, namespace: str, where: str) -> AffinityTerm:
     namespaces = strings(term, "namespaces", where)
     by_labels = None if term.get("namespaceSelector") is None else section(term, "namespaceSelector", where)
     by_pod = None if term.get("labelSelector") is None else section(term, "labelSelector", where)
     own = not namespaces and by_labels is None
-    return Term(
+    return AffinityTerm(
         topology_key=text(term, "topologyKey", where),
         selector=label_selector(by_pod, f"{where}.labelSelector"),
         namespaces=frozenset({namespace} if own else namespaces),

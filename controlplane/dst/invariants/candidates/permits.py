@@ -28,7 +28,7 @@ ONCE = "one candidate of an epoch"
 LAST = "a Candidate stays until its Pod is gone"
 
 
-class _Granted(NamedTuple):
+class _PermitFacts(NamedTuple):
     """What a permit says."""
 
     kind: str
@@ -43,8 +43,8 @@ class Permits:
         self, trace: Trace, environment: CandidateEnvironment, targets: Mapping[str, SchedulerControllers]
     ) -> None:
         self._trace, self._environment, self._targets = trace, environment, targets
-        self._granted: dict[tuple[str, int], _Granted] = {}
-        self._ever: dict[tuple[str, int], set[_Granted]] = {}
+        self._granted: dict[tuple[str, int], _PermitFacts] = {}
+        self._ever: dict[tuple[str, int], set[_PermitFacts]] = {}
         self._streams: dict[str, str] = {}
         self._epochs: dict[tuple[str, str, int], str] = {}
 
@@ -59,7 +59,10 @@ class Permits:
         if not isinstance(event, PermitGranted):
             return
         self._streams[event.candidate] = recorded.stream
-        key, said = (event.candidate, event.number), _Granted(event.kind, event.reservation, event.until.isoformat())
+        key, said = (
+            (event.candidate, event.number),
+            _PermitFacts(event.kind, event.reservation, event.until.isoformat()),
+        )
         before = self._granted.setdefault(key, said)
         self._ever.setdefault(key, set()).add(said)
         if before != said:
@@ -87,7 +90,7 @@ class Permits:
             self._trace.violate(ONCE, f"{target} has {other} and {record.name} of epoch {source['epoch']}")
         permit = permission(record.obj)
         if permit is not None:
-            said = _Granted(permit.kind, permit.reservation, permit.until.isoformat())
+            said = _PermitFacts(permit.kind, permit.reservation, permit.until.isoformat())
             if said not in self._ever.get((record.name, permit.number), ()):
                 self._trace.violate(SENT, f"permit {permit.number} of {record.name} on {target}: {said}")
         if before is not None and (_numbers(record) < _numbers(before) or _withdrawn(record) < _withdrawn(before)):

@@ -25,7 +25,7 @@ _OWN = frozenset(
 )
 
 
-class Whole:
+class SpecHistory:
     """Which specs the objects of the management cluster ever had."""
 
     def __init__(self, trace: Trace, management: str) -> None:

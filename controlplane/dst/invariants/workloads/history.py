@@ -23,7 +23,7 @@ RULE = "the log holds what was committed"
 
 
 @dataclass(slots=True)
-class Told:
+class ToldKind:
     """One kind of one cluster in one era. `floor`: up to where lists have covered it; `listing`: up to where one is
     under way.
 
@@ -52,7 +52,7 @@ class HistoryRules:
         self, trace: Trace, gone: type[Event] = ObjectGone, place: Callable[[str], str] = lambda name: name
     ) -> None:
         self._trace, self._gone, self._place = trace, gone, place
-        self._told: dict[tuple[str, str], Told] = {}
+        self._told: dict[tuple[str, str], ToldKind] = {}
         self._last: dict[str, int] = {}
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
         self._life: dict[str, str] = {}
@@ -84,7 +84,7 @@ class HistoryRules:
         }
         for key in [key for key in self._told if key[0] == cluster]:
             old = self._told.pop(key)
-            self._told[key] = Told(inherited=old.inherited | old.recorded)
+            self._told[key] = ToldKind(inherited=old.inherited | old.recorded)
             self._before.setdefault(key, set()).update(zip(old.uids, old.commits, strict=True))
 
     def appended(self, new: NewEvent) -> None:
@@ -126,7 +126,7 @@ class HistoryRules:
         before = self._before.get((self._place(name), kind), ())
         return self._life[name] in self._past.get(name, ()) and (uid, mark) in before
 
-    def _no_gap(self, told: Told, mark: int, what: str) -> None:
+    def _no_gap(self, told: ToldKind, mark: int, what: str) -> None:
         """A watch shows everything of its kind in order: whatever lies between the last list and this is told by
         now.
         """
@@ -146,15 +146,15 @@ class HistoryRules:
                     self._trace.violate(RULE, f"{version} of {uid[:8]} ({kind} on {cluster}) was never told")
                     return
 
-    def _is_commit(self, told: Told, uid: str, version: int) -> bool:
+    def _is_commit(self, told: ToldKind, uid: str, version: int) -> bool:
         place = bisect_right(told.commits, version) - 1
         return place >= 0 and told.commits[place] == version and told.uids[place] == uid
 
-    def _of(self, cluster: str, kind: str) -> Told:
+    def _of(self, cluster: str, kind: str) -> ToldKind:
         key = (cluster, kind)
         found = self._told.get(key)
         if found is None:
-            found = self._told[key] = Told()
+            found = self._told[key] = ToldKind()
         return found
 
 

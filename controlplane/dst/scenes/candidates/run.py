@@ -18,7 +18,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.process import Place, SimulatedReplica
+from controlplane.dst.engine.process import ReplicaEnvironment, SimulatedReplica
 from controlplane.dst.engine.run import LOOK, SETTLES, SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
@@ -80,9 +80,13 @@ class CandidateRun(SceneRun):
     def _process(self, name: str, seed: str) -> SimulatedReplica:
         target, beside, _ = name.partition("-scheduler-")
         if not beside:
-            place = Place(self.loop, seed, self.databases[SOURCE_LOG], self.trace, self.rules.source_folded)
+            place = ReplicaEnvironment(
+                self.loop, seed, self.databases[SOURCE_LOG], self.trace, self.rules.source_folded
+            )
             return service(name, self.settings, place, self._open_server)
-        place = Place(self.loop, seed, self.databases[target], self.trace, partial(self.rules.target_folded, target))
+        place = ReplicaEnvironment(
+            self.loop, seed, self.databases[target], self.trace, partial(self.rules.target_folded, target)
+        )
         profiles, opened = setup(gangs=GANG_PLUGIN in self.plan.traits), partial(self._open_near, target)
         return scheduler(name, Settings(), profiles, place, opened, drawn_time)
 

@@ -23,7 +23,7 @@ from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.claims import Claims
-from controlplane.simulation.controllers.job_pods import Batch
+from controlplane.simulation.controllers.job_pods import JobPods
 from controlplane.simulation.controllers.kubelet import Kubelet, Life
 from controlplane.simulation.controllers.tekton import Tekton
 from controlplane.simulation.controllers.workload_owners import Owners
@@ -86,7 +86,7 @@ class OwnClusterEnvironment:
         self._view = view = View(self.store, _VIEWED)
         behaviours = [
             Owners("owners", view, self.clock),
-            Batch("jobs", view, self.clock),
+            JobPods("jobs", view, self.clock),
             Kubelet("kubelets", view, self.clock, _LIFE),
             Claims("claims", view, self.clock, provisions=True),
             Tekton("tekton", view, self.clock),

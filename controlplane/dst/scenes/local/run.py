@@ -18,7 +18,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.process import Place, SimulatedReplica
+from controlplane.dst.engine.process import ReplicaEnvironment, SimulatedReplica
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
@@ -76,10 +76,10 @@ class LocalRun(SceneRun):
         self.replicas: dict[str, SimulatedReplica] = {}
         for number in range(1, plan.replicas + 1):
             for sort, database in self.databases.items():
-                place = Place(self.loop, seed, database, self.trace, self.watchers.folded[sort])
+                place = ReplicaEnvironment(self.loop, seed, database, self.trace, self.watchers.folded[sort])
                 self.replicas[f"{sort}-{number}"] = self._process(f"{sort}-{number}", sort, place)
 
-    def _process(self, name: str, sort: str, place: Place) -> SimulatedReplica:
+    def _process(self, name: str, sort: str, place: ReplicaEnvironment) -> SimulatedReplica:
         opened = partial(self._open_server, sort)
         if sort == CONTROLLERS:
             return service(name, SETTINGS, place, opened)

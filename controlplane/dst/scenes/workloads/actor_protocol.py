@@ -8,7 +8,7 @@ from typing import Protocol
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads.environment import Backup, Webhook, WorkloadEnvironment
+from controlplane.dst.scenes.workloads.environment import Backup, JobWebhook, WorkloadEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.kube.kinds import Json, Kind
 
@@ -27,7 +27,7 @@ class ActorContext(Protocol):
     planted: dict[str, str]
     pods: dict[str, Json]
     gates_pods: bool
-    webhook: Webhook
+    webhook: JobWebhook
     made: dict[str, Json]
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:

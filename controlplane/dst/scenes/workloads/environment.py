@@ -33,7 +33,7 @@ ClusterSetup = Callable[[str, ClusterSpec], ClusterSpec]
 
 
 @dataclass(slots=True)
-class Webhook:
+class JobWebhook:
     """Our webhook of jobs: whether it is `away`, the jobs that were created meanwhile, which it has not seen, and those of
     which a backup may still have one that it has not seen."""
 

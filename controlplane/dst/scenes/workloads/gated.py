@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue.admission import answer
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
-from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup, Webhook
+from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup, JobWebhook
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
 from controlplane.dst.scenes.workloads.processes import GATES, KIND, WEBHOOK
@@ -60,7 +60,7 @@ def setup(traits: Collection[str]) -> ClusterSetup:
     return with_kinds
 
 
-def hook(traits: Collection[str], policy: MultiKueuePolicy, webhook: Webhook) -> AdmissionHook | None:
+def hook(traits: Collection[str], policy: MultiKueuePolicy, webhook: JobWebhook) -> AdmissionHook | None:
     """Return the webhook of jobs, as an API server asks it; None where it is off."""
     if WEBHOOK not in traits:
         return None

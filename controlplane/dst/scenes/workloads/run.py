@@ -20,12 +20,12 @@ from controlplane.controllers.quota.controller import QuotaController
 from controlplane.controllers.quota.observe import QUOTA as QUOTA_STREAM
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.process import Place
+from controlplane.dst.engine.process import ReplicaEnvironment
 from controlplane.dst.engine.run import SceneRun
 from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace_text import line_of, topic
-from controlplane.dst.invariants.workloads.bodies import Whole
+from controlplane.dst.invariants.workloads.bodies import SpecHistory
 from controlplane.dst.invariants.workloads.decisions import Decisions
 from controlplane.dst.invariants.workloads.history import HistoryRules, is_news
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
@@ -38,7 +38,7 @@ from controlplane.dst.invariants.workloads.sizes import SizeRules
 from controlplane.dst.scenes.processes import service
 from controlplane.dst.scenes.workloads import acts, administrators, gated, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
-from controlplane.dst.scenes.workloads.environment import Backup, Webhook, WorkloadEnvironment, in_use, place_of
+from controlplane.dst.scenes.workloads.environment import Backup, JobWebhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.processes import GATES, KUEUES, QUOTA, SNAPSHOTS, WEBHOOK, policy_of, settings_of
@@ -74,7 +74,7 @@ class WorkloadRun(SceneRun):
         self.pods: dict[str, Json] = {}
         self.gates_pods = WEBHOOK not in plan.traits and KUEUES not in plan.traits
         self.made: dict[str, Json] = {}
-        self.webhook = Webhook()
+        self.webhook = JobWebhook()
         self.deleted: set[str] = set()
         self._runs = RunRules(
             self.trace,
@@ -89,7 +89,7 @@ class WorkloadRun(SceneRun):
         self._history = HistoryRules(self.trace, place=place_of)
         self.replay = ReplayRules(self.trace, self.shadow.index)
         self._refusals = RefusalRules(self.trace)
-        self._whole = Whole(self.trace, HOME)
+        self._whole = SpecHistory(self.trace, HOME)
         self.sizes = SizeRules(self.trace, self.database.clock.now, lambda: self.environment.management.store)
         self._looked_at = 0
         self.environment = WorkloadEnvironment(
@@ -112,7 +112,7 @@ class WorkloadRun(SceneRun):
         for kind in self._kinds_at_home:
             self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
-        at = Place(self.loop, seed, self.database, self.trace, self._on_folded)
+        at = ReplicaEnvironment(self.loop, seed, self.database, self.trace, self._on_folded)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {name: service(name, settings, at, self._open_server, self.policy) for name in names}
 
