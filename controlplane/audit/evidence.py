@@ -83,7 +83,7 @@ def references(data: Any) -> Iterator[str]:
             yield from references(value)
 
 
-class Check:
+class EvidenceCheck:
     """Checks a file line by line. `problems` are those found: the number of the line, and what is wrong with it."""
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ def replay_of(stream: str, policy: MultiKueuePolicy) -> Replay:
     return Replay(fold, lambda: state)
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """A field of a state, by its path, before and after; None where it was or is not there."""
 
     path: str
@@ -125,21 +125,21 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[StateChange]:
     """Return the fields of a state that differ, by path; not its place in the log, nor the marks of causes."""
     ours = [{name: value for name, value in one.items() if name not in _OWN} for one in (before, after)]
     return list(_changes(ours[0], ours[1], ""))
 
 
-def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+def _changes(before: Any, after: Any, path: str) -> Iterator[StateChange]:
     if before is _MISSING or after is _MISSING or type(before) is not type(after):
         if before != after:
-            yield Change(path, _shown(before), _shown(after))
+            yield StateChange(path, _shown(before), _shown(after))
         return
     old, new = _parts(before), _parts(after)
     if old is None or new is None:
         if before != after:
-            yield Change(path, before, after)
+            yield StateChange(path, before, after)
         return
     for name in sorted(old.keys() | new.keys()):
         step = f"{path}[{name}]" if isinstance(before, list) else f"{path}.{name}".removeprefix(".")

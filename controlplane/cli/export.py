@@ -19,7 +19,7 @@ from controlplane.cli.options import Options, named, names_of
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
-    from controlplane.audit.evidence import Check
+    from controlplane.audit.evidence import EvidenceCheck
 
 _MOST = 20  # wrong lines that are told
 
@@ -100,9 +100,9 @@ def verify_export(options: Options, file: Path) -> int:
       cannot be checked), first, last (positions), batches (the hashes that
       follow from the events, by the ids of batches), problems: line, text
     """
-    from controlplane.audit.evidence import Check, NotEvidence
+    from controlplane.audit.evidence import EvidenceCheck, NotEvidence
 
-    check, number = Check(), 0
+    check, number = EvidenceCheck(), 0
     try:
         with file.open("rb") as lines:
             for number, text in enumerate(lines, 1):
@@ -126,7 +126,7 @@ def verify_export(options: Options, file: Path) -> int:
     return Exit.OK
 
 
-def _counts(check: Check) -> dict[str, object]:
+def _counts(check: EvidenceCheck) -> dict[str, object]:
     return {
         "log": check.header.get("log"),
         "workload": check.header.get("workload"),
@@ -139,7 +139,7 @@ def _counts(check: Check) -> dict[str, object]:
     }
 
 
-def _summary(check: Check) -> str:
+def _summary(check: EvidenceCheck) -> str:
     name = check.header["workload"] or ", ".join(check.streams)
     many = len(check.batches)
     proven = f" The hashes of {many} batch{'es' if many != 1 else ''} of the log follow from them." if many else ""

@@ -19,7 +19,7 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from controlplane.audit.inspect import Inspection
     from controlplane.audit.reads import LogReader
-    from controlplane.audit.states import Change
+    from controlplane.audit.states import StateChange
     from controlplane.log.event import Recorded
 
 COLUMNS = ("position", "at (UTC)", "stream", "type", "reason", "cluster", "what")
@@ -86,7 +86,7 @@ def _missing(reader: LogReader, position: int) -> str:
     return f"there is no position {position} in the log {reader.log}, which ends at {reader.head()}"
 
 
-def _print(found: Inspection, changed: list[Change], *, only_changes: bool) -> None:
+def _print(found: Inspection, changed: list[StateChange], *, only_changes: bool) -> None:
     event = event_plain(found.recorded)
     because = f" ({event['reason']})" if event["reason"] else ""
     where = f" on {place(event['cluster'])}" if event["cluster"] else ""
@@ -131,7 +131,7 @@ def _state(title: str, state: dict[str, Any]) -> None:
         line(f"  {text}")
 
 
-def _changes(changed: list[Change]) -> None:
+def _changes(changed: list[StateChange]) -> None:
     click.echo("\nChanged" if changed else "\nNothing of its state changed.")
     for change in changed:
         line(f"  {change.path}: {_value(change.before)} -> {_value(change.after)}")

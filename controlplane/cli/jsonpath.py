@@ -43,43 +43,43 @@ class JsonPathError(ValueError):
     """A template that cannot be read, or a path that the value does not have. The message is one sentence."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path: `how` is a group of `_TOKEN`, `what` its text."""
 
     how: str
     what: str
 
 
-class Part(NamedTuple):
+class PathPart(NamedTuple):
     """A piece of a template: `text` is printed, or the values of `path`; of a `{range}` once for each value `inner`."""
 
     text: str = ""
-    path: tuple[Step, ...] | None = None
-    inner: tuple[Part, ...] | None = None
+    path: tuple[PathStep, ...] | None = None
+    inner: tuple[PathPart, ...] | None = None
 
 
 @functools.cache
-def parse(template: str) -> tuple[Part, ...]:
+def parse(template: str) -> tuple[PathPart, ...]:
     """Return the parts of a template. A path may stand without braces. Raises `JsonPathError`."""
     if not template:
         raise JsonPathError("the template is empty: write jsonpath='{.items[*].name}'")
     if "{" not in template:
         template = "{" + (template if template.startswith((".", "[", "$", "@")) else f".{template}") + "}"
-    stack: list[tuple[tuple[Step, ...], list[Part]]] = [((), [])]
+    stack: list[tuple[tuple[PathStep, ...], list[PathPart]]] = [((), [])]
     for piece, inside in _pieces(template):
         if not inside:
-            stack[-1][1].append(Part(text=piece))
+            stack[-1][1].append(PathPart(text=piece))
         elif piece == "end":
             if len(stack) == 1:
                 raise JsonPathError("{end} has no {range} before it")
             path, inner = stack.pop()
-            stack[-1][1].append(Part(path=path, inner=tuple(inner)))
+            stack[-1][1].append(PathPart(path=path, inner=tuple(inner)))
         elif piece.split(" ", 1)[0] == "range":
             stack.append((_path(piece.removeprefix("range").strip()), []))
         elif piece[:1] in ("'", '"'):
-            stack[-1][1].append(Part(text=_literal(piece)))
+            stack[-1][1].append(PathPart(text=_literal(piece)))
         else:
-            stack[-1][1].append(Part(path=_path(piece)))
+            stack[-1][1].append(PathPart(path=_path(piece)))
     if len(stack) > 1:
         raise JsonPathError("a {range} has no {end}")
     return tuple(stack[0][1])
@@ -90,7 +90,7 @@ def render(template: str, value: Any) -> str:
     return "".join(_said(parse(template), value, value))
 
 
-def _said(parts: Sequence[Part], here: Any, root: Any) -> Iterator[str]:
+def _said(parts: Sequence[PathPart], here: Any, root: Any) -> Iterator[str]:
     for part in parts:
         if part.path is None:
             yield part.text
@@ -142,11 +142,11 @@ def _literal(text: str) -> str:
 
 
 @functools.cache
-def _path(text: str) -> tuple[Step, ...]:
+def _path(text: str) -> tuple[PathStep, ...]:
     """Return the steps of a path. `$` and `@` may begin it, and so may a field without its dot."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     if text.startswith("$"):
-        steps.append(Step("root", ""))
+        steps.append(PathStep("root", ""))
     rest = text[1:] if text[:1] in ("$", "@") else text
     if rest and rest[0] not in ".[":
         rest = f".{rest}"
@@ -161,13 +161,13 @@ def _path(text: str) -> tuple[Step, ...]:
                 ' [1:3], [*], .*, ..field and [?(@.field=="value")]'
             )
         if found["deep"]:
-            steps.append(Step("below", found["below"]))
+            steps.append(PathStep("below", found["below"]))
         else:
             how = str(found.lastgroup)
             what = found[how]
-            steps.append(Step("field" if how in ("single", "double") else how, re.sub(r"\\(.)", r"\1", what)))
+            steps.append(PathStep("field" if how in ("single", "double") else how, re.sub(r"\\(.)", r"\1", what)))
             if how == "filter":
-                steps[-1] = Step("filter", what)
+                steps[-1] = PathStep("filter", what)
                 _comparison(what)
             if how == "slice" and re.search(r":\s*-?0+\s*$", what) and what.count(":") == 2:
                 raise JsonPathError(f'"{text}": the step of a slice cannot be 0')
@@ -176,7 +176,7 @@ def _path(text: str) -> tuple[Step, ...]:
 
 
 @functools.cache
-def _comparison(text: str) -> tuple[tuple[Step, ...], str, Any]:
+def _comparison(text: str) -> tuple[tuple[PathStep, ...], str, Any]:
     """Return path, operator and value of a filter; the operator is "" where only presence is asked for."""
     found = _COMPARED.fullmatch(text)
     if found is None or any(word in text for word in ("&&", "||", "=~")):
@@ -194,14 +194,14 @@ def _comparison(text: str) -> tuple[tuple[Step, ...], str, Any]:
         raise JsonPathError(f'the filter "{text}" compares with {right}: write a text in quotes, or a number') from None
 
 
-def _walk(path: Sequence[Step], here: Any, root: Any) -> list[Any]:
+def _walk(path: Sequence[PathStep], here: Any, root: Any) -> list[Any]:
     found = [here]
     for step in path:
         found = [root] if step.how == "root" else [one for value in found for one in _step(step, value)]
     return found
 
 
-def _step(step: Step, value: Any) -> list[Any]:
+def _step(step: PathStep, value: Any) -> list[Any]:
     how, what = step
     if how == "field" and what != "*":
         return _field(value, what)

@@ -1,6 +1,6 @@
 """From what was typed after `timeline` to what is told: the streams, the moments, the lanes of the picture.
 
-In: `[KIND] NAME`. Out: a `Told`, or a `CommandFailure` with the sentence that says what may have been meant."""
+In: `[KIND] NAME`. Out: a `ToldStory`, or a `CommandFailure` with the sentence that says what may have been meant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEAREST, _ALIKE = 3, 0.5
 _LOGS = 20  # logs of one database in which a name is looked for
 
 
-class Told(NamedTuple):
+class ToldStory(NamedTuple):
     """What is told of a thing. `lanes` are empty unless they were asked for; `head` is when the log was last written."""
 
     title: str
@@ -38,7 +38,7 @@ class Told(NamedTuple):
     head: datetime
 
 
-def told(options: Options, words: Sequence[str], *, lanes: bool) -> Told:
+def told(options: Options, words: Sequence[str], *, lanes: bool) -> ToldStory:
     """Return what is to be told of the thing that was named."""
     if len(words) > 2:
         raise CommandFailure(
@@ -80,7 +80,7 @@ def _prefixes() -> Sequence[str]:
     return tuple(PREFIXES)
 
 
-def _of_object(options: Options, name: str, *, lanes: bool) -> Told:
+def _of_object(options: Options, name: str, *, lanes: bool) -> ToldStory:
     """Tell of a Workload, its job, or an object of one's own cluster."""
     from controlplane.audit.answer import lanes_of_workload, timeline_of
     from controlplane.audit.find import Found
@@ -100,20 +100,20 @@ def _of_object(options: Options, name: str, *, lanes: bool) -> Told:
         policy, settings = history.policy_in_force(options, reader), options.settings()
         entries = timeline_of(reader, policy, found, lambda said: reading_policy(settings, said))
         drawn = lanes_of_workload(reader, found) if lanes else []
-        return Told(found.workload or name, found, entries, drawn, _head(reader, entries))
+        return ToldStory(found.workload or name, found, entries, drawn, _head(reader, entries))
 
 
-def _with_lanes(options: Options, found: Found, entries: Sequence[TimelineEntry]) -> Told:
+def _with_lanes(options: Options, found: Found, entries: Sequence[TimelineEntry]) -> ToldStory:
     """Tell of moments with a lane for each cluster."""
     from controlplane.audit.lanes import lanes_of
     from controlplane.controllers.connectivity.events import MANAGEMENT
 
     drawn = lanes_of((entry.cluster or MANAGEMENT, entry) for entry in entries if entry.noteworthy)
     with history.open_reader(options) as reader:
-        return Told(found.workload, found, entries, drawn, _head(reader, entries))
+        return ToldStory(found.workload, found, entries, drawn, _head(reader, entries))
 
 
-def _of_place(options: Options, kind: str, name: str) -> Told:
+def _of_place(options: Options, kind: str, name: str) -> ToldStory:
     """Tell of a cluster, a queue or a node."""
     from controlplane.audit.find import Found
 
@@ -123,7 +123,9 @@ def _of_place(options: Options, kind: str, name: str) -> Told:
             reader, story = _elsewhere(reader, kind, name)
         if story is None:
             raise CommandFailure(missing(reader, kind, name), Exit.NOT_FOUND)
-        return Told(story.stream, Found(story.stream, []), story.entries, story.lanes, _head(reader, story.entries))
+        return ToldStory(
+            story.stream, Found(story.stream, []), story.entries, story.lanes, _head(reader, story.entries)
+        )
 
 
 def _story(reader: LogReader, kind: str, name: str) -> Story | None:

@@ -18,7 +18,7 @@ from controlplane.cli.following import ChangedRows, follow, quietly, refuse_orde
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, listing, named, names_of, output_forms
 from controlplane.cli.output import emit
-from controlplane.cli.stories import Told, told
+from controlplane.cli.stories import ToldStory, told
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
@@ -105,7 +105,9 @@ def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, e
     return follow(options, history.open_reader(options), look)
 
 
-def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool) -> None:
+def _show(
+    form: str, found: ToldStory, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool
+) -> None:
     value = {
         "workload": found.streams.workload,
         "jobs": found.streams.jobs,
@@ -120,11 +122,11 @@ def _show(form: str, found: Told, kept: Sequence[TimelineEntry], start: datetime
         emit(form, value, COLUMNS, rows, items="moments")
 
 
-def _say_nothing_happened(found: Told) -> None:
+def _say_nothing_happened(found: ToldStory) -> None:
     click.echo(f"Nothing happened to {found.title} in that time.", err=True)
 
 
-def _draw(found: Told, begin: datetime | None, end: datetime | None) -> None:
+def _draw(found: ToldStory, begin: datetime | None, end: datetime | None) -> None:
     from controlplane.audit.lanes import clipped
     from controlplane.audit.svg import picture
 

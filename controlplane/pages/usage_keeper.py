@@ -54,7 +54,7 @@ class HoursFound(NamedTuple):
     workloads: int
 
 
-class _Walk:
+class _UsageWalk:
     """The way through all Workloads, the newest change first. `reached`: those that changed since then have been looked
     at, None at the beginning; `over`: all have."""
 
@@ -75,7 +75,7 @@ class UsageKeeper:
         self._connect, self._directory_lock = connect, directory_lock
         self._lock = threading.Lock()
         self._hours = Hours()
-        self._walk: _Walk | None = None
+        self._walk: _UsageWalk | None = None
         self._looking = False
         self._changed: dict[Name, None] = {}
         self._newest = datetime.fromtimestamp(0, UTC)
@@ -95,7 +95,7 @@ class UsageKeeper:
         """Add up all Workloads of a directory, from nothing."""
         with self._lock:
             self._hours.close()
-            self._hours, self._walk = Hours(), _Walk(directory)
+            self._hours, self._walk = Hours(), _UsageWalk(directory)
             self._changed.clear()
 
     def changed(self, names: Iterable[Name], newest: datetime) -> None:

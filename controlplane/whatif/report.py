@@ -34,7 +34,7 @@ class ReportError(ValueError):
     """The text is no report; the message says what is wrong with it."""
 
 
-class Placements(Value):
+class ReportedPlacements(Value):
     """How many choices of a cluster were recorded, and how many of them were taken again."""
 
     recorded: int
@@ -51,7 +51,7 @@ class Report(Value):
     ended: datetime = msgspec.field(name="to")
     changes: list[str]
     not_simulated: dict[str, int]
-    placements: Placements
+    placements: ReportedPlacements
     reproduced: bool
     recorded: Figures
     played: Figures

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.audit.evidence import FORMAT, VERSION, Check, NotEvidence, line_of, lines_of, references, sha256
+from controlplane.audit.evidence import (
+    FORMAT,
+    VERSION,
+    EvidenceCheck,
+    NotEvidence,
+    line_of,
+    lines_of,
+    references,
+    sha256,
+)
 from controlplane.log.chain import BatchRow, EventRow, batch_hash, event_hash
 from controlplane.log.event import body_of, canonical
 
@@ -62,8 +71,8 @@ ROWS = [
 FILE = list(lines_of(HEADER, ROWS))
 
 
-def checked(lines: list[bytes]) -> Check:
-    check = Check()
+def checked(lines: list[bytes]) -> EvidenceCheck:
+    check = EvidenceCheck()
     for number, line in enumerate(lines, 1):
         check.add(number, line)
     check.close()

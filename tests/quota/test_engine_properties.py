@@ -18,7 +18,7 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PodSet, Workload
 from controlplane.controllers.quota.engine.pending import PendingQueue, order_of
 from controlplane.controllers.quota.engine.state import State
-from controlplane.controllers.quota.engine.tree import Node
+from controlplane.controllers.quota.engine.tree import QuotaNode
 from tests.quota.answers import Play
 from tests.quota.fleets import Fleet, question
 from tests.support.deep import examples
@@ -27,8 +27,8 @@ SEEDS = st.integers(20_000, 10**9)
 GENERATED = settings(max_examples=examples(40, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def nodes(state: State) -> dict[tuple[bool, str], Node]:
-    found: dict[tuple[bool, str], Node] = {(False, cohort.name): cohort for cohort in state.snapshot.cohorts()}
+def nodes(state: State) -> dict[tuple[bool, str], QuotaNode]:
+    found: dict[tuple[bool, str], QuotaNode] = {(False, cohort.name): cohort for cohort in state.snapshot.cohorts()}
     return found | {(True, queue.name): queue for queue in state.snapshot.queues.values()}
 
 
@@ -74,7 +74,7 @@ def test_usage_stays_within_limits(seed: int) -> None:
             assert all(amount >= 0 for amount in node.usage.values())
 
 
-def _within_limits(state: State, decision: Admit, before: dict[Node, dict[FlavorResource, int]]) -> None:
+def _within_limits(state: State, decision: Admit, before: dict[QuotaNode, dict[FlavorResource, int]]) -> None:
     """What was admitted fits: into the nominal quota with what may be borrowed, and beside what others may not lend."""
     queue = state.snapshot.queues[decision.cluster_queue]
     for place, amount in state.snapshot.workloads[decision.workload].usage.items():

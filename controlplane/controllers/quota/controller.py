@@ -27,7 +27,7 @@ from controlplane.controllers.quota.aggregate import Amounts, Automation, automa
 from controlplane.controllers.quota.observe import automated, queue_stream, seen
 from controlplane.controllers.quota.reasons import QuotaReason
 from controlplane.controllers.quota.render import request
-from controlplane.controllers.quota.workers import KINDS, Seen, Worker
+from controlplane.controllers.quota.workers import KINDS, SeenQuota, Worker
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -89,8 +89,8 @@ class QuotaController(WritingController[events.QuotaWrite]):
     def __init__(self, policy: QuotaPolicy) -> None:
         self.policy = policy
         self.queues: dict[str, QueueState] = {}
-        self.checks: dict[str, Seen[events.QuotaCheckObserved]] = {}
-        self.configs: dict[str, Seen[events.QuotaConfigObserved]] = {}
+        self.checks: dict[str, SeenQuota[events.QuotaCheckObserved]] = {}
+        self.configs: dict[str, SeenQuota[events.QuotaConfigObserved]] = {}
         self.clusters: dict[str, Worker] = {}
         self.places = ObjectPlaces(_SEEN, _GONE)
         self._repeats = Deduplicator()
@@ -143,9 +143,9 @@ class QuotaController(WritingController[events.QuotaWrite]):
         if word == "queue":
             self._fold_queue(recorded, recorded.stream.split("/")[2])
         elif word in ("check", "config"):
-            table: dict[str, Seen[Any]] = self.checks if word == "check" else self.configs
+            table: dict[str, SeenQuota[Any]] = self.checks if word == "check" else self.configs
             if isinstance(event, events.QuotaCheckObserved | events.QuotaConfigObserved):
-                table[event.name] = Seen(event, recorded.position)
+                table[event.name] = SeenQuota(event, recorded.position)
             elif event.name in table and table[event.name].object.uid == event.uid:
                 table.pop(event.name)
         elif word in ("localqueue", "worker"):

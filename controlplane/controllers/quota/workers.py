@@ -20,7 +20,7 @@ KINDS = (CLUSTER_QUEUES.name, LOCAL_QUEUES.name)
 T = TypeVar("T")
 
 
-class Seen(msgspec.Struct, Generic[T], frozen=True):
+class SeenQuota(msgspec.Struct, Generic[T], frozen=True):
     """An object as it was seen, and at which position."""
 
     object: T
@@ -33,8 +33,8 @@ class Worker:
     def __init__(self, name: str) -> None:
         self.connection = Connection(name=name)
         self.position = 0
-        self.local_queues: dict[Place, Seen[events.QuotaLocalQueueObserved]] = {}
-        self.queues: dict[str, Seen[events.WorkerQuotaObserved]] = {}
+        self.local_queues: dict[Place, SeenQuota[events.QuotaLocalQueueObserved]] = {}
+        self.queues: dict[str, SeenQuota[events.WorkerQuotaObserved]] = {}
 
     def connected(self, connection: Connection, position: int) -> None:
         """Take a change of the connection."""
@@ -45,7 +45,7 @@ class Worker:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of an object. What is gone is so by its UID: another of its name may be there already."""
         event: Any = recorded.event
-        seen = Seen(event, recorded.position)
+        seen = SeenQuota(event, recorded.position)
         self.position = recorded.position
         match event:
             case events.QuotaLocalQueueObserved():

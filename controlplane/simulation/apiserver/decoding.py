@@ -77,4 +77,4 @@ def check_applied(kind: Kind, namespace: str, name: str, body: Json) -> None:
     """Refuse a configuration that is no typed object: 500 without a reason, as a real server has it."""
     if wrong := misfit(kind, body):
         of = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
-        raise errors.Refusal(500, "", f"failed to create typed patch object ({of}): {wrong}")
+        raise errors.ApiRefusal(500, "", f"failed to create typed patch object ({of}): {wrong}")

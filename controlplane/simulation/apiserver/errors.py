@@ -21,7 +21,7 @@ class Cause(NamedTuple):
     message: str
 
 
-class Refusal(ApiError):  # noqa: N818 - named like its siblings in the port
+class ApiRefusal(ApiError):  # noqa: N818 - named like its siblings in the port
     """An `ApiError` as the server raises it: `details` is what the Status body says about the object and its causes."""
 
     def __init__(
@@ -44,34 +44,34 @@ def _details(kind: Kind | None, name: str, causes: Sequence[Json] = ()) -> Json:
     return details
 
 
-def not_found(kind: Kind, name: str) -> Refusal:
+def not_found(kind: Kind, name: str) -> ApiRefusal:
     """404 for an object."""
-    return Refusal(404, "NotFound", f'{kind.name} "{name}" not found', details=_details(kind, name))
+    return ApiRefusal(404, "NotFound", f'{kind.name} "{name}" not found', details=_details(kind, name))
 
 
-def no_such_resource(kind: Kind | None = None) -> Refusal:
+def no_such_resource(kind: Kind | None = None) -> ApiRefusal:
     """404 for a kind or subresource that is not served."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", details=_details(kind, ""))
+    return ApiRefusal(404, "NotFound", "the server could not find the requested resource", details=_details(kind, ""))
 
 
-def already_exists(kind: Kind, name: str) -> Refusal:
+def already_exists(kind: Kind, name: str) -> ApiRefusal:
     """409 for a create whose name is taken."""
-    return Refusal(409, "AlreadyExists", f'{kind.name} "{name}" already exists', details=_details(kind, name))
+    return ApiRefusal(409, "AlreadyExists", f'{kind.name} "{name}" already exists', details=_details(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
+def conflict(kind: Kind, name: str, why: str = "") -> ApiRefusal:
     """409 for a precondition that does not hold; without `why` the text of a stale resourceVersion."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {kind.name} "{name}": {why}'
-    return Refusal(409, "Conflict", message, details=_details(kind, name))
+    return ApiRefusal(409, "Conflict", message, details=_details(kind, name))
 
 
-def apply_conflict(message: str, causes: Sequence[Json]) -> Refusal:
+def apply_conflict(message: str, causes: Sequence[Json]) -> ApiRefusal:
     """409 of a server-side apply that touches other managers' fields."""
-    return Refusal(409, "Conflict", message, details={"causes": list(causes)})
+    return ApiRefusal(409, "Conflict", message, details={"causes": list(causes)})
 
 
-def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Refusal:
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiRefusal:
     """422 with one line per cause."""
     lines = [f"{cause.field}: {cause.message}" for cause in causes]
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
@@ -80,62 +80,62 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Refusal:
         kind, name, [{"reason": cause.type, "message": cause.message, "field": cause.field} for cause in causes]
     )
     details["kind"] = kind.kind
-    return Refusal(422, "Invalid", f'{spelled} "{name}" is invalid: {text}', details=details)
+    return ApiRefusal(422, "Invalid", f'{spelled} "{name}" is invalid: {text}', details=details)
 
 
-def options_invalid(what: str, field: str, message: str) -> Refusal:
+def options_invalid(what: str, field: str, message: str) -> ApiRefusal:
     """422 for request options (`ListOptions`, `PatchOptions`) that contradict each other."""
     details = {"group": "meta.k8s.io", "kind": what, "causes": [{"field": field, "message": message}]}
-    return Refusal(422, "Invalid", f'{what}.meta.k8s.io "" is invalid: {field}: {message}', details=details)
+    return ApiRefusal(422, "Invalid", f'{what}.meta.k8s.io "" is invalid: {field}: {message}', details=details)
 
 
-def forbidden(kind: Kind, name: str, why: str) -> Refusal:
+def forbidden(kind: Kind, name: str, why: str) -> ApiRefusal:
     """403 by admission."""
-    return Refusal(403, "Forbidden", f'{kind.name} "{name}" is forbidden: {why}', details=_details(kind, name))
+    return ApiRefusal(403, "Forbidden", f'{kind.name} "{name}" is forbidden: {why}', details=_details(kind, name))
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> ApiRefusal:
     """400: the request itself makes no sense."""
-    return Refusal(400, "BadRequest", message)
+    return ApiRefusal(400, "BadRequest", message)
 
 
-def not_strict(kind: Kind, unknown: Sequence[str]) -> Refusal:
+def not_strict(kind: Kind, unknown: Sequence[str]) -> ApiRefusal:
     """400 for fields that a kind does not have, where somebody wants to know."""
     listed = ", ".join(f'unknown field "{path}"' for path in unknown)
     head = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     return bad_request(f"{head}: strict decoding error: {listed}")
 
 
-def unauthorized() -> Refusal:
+def unauthorized() -> ApiRefusal:
     """401: no bearer token, or a wrong one."""
-    return Refusal(401, "Unauthorized", "Unauthorized")
+    return ApiRefusal(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed() -> Refusal:
+def method_not_allowed() -> ApiRefusal:
     """405: the path exists, the verb does not."""
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return ApiRefusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def unsupported_media(accepted: Sequence[str]) -> Refusal:
+def unsupported_media(accepted: Sequence[str]) -> ApiRefusal:
     """415 for a body or patch type that the kind does not take."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-    return Refusal(415, "UnsupportedMediaType", message)
+    return ApiRefusal(415, "UnsupportedMediaType", message)
 
 
-def unpatchable() -> Refusal:
+def unpatchable() -> ApiRefusal:
     """422 for a JSON patch that does not fit the object."""
-    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request")
+    return ApiRefusal(422, "Invalid", "the server rejected our request due to an error in our request")
 
 
-def expired(message: str) -> Refusal:
+def expired(message: str) -> ApiRefusal:
     """410: the asked resourceVersion lies before what the history still holds."""
-    return Refusal(410, "Expired", message)
+    return ApiRefusal(410, "Expired", message)
 
 
-def too_large(asked: int, current: int) -> Refusal:
+def too_large(asked: int, current: int) -> ApiRefusal:
     """504: the asked resourceVersion has not been reached yet."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    return Refusal(
+    return ApiRefusal(
         504,
         "Timeout",
         f"Too large resource version: {asked}, current: {current}",
@@ -155,7 +155,7 @@ def status_body(error: ApiError) -> Json:
         "reason": error.reason,
         "code": error.status,
     }
-    details = dict(error.details) if isinstance(error, Refusal) else {}
+    details = dict(error.details) if isinstance(error, ApiRefusal) else {}
     if error.retry_after is not None:
         details["retryAfterSeconds"] = int(error.retry_after)
     if details:

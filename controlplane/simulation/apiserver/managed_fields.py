@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controlplane.kube.kinds import Json
-from controlplane.simulation.apiserver.errors import Refusal, apply_conflict
+from controlplane.simulation.apiserver.errors import ApiRefusal, apply_conflict
 from controlplane.simulation.apiserver.field_sets import FieldSchema, Trie, difference, intersection, join, paths
 
 
@@ -129,7 +129,7 @@ def _spelled(entry: Json) -> str:
     return f"{text} using {entry['apiVersion']}" if entry["operation"] == "Update" else text
 
 
-def _conflict_error(conflicts: dict[str, list[str]]) -> Refusal:
+def _conflict_error(conflicts: dict[str, list[str]]) -> ApiRefusal:
     count = sum(len(found) for found in conflicts.values())
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json
-from controlplane.simulation.apiserver.errors import Refusal, bad_request, unpatchable, unsupported_media
+from controlplane.simulation.apiserver.errors import ApiRefusal, bad_request, unpatchable, unsupported_media
 
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -96,7 +96,7 @@ def _find(document: Any, path: Sequence[str], default: Any = _MISSING) -> Any:
                 document = document[step]
             else:
                 raise unpatchable()
-    except Refusal:
+    except ApiRefusal:
         if default is _MISSING:
             raise
         return default

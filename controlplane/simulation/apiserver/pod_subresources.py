@@ -60,7 +60,7 @@ def _check_target(target: Any) -> None:
     if not target.get("name"):
         wrong.append("target.name: Required value")
     if wrong:
-        raise errors.Refusal(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+        raise errors.ApiRefusal(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
 
 def _check_preconditions(pod: Json, asked: Json, name: str) -> None:
@@ -113,7 +113,7 @@ def _budget(store: Store, pod: Record) -> Json | None:
             found.append(record.copy())
     if len(found) > 1:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise errors.Refusal(500, "InternalError", text)
+        raise errors.ApiRefusal(500, "InternalError", text)
     return found[0] if found else None
 
 
@@ -134,7 +134,7 @@ def _spend(store: Store, budget: Json, pod: str, *, dry_run: bool) -> None:
     if left <= 0:
         name, healthy, wanted = meta(budget)["name"], status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
         text = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
-        raise errors.Refusal(
+        raise errors.ApiRefusal(
             429,
             "TooManyRequests",
             "Cannot evict pod as it would violate the pod's disruption budget.",

@@ -97,7 +97,7 @@ class Store(StoreReader):
         new = detach(obj)
         check_type(kind, new, builtin=served.builtin)
         if new["metadata"].get("resourceVersion"):
-            raise errors.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+            raise errors.ApiRefusal(500, "", "resourceVersion should not be set on objects to be created")
         new["metadata"].pop("managedFields", None)
         return self._insert(served, new, self._writer(kind, field_manager), dry_run=dry_run).copy()
 

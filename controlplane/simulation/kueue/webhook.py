@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json, Kind, meta
-from controlplane.simulation.apiserver.errors import Cause, Refusal, invalid
+from controlplane.simulation.apiserver.errors import ApiRefusal, Cause, invalid
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.kueue.slices import REPLACEMENT
 
@@ -35,7 +35,7 @@ def validate_workload(operation: Operation, kind: Kind, subresource: str, old: J
     denials = [*_state(old, new), *(_updates(old, new) if old is not None else ())]
     if denials:
         text = denials[0] if len(denials) == 1 else f"[{', '.join(denials)}]"
-        raise Refusal(403, "Forbidden", f'admission webhook "vworkload.kb.io" denied the request: {text}')
+        raise ApiRefusal(403, "Forbidden", f'admission webhook "vworkload.kb.io" denied the request: {text}')
 
 
 def _rule(field: str, message: str) -> Cause:

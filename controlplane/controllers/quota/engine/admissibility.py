@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.snapshot import QueueNode, Snapshot
+from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 
 Problem = tuple[str, str, str]
 
 
-def problem(snapshot: Snapshot, queue: QueueNode, info: Info) -> Problem | None:
+def problem(snapshot: QuotaSnapshot, queue: QueueNode, info: Info) -> Problem | None:
     """Return the reason, the message, and why it goes back into its queue; None if it can be considered."""
     workload = info.workload
     if workload.failed_checks:

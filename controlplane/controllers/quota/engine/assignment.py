@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
-from controlplane.controllers.quota.engine.modes import Mode
+from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.reasons import NO_MATCHING_FLAVOR, most_severe, severity
 
 
@@ -19,13 +19,13 @@ class FlavorAssignment:
     """A flavor for one resource. `tried`: the index of the last flavor that was tried, -1 if there are no more."""
 
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     borrowing: int
     tried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FlavorAttempt:
     """A flavor that does not fit, and what is in the way."""
 
     flavor: str
@@ -45,7 +45,7 @@ class PodSetResult:
     reasons: list[str] = field(default_factory=list)
     error: str = ""
     attempts: int = 0
-    refused: list[Attempt] = field(default_factory=list)
+    refused: list[FlavorAttempt] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -53,12 +53,12 @@ class PodSetResult:
         return bool(self.error) or (bool(self.requests) and not self.flavors)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> AssignmentMode:
         """The worst mode of its resources."""
         if not self.reasons and not self.error:
-            return Mode.FIT
+            return AssignmentMode.FIT
         if self.error or not self.flavors:
-            return Mode.NO_FIT
+            return AssignmentMode.NO_FIT
         return min(found.mode for found in self.flavors.values())
 
 
@@ -73,21 +73,21 @@ class Assignment:
     usage: Usage = field(default_factory=dict)
     progress: Progress | None = None
     no_fit_reason: str = ""
-    _mode: Mode | None = None
+    _mode: AssignmentMode | None = None
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> AssignmentMode:
         """The worst mode of its pod sets."""
         if self._mode is None:
-            self._mode = min((found.mode for found in self.pod_sets), default=Mode.NO_FIT)
+            self._mode = min((found.mode for found in self.pod_sets), default=AssignmentMode.NO_FIT)
         return self._mode
 
     def defer(self) -> None:
         """Note that it fits only after preemptions that others asked for."""
-        self._mode = Mode.DEFERRED_FIT
+        self._mode = AssignmentMode.DEFERRED_FIT
         for pod_set in self.pod_sets:
             for found in pod_set.flavors.values():
-                found.mode = Mode.DEFERRED_FIT
+                found.mode = AssignmentMode.DEFERRED_FIT
 
     def include(self, pod_set: PodSetResult) -> None:
         """Take a pod set's flavors into account."""
@@ -128,7 +128,7 @@ class Assignment:
             (found.flavor, resource)
             for pod_set in self.pod_sets
             for resource, found in pod_set.flavors.items()
-            if found.mode is Mode.PREEMPT
+            if found.mode is AssignmentMode.PREEMPT
         )
 
     def nominated(self) -> Mapping[str, Mapping[str, str]]:
@@ -152,11 +152,11 @@ class Assignment:
 
     def explain_no_fit(self, queue: ClusterQueue) -> None:
         """Note the reason that is told: of alternative flavors the least severe, of what is needed together the most."""
-        if self.mode is not Mode.NO_FIT:
+        if self.mode is not AssignmentMode.NO_FIT:
             return
         told = ""
         for pod_set in self.pod_sets:
-            if pod_set.mode is not Mode.NO_FIT:
+            if pod_set.mode is not AssignmentMode.NO_FIT:
                 continue
             if not pod_set.attempts:
                 told = most_severe((told, NO_MATCHING_FLAVOR))

@@ -6,10 +6,10 @@ In: a ClusterQueue's node, and an amount of a flavor's resource. Out: the height
 from __future__ import annotations
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, sub
-from controlplane.controllers.quota.engine.tree import Node
+from controlplane.controllers.quota.engine.tree import QuotaNode
 
 
-def lowest_subtree_that_fits(queue: Node, place: FlavorResource, amount: int) -> tuple[int, bool]:
+def lowest_subtree_that_fits(queue: QuotaNode, place: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the smallest subtree that fits an amount more, the whole tree's if none does, and whether it
     is smaller than the whole tree.
     """

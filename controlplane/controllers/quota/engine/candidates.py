@@ -14,7 +14,7 @@ from controlplane.controllers.quota.engine import model, reasons
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.tree import Node
+from controlplane.controllers.quota.engine.tree import QuotaNode
 
 Places = Collection[FlavorResource]
 UsedBy = Callable[[Info], float | None]
@@ -35,14 +35,14 @@ class Variant(Enum):
         return self.value[0]
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """A workload that may be preempted. `common`: the lowest Cohort that has both ClusterQueues below it, None for the
     same ClusterQueue.
     """
 
     info: Info
     queue: QueueNode
-    common: Node | None
+    common: QuotaNode | None
     variant: Variant
 
 
@@ -91,7 +91,7 @@ def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy 
 class Ranking:
     """All workloads of a tree that use some resources, in order. Made once a cycle; each head takes from it what it needs."""
 
-    def __init__(self, root: Node, places: Places, now: float, used: UsedBy | None) -> None:
+    def __init__(self, root: QuotaNode, places: Places, now: float, used: UsedBy | None) -> None:
         self.queues: dict[str, QueueNode] = {queue.name: queue for queue in root.subtree_queues() if queue.active}
         found = [info for queue in self.queues.values() for info in using(queue, places, ())]
         listed = ordered(found, "", now, used)
@@ -100,7 +100,7 @@ class Ranking:
         self.by_priority = used is None
 
 
-def _some_exceed(root: Node, places: Places) -> bool:
+def _some_exceed(root: QuotaNode, places: Places) -> bool:
     """Return whether a ClusterQueue of a tree uses more than its quota of one of some resources."""
     cohorts = [root]
     while cohorts:
@@ -118,7 +118,7 @@ def using(queue: QueueNode, places: Places, hidden: Collection[str]) -> Iterator
             yield info
 
 
-class Candidates:
+class PreemptionCandidates:
     """The candidates of one workload in other ClusterQueues, by what gives it the right to preempt them.
 
     `hidden`: workloads that count as gone.
@@ -144,8 +144,8 @@ class Candidates:
             and _some_exceed(queue.root(), places)
         )
         self._exceeds: dict[str, bool] = {}
-        self._advantages: dict[Node, bool] = {}
-        self._common: dict[str, Node | None] = {}
+        self._advantages: dict[QuotaNode, bool] = {}
+        self._common: dict[str, QuotaNode | None] = {}
         if self.reclaims:
             advantage, remaining = queue.fits_in_quota(requests)
             for cohort in queue.ancestors():
@@ -159,7 +159,7 @@ class Candidates:
         """The workloads of the tree; asked for only if one of them may be preempted."""
         return self._rank()
 
-    def others(self, evicted: bool, advantage: bool) -> Iterator[Candidate]:
+    def others(self, evicted: bool, advantage: bool) -> Iterator[PreemptionCandidate]:
         """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over which
         priority decides.
         """
@@ -169,7 +169,7 @@ class Candidates:
             common = self._common_cohort(info.cluster_queue)
             if common is not None and self._advantages[common] is advantage:
                 variant = Variant.HIERARCHICAL_RECLAIM if advantage else self._by_priority(info.workload)
-                yield Candidate(info, self.ranking.queues[info.cluster_queue], common, variant)
+                yield PreemptionCandidate(info, self.ranking.queues[info.cluster_queue], common, variant)
 
     def satisfying(self, evicted: bool) -> Iterator[Info]:
         """Yield the workloads of other ClusterQueues that exceed their quota, which the policy lets it preempt."""
@@ -186,7 +186,7 @@ class Candidates:
             if self._exceeds[name] and info.key not in self.hidden and satisfies(policy, preemptor, info.workload):
                 yield info
 
-    def _common_cohort(self, name: str) -> Node | None:
+    def _common_cohort(self, name: str) -> QuotaNode | None:
         """Return the lowest Cohort above both ClusterQueues; None if one below it is within its quota."""
         if name not in self._common:
             node = self.ranking.queues[name].parent

@@ -17,16 +17,16 @@ from controlplane.controllers.quota.engine.entry import Entry
 from controlplane.controllers.quota.engine.fair_preemption import FairPreemptor
 from controlplane.controllers.quota.engine.flavor_assigner import FlavorAssigner
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.model import ANY, Admission, ClusterQueue, PodSetAssignment
-from controlplane.controllers.quota.engine.modes import Mode
+from controlplane.controllers.quota.engine.model import ANY, ClusterQueue, PodSetAssignment, QuotaAdmission
+from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.partial_admission import can_shrink, most_pods
 from controlplane.controllers.quota.engine.pending import PendingQueue
-from controlplane.controllers.quota.engine.preemption import Need, Preemptor, Target
+from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tournament import by_borrowing, by_share
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 
-Found = tuple[Assignment, list[Target]]
+Found = tuple[Assignment, list[PreemptionTarget]]
 
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
 DEFERRED = f"{OVERLAPS}, but will fit after these preemptions complete"
@@ -49,7 +49,7 @@ class _Cycle:
         self.fair_sharing = state.settings.fair_sharing
         self.number = state.cycle + 1
         self.journal: Journal = []
-        self.preempted: dict[str, Target] = {}
+        self.preempted: dict[str, PreemptionTarget] = {}
         strategies, used = state.settings.preemption_strategies, state.used_by()
         self.preemptor: Preemptor = (
             FairPreemptor(now, self.journal, self.snapshot.queues, used, strategies)
@@ -106,9 +106,9 @@ class _Cycle:
 
     def _with_targets(self, entry: Entry, assignment: Assignment) -> Found | None:
         """Return an assignment with the targets that it needs; None if it does not fit or there are no targets."""
-        if assignment.mode is Mode.FIT:
+        if assignment.mode is AssignmentMode.FIT:
             return assignment, []
-        if assignment.mode is not Mode.PREEMPT:
+        if assignment.mode is not AssignmentMode.PREEMPT:
             return None
         requests, places = assignment.total_requests(entry.info), assignment.needing_preemption()
         targets = self.preemptor.targets(Need(entry.info, entry.queue, requests, places))
@@ -120,14 +120,14 @@ class _Cycle:
         """Find out what becomes of an entry after those before it, and take what it takes."""
         fits = self._assign_again(entry) if self._overlaps(entry) else self._fits(entry)
         mode = entry.assignment.mode
-        if mode is Mode.NO_FIT:
+        if mode is AssignmentMode.NO_FIT:
             entry.wait(entry.assignment.no_fit_reason, reasons.NO_FIT)
-        elif mode is Mode.PREEMPT and not entry.targets:
+        elif mode is AssignmentMode.PREEMPT and not entry.targets:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
             # Who cannot always get its own quota back keeps it from those that come later in the cycle.
             if entry.queue.spec.preemption.reclaim_within_cohort != ANY:
                 add_all(entry.queue, _to_reserve(entry), self.journal)
-        elif mode is Mode.DEFERRED_FIT:
+        elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
             entry.progress = None
             add_all(entry.queue, entry.assignment.usage, self.journal)
@@ -142,7 +142,7 @@ class _Cycle:
         for target in entry.targets:
             self.preempted[target.info.key] = target
         add_all(entry.queue, entry.assignment.usage, self.journal)
-        if entry.assignment.mode is Mode.FIT:
+        if entry.assignment.mode is AssignmentMode.FIT:
             entry.admitted = True
             return
         entry.wait(
@@ -192,11 +192,11 @@ class _Cycle:
         entry.nominated = None
         self.preemptor.hidden = set()
         rollback(self.journal, mark)
-        if entry.assignment.mode is Mode.FIT:
+        if entry.assignment.mode is AssignmentMode.FIT:
             entry.assignment.defer()
         return self._fits(entry)
 
-    def _remove(self, targets: Mapping[str, Target]) -> None:
+    def _remove(self, targets: Mapping[str, PreemptionTarget]) -> None:
         for target in targets.values():
             remove_all(target.queue, target.info.usage, self.journal)
 
@@ -206,16 +206,16 @@ class _Cycle:
         queue = entry.queue
         if entry.admitted:
             given = entry.assignment.given()
-            return Admit(entry.info.key, Admission(queue.name, given), checks_for(queue.spec, given))
+            return Admit(entry.info.key, QuotaAdmission(queue.name, given), checks_for(queue.spec, given))
         said = entry.info.key, queue.name, entry.reason, entry.message, entry.requeue
         wakes = self.wakes[queue.name]
-        if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is Mode.PREEMPT:
+        if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:
             victims = tuple(_victim(entry, target) for target in entry.targets)
             return Preempt(*said, entry.progress, wakes, victims)
         return Inadmissible(*said, entry.progress, wakes)
 
 
-def _victim(entry: Entry, target: Target) -> Victim:
+def _victim(entry: Entry, target: PreemptionTarget) -> Victim:
     preemptor, preemptee = entry.info.workload, target.info.workload
     paths = entry.queue.path(), target.queue.path()
     message = reasons.preempted(preemptor.uid, preemptor.job_uid, target.reason, *paths)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.info import Progress
-from controlplane.controllers.quota.engine.model import Admission
+from controlplane.controllers.quota.engine.model import QuotaAdmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Admit:
     """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted."""
 
     workload: str
-    admission: Admission
+    admission: QuotaAdmission
     checks: tuple[str, ...] = ()
 
     @property

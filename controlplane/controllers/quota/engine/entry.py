@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.assignment import Assignment
 from controlplane.controllers.quota.engine.info import Info, Progress
-from controlplane.controllers.quota.engine.preemption import Target
+from controlplane.controllers.quota.engine.preemption import PreemptionTarget
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 
 
@@ -19,7 +19,7 @@ class Entry:
     info: Info
     queue: QueueNode
     assignment: Assignment = field(default_factory=Assignment)
-    targets: list[Target] = field(default_factory=list)
+    targets: list[PreemptionTarget] = field(default_factory=list)
     progress: Progress | None = None
     admitted: bool = False
     message: str = ""
@@ -27,7 +27,7 @@ class Entry:
     requeue: str = reasons.GENERIC
     nominated: Mapping[str, Mapping[str, str]] | None = None
 
-    def record(self, assignment: Assignment, targets: list[Target]) -> None:
+    def record(self, assignment: Assignment, targets: list[PreemptionTarget]) -> None:
         """Note what it would get, and whom it would preempt for that."""
         self.assignment, self.targets = assignment, targets
         self.message, self.progress = assignment.message(), assignment.progress

@@ -12,7 +12,7 @@ from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.candidates import UsedBy
 from controlplane.controllers.quota.engine.fair_targets import TargetQueues
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.preemption import Need, Preemptor, Target
+from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
 from controlplane.controllers.quota.engine.shares import DominantResourceShare
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
@@ -36,7 +36,7 @@ class FairPreemptor(Preemptor):
         self.queues = queues
         self.strategies = tuple(strategies) or STRATEGIES
 
-    def targets(self, need: Need) -> list[Target]:
+    def targets(self, need: Need) -> list[PreemptionTarget]:
         """Return whom to preempt, empty if that does not help."""
         others, own = self.candidates(need)
         candidates: list[Info] = []
@@ -56,10 +56,10 @@ class FairPreemptor(Preemptor):
         rollback(self.journal, mark)
         return found
 
-    def _first(self, need: Need, candidates: Iterable[Info]) -> tuple[bool, list[Target], list[Info]]:
+    def _first(self, need: Need, candidates: Iterable[Info]) -> tuple[bool, list[PreemptionTarget], list[Info]]:
         """Return whether the workload fits after the first strategy, whom it took, and whom it spared."""
         queues = TargetQueues(need.queue, candidates, self.queues, self.now)
-        targets: list[Target] = []
+        targets: list[PreemptionTarget] = []
         spared: list[Info] = []
         # What a ClusterQueue has of its own is its due, however the shares are.
         entitled = not any(need.queue.borrows_with(place, 0) for place in need.places)
@@ -104,7 +104,7 @@ class FairPreemptor(Preemptor):
         rollback(self.journal, mark)
         return preemptor.rank <= after.rank
 
-    def _second(self, need: Need, spared: Iterable[Info], targets: list[Target]) -> bool:
+    def _second(self, need: Need, spared: Iterable[Info], targets: list[PreemptionTarget]) -> bool:
         """Take one candidate of each ClusterQueue whose share is above the preemptor's; return whether that is enough."""
         queues = TargetQueues(need.queue, spared, self.queues, self.now)
         for queue in queues:
@@ -115,10 +115,10 @@ class FairPreemptor(Preemptor):
             queues.drop(queue)
         return False
 
-    def _take(self, need: Need, queue: QueueNode, info: Info, reason: str, targets: list[Target]) -> bool:
+    def _take(self, need: Need, queue: QueueNode, info: Info, reason: str, targets: list[PreemptionTarget]) -> bool:
         """Remove a candidate's usage; return whether the workload fits then."""
         remove_all(queue, info.usage, self.journal)
-        targets.append(Target(info, queue, reason))
+        targets.append(PreemptionTarget(info, queue, reason))
         mark = len(self.journal)
         remove_all(need.queue, need.requests, self.journal)
         fits = need.fits(True)

@@ -17,7 +17,7 @@ from controlplane.controllers.quota.engine.shares import (
     dominant_resource_share,
 )
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.tree import Node
+from controlplane.controllers.quota.engine.tree import QuotaNode
 
 
 class TargetQueues:
@@ -30,8 +30,8 @@ class TargetQueues:
         self.now = now
         self._path = list(preemptor.ancestors())
         self._left: dict[str, list[Info]] = {}
-        self._pruned: set[Node] = set()
-        self._below: dict[Node, dict[Node, None]] = {}
+        self._pruned: set[QuotaNode] = set()
+        self._below: dict[QuotaNode, dict[QuotaNode, None]] = {}
         for info in candidates:
             if info.cluster_queue not in self._left:
                 self._connect(queues[info.cluster_queue])
@@ -49,13 +49,13 @@ class TargetQueues:
             if found is not None:
                 yield found
 
-    def _connect(self, node: Node) -> None:
+    def _connect(self, node: QuotaNode) -> None:
         """Note the way to a ClusterQueue from the root; children without candidates are never looked at."""
         while node.parent is not None:
             self._below.setdefault(node.parent, {})[node] = None
             node = node.parent
 
-    def has(self, queue: Node) -> bool:
+    def has(self, queue: QuotaNode) -> bool:
         """Return whether a ClusterQueue has candidates left."""
         return bool(self._left.get(queue.name))
 
@@ -74,7 +74,7 @@ class TargetQueues:
         common = next(cohort for cohort in target.ancestors() if cohort in self._path)
         return tuple(dominant_resource_share(_child(queue, common)) for queue in (self.preemptor, target))  # type: ignore[return-value]
 
-    def _next(self, cohort: Node) -> QueueNode | None:
+    def _next(self, cohort: QuotaNode) -> QueueNode | None:
         """Return the ClusterQueue to take from below a Cohort; None if this only found that there is less to search."""
         queue, queue_rank = self._highest_queue(cohort)
         child, child_rank = self._highest_cohort(cohort)
@@ -85,7 +85,7 @@ class TargetQueues:
             return self._next(child)
         return queue
 
-    def _highest_queue(self, cohort: Node) -> tuple[QueueNode | None, Rank]:
+    def _highest_queue(self, cohort: QuotaNode) -> tuple[QueueNode | None, Rank]:
         highest: QueueNode | None = None
         highest_rank = LEAST_RANK
         for queue in self._below.get(cohort, ()):
@@ -100,8 +100,8 @@ class TargetQueues:
                 highest = queue
         return highest, highest_rank
 
-    def _highest_cohort(self, cohort: Node) -> tuple[Node | None, Rank]:
-        highest: Node | None = None
+    def _highest_cohort(self, cohort: QuotaNode) -> tuple[QuotaNode | None, Rank]:
+        highest: QuotaNode | None = None
         highest_rank = LEAST_RANK
         for child in self._below.get(cohort, ()):
             if child in self._pruned or child.is_queue:
@@ -119,9 +119,9 @@ class TargetQueues:
         return order(self._left[queue.name][0], self.preemptor.name, self.now)
 
 
-def _child(queue: QueueNode, common: Node) -> Node:
+def _child(queue: QueueNode, common: QuotaNode) -> QuotaNode:
     """Return the child of a Cohort that has a ClusterQueue below it, or is it."""
-    node: Node = queue
+    node: QuotaNode = queue
     while node.parent is not None and node.parent is not common:
         node = node.parent
     return node

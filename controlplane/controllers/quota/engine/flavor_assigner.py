@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, spelled, sub
-from controlplane.controllers.quota.engine.assignment import Assignment, Attempt, FlavorAssignment, PodSetResult
+from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info, PodSetRequests, Progress
@@ -131,7 +131,7 @@ class _Search:
         self.reasons: list[str] = []
         self.error = ""
         self.attempts = 0
-        self.refused: list[Attempt] = []
+        self.refused: list[FlavorAttempt] = []
 
     def run(self) -> Flavors:
         """Return the flavor for each resource, empty if there is none."""
@@ -173,7 +173,7 @@ class _Search:
             told = self.error = str(problem)
         if told:
             self.attempts += 1
-            self.refused.append(Attempt(name, reasons.NO_MATCHING_FLAVOR))
+            self.refused.append(FlavorAttempt(name, reasons.NO_MATCHING_FLAVOR))
             if not self.error:
                 self.reasons.append(told)
         return not told
@@ -195,5 +195,5 @@ class _Search:
                 found[resource] = FlavorAssignment(flavor, mode.possibility.mode, mode.borrowing)
         self.attempts += 1
         if worst.possibility is Possibility.NO_FIT:
-            self.refused.append(Attempt(flavor, reasons.most_severe(refusals)))
+            self.refused.append(FlavorAttempt(flavor, reasons.most_severe(refusals)))
         return found, worst

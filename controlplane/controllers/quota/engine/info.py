@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, clamped, scaled
-from controlplane.controllers.quota.engine.model import Admission, PodSet, Workload
+from controlplane.controllers.quota.engine.model import PodSet, QuotaAdmission, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _pending(workload: Workload) -> tuple[PodSetRequests, ...]:
     )
 
 
-def _admitted(workload: Workload, admission: Admission) -> tuple[PodSetRequests, ...]:
+def _admitted(workload: Workload, admission: QuotaAdmission) -> tuple[PodSetRequests, ...]:
     wanted = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     found = []
     for given in admission.pod_sets:

@@ -171,7 +171,7 @@ class PodSetAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class QuotaAdmission:
     """In which ClusterQueue a workload has reserved quota, and of which flavors."""
 
     cluster_queue: str
@@ -195,7 +195,7 @@ class Workload:
     queued_at: float
     generation: int = 0
     job_uid: str = ""
-    admission: Admission | None = None
+    admission: QuotaAdmission | None = None
     reserved_at: float | None = None
     evicted: bool = False
     active: bool = True

@@ -16,7 +16,7 @@ from controlplane.controllers.quota.engine.model import (
 )
 
 
-class Mode(IntEnum):
+class AssignmentMode(IntEnum):
     """What an assignment needs; the better the larger."""
 
     NO_FIT = 0
@@ -39,11 +39,11 @@ class Possibility(IntEnum):
     FIT = 4
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> AssignmentMode:
         """The mode of an assignment with it."""
         if self is Possibility.NO_FIT:
-            return Mode.NO_FIT
-        return Mode.FIT if self is Possibility.FIT else Mode.PREEMPT
+            return AssignmentMode.NO_FIT
+        return AssignmentMode.FIT if self is Possibility.FIT else AssignmentMode.PREEMPT
 
 
 class Granular(NamedTuple):

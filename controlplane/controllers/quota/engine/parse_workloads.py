@@ -144,11 +144,11 @@ def _excess(spec: Json, where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _admission(status: Json) -> model.Admission | None:
+def _admission(status: Json) -> model.QuotaAdmission | None:
     found = section(status, "admission", "status")
     if not found:
         return None
-    return model.Admission(
+    return model.QuotaAdmission(
         text(found, "clusterQueue", "status.admission"),
         tuple(_assignment(one) for one in items(found, "podSetAssignments", "status.admission")),
     )

@@ -1,6 +1,6 @@
 """Preemption: a small set of workloads whose quota, once free, lets another one in.
 
-In: the workload, what it needs and where. Out: targets, or none. Candidates are removed in order until the workload
+In: the workload, what it needs and where. Out: targets, or none. PreemptionCandidates are removed in order until the workload
 fits; then, in the reverse order, those are put back that it fits beside (kubernetes-sigs/kueue
 pkg/scheduler/preemption/preemption.go)."""
 
@@ -13,9 +13,9 @@ from functools import partial
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.candidates import (
-    Candidate,
-    Candidates,
     Places,
+    PreemptionCandidate,
+    PreemptionCandidates,
     Ranking,
     UsedBy,
     Variant,
@@ -27,11 +27,11 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NEVER
 from controlplane.controllers.quota.engine.modes import Possibility
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.tree import Journal, Node, add_all, remove_all, rollback
+from controlplane.controllers.quota.engine.tree import Journal, QuotaNode, add_all, remove_all, rollback
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PreemptionTarget:
     """A workload to preempt, where its quota is, and why it may be preempted."""
 
     info: Info
@@ -69,9 +69,9 @@ class Preemptor:
         self.journal = journal
         self.used = used
         self.hidden: set[str] = set()
-        self._ranked: dict[tuple[Node, frozenset[FlavorResource]], Ranking] = {}
+        self._ranked: dict[tuple[QuotaNode, frozenset[FlavorResource]], Ranking] = {}
 
-    def targets(self, need: Need) -> list[Target]:
+    def targets(self, need: Need) -> list[PreemptionTarget]:
         """Return whom to preempt, empty if that does not help."""
         others, own = self.candidates(need)
         for borrowing in self._attempts(need, others):
@@ -92,7 +92,7 @@ class Preemptor:
         own = any(target.queue is queue for target in found)
         return Possibility.PREEMPT if own else Possibility.RECLAIM, borrowing
 
-    def candidates(self, need: Need) -> tuple[Candidates, list[Info]]:
+    def candidates(self, need: Need) -> tuple[PreemptionCandidates, list[Info]]:
         """Return the candidates of other ClusterQueues, and those of its own in order."""
         root, places = need.queue.root(), frozenset(need.places)
         policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
@@ -102,14 +102,14 @@ class Preemptor:
             satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
             own = ordered(satisfying, need.queue.name, self.now, self.used)
         rank = partial(self._ranking, root, places)
-        return Candidates(need.info, need.queue, places, need.requests, rank, self.hidden), own
+        return PreemptionCandidates(need.info, need.queue, places, need.requests, rank, self.hidden), own
 
-    def _ranking(self, root: Node, places: frozenset[FlavorResource]) -> Ranking:
+    def _ranking(self, root: QuotaNode, places: frozenset[FlavorResource]) -> Ranking:
         if (root, places) not in self._ranked:
             self._ranked[root, places] = Ranking(root, places, self.now, self.used)
         return self._ranked[root, places]
 
-    def _attempts(self, need: Need, found: Candidates) -> tuple[bool, ...]:
+    def _attempts(self, need: Need, found: PreemptionCandidates) -> tuple[bool, ...]:
         """Return whether it is tried with borrowing, without, or both in which order."""
         both = (True, False)
         hierarchical = any(next(found.others(evicted, True), None) for evicted in both)
@@ -119,14 +119,16 @@ class Preemptor:
             return (True,)
         return (False, True) if forbidden and not hierarchical else (True, False)
 
-    def _attempt(self, need: Need, candidates: Iterable[Candidate], borrowing: bool) -> list[Target]:
+    def _attempt(
+        self, need: Need, candidates: Iterable[PreemptionCandidate], borrowing: bool
+    ) -> list[PreemptionTarget]:
         mark = len(self.journal)
-        targets: list[Target] = []
+        targets: list[PreemptionTarget] = []
         for candidate in candidates:
             if not _valid(candidate, need, borrowing):
                 continue
             remove_all(candidate.queue, candidate.info.usage, self.journal)
-            targets.append(Target(candidate.info, candidate.queue, candidate.variant.reason))
+            targets.append(PreemptionTarget(candidate.info, candidate.queue, candidate.variant.reason))
             if need.fits(borrowing):
                 found = self.fill_back(need, targets, borrowing)
                 rollback(self.journal, mark)
@@ -134,7 +136,7 @@ class Preemptor:
         rollback(self.journal, mark)
         return []
 
-    def fill_back(self, need: Need, targets: list[Target], borrowing: bool) -> list[Target]:
+    def fill_back(self, need: Need, targets: list[PreemptionTarget], borrowing: bool) -> list[PreemptionTarget]:
         """Return the targets without those that the workload fits beside; the last one made room and stays."""
         found = list(targets)
         for at in range(len(found) - 2, -1, -1):
@@ -148,14 +150,14 @@ class Preemptor:
         return found
 
 
-def _in_turn(need: Need, others: Candidates, own: Sequence[Info]) -> Iterator[Candidate]:
+def _in_turn(need: Need, others: PreemptionCandidates, own: Sequence[Info]) -> Iterator[PreemptionCandidate]:
     """Yield candidates: those that are being evicted first; where its place decides, then priority, then its own."""
     for evicted in (True, False):
         yield from others.others(evicted, True)
         yield from others.others(evicted, False)
         for info in own:
             if info.workload.evicted is evicted:
-                yield Candidate(info, need.queue, None, Variant.WITHIN_CLUSTER_QUEUE)
+                yield PreemptionCandidate(info, need.queue, None, Variant.WITHIN_CLUSTER_QUEUE)
 
 
 def _under_nominal(need: Need) -> bool:
@@ -163,7 +165,7 @@ def _under_nominal(need: Need) -> bool:
     return all(need.queue.quota(place).nominal > need.queue.usage.get(place, 0) for place in need.places)
 
 
-def _valid(candidate: Candidate, need: Need, borrowing: bool) -> bool:
+def _valid(candidate: PreemptionCandidate, need: Need, borrowing: bool) -> bool:
     """Return whether a candidate may be preempted still: removals before may have brought its Cohorts within quota."""
     if candidate.queue is need.queue:
         return True

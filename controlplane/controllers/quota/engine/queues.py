@@ -12,7 +12,7 @@ from controlplane.controllers.quota.engine.model import NO_STOP, ClusterQueue, L
 from controlplane.controllers.quota.engine.pending import PendingQueue
 
 
-class Queues:
+class PendingQueues:
     """Workloads that have no quota, by LocalQueue; those whose LocalQueue leads to a ClusterQueue wait in its queue."""
 
     def __init__(self) -> None:

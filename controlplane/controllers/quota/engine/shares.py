@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage, add, sub
-from controlplane.controllers.quota.engine.tree import Node
+from controlplane.controllers.quota.engine.tree import QuotaNode
 
 Rank = tuple[bool, float]
 """Shares in the order in which they are compared: who borrows with a weight of zero comes after everybody else."""
@@ -51,7 +51,7 @@ LEAST_RANK: Rank = (False, -1.0)
 """Below every share."""
 
 
-def dominant_resource_share(node: Node) -> DominantResourceShare:
+def dominant_resource_share(node: QuotaNode) -> DominantResourceShare:
     """Return a node's share; a root borrows from nobody."""
     if node.parent is None:
         return DominantResourceShare(node.fair_weight)

@@ -19,12 +19,12 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
-from controlplane.controllers.quota.engine.tree import Node, add_all, remove_all
+from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
 
 MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 
 
-class QueueNode(Node):
+class QueueNode(QuotaNode):
     """A ClusterQueue in its tree, with the workloads that have quota in it. `generation` rises when there may be more of
     it.
     """
@@ -51,11 +51,11 @@ class QueueNode(Node):
 class _CohortNode:
     """A Cohort that has an object, or that is named by a ClusterQueue or a Cohort."""
 
-    node: Node
+    node: QuotaNode
     spec: Cohort | None = None
 
 
-class Snapshot:
+class QuotaSnapshot:
     """What decisions are made on. `namespaces`: the labels of each."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Snapshot:
 
     # What is asked.
 
-    def cohorts(self) -> Iterator[Node]:
+    def cohorts(self) -> Iterator[QuotaNode]:
         """Yield the Cohorts."""
         for found in self._cohorts.values():
             yield found.node
@@ -257,7 +257,7 @@ class Snapshot:
 
     def _cohort(self, name: str) -> _CohortNode:
         if name not in self._cohorts:
-            self._cohorts[name] = _CohortNode(Node(name))
+            self._cohorts[name] = _CohortNode(QuotaNode(name))
         return self._cohorts[name]
 
     def _relink(self) -> None:

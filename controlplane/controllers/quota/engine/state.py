@@ -24,9 +24,9 @@ from controlplane.controllers.quota.engine.model import (
     Workload,
 )
 from controlplane.controllers.quota.engine.pending import PendingQueue, Used
-from controlplane.controllers.quota.engine.queues import Queues
+from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.controllers.quota.engine.snapshot import QueueNode, Snapshot
+from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.engine.usage_history import UsageHistory
 
 
@@ -35,8 +35,8 @@ class State:
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self.settings = settings or EngineSettings()
-        self.snapshot = Snapshot()
-        self.queues = Queues()
+        self.snapshot = QuotaSnapshot()
+        self.queues = PendingQueues()
         self.cycle = 0
         sharing = self.settings.admission_fair_sharing
         self.history = UsageHistory(sharing) if sharing is not None else None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from controlplane.controllers.quota.engine.entry import Entry
 from controlplane.controllers.quota.engine.shares import Rank, dominant_resource_share
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.tree import Journal, Node, add_all, rollback
+from controlplane.controllers.quota.engine.tree import Journal, QuotaNode, add_all, rollback
 
 Key = tuple[bool, Rank, int, float, str]
 
@@ -30,7 +30,7 @@ def _classical(entry: Entry) -> tuple[int, int, float, str]:
 
 def by_share(entries: Iterable[Entry], journal: Journal) -> Iterator[Entry]:
     """Yield entries as tournaments say. Whoever takes one records what it uses before the next is asked for."""
-    by_root: dict[Node, list[Entry]] = {}
+    by_root: dict[QuotaNode, list[Entry]] = {}
     for entry in entries:
         by_root.setdefault(entry.queue.root(), []).append(entry)
     for root in sorted(by_root, key=lambda node: (not node.is_queue, node.name)):
@@ -43,12 +43,12 @@ def by_share(entries: Iterable[Entry], journal: Journal) -> Iterator[Entry]:
 class _Tournament:
     """The tournaments of one Cohort tree: for each Cohort its children, in the order of their shares."""
 
-    def __init__(self, root: Node, entries: list[Entry], journal: Journal) -> None:
+    def __init__(self, root: QuotaNode, entries: list[Entry], journal: Journal) -> None:
         self._root = root
         self._journal = journal
-        self._left: dict[Node, Entry] = {entry.queue: entry for entry in entries}
-        self._players: dict[Node, list[tuple[Key, int, Node, Entry]]] = {}
-        self._turn: dict[Node, int] = {}
+        self._left: dict[QuotaNode, Entry] = {entry.queue: entry for entry in entries}
+        self._players: dict[QuotaNode, list[tuple[Key, int, QuotaNode, Entry]]] = {}
+        self._turn: dict[QuotaNode, int] = {}
         self._turns = 0
         self._play_all(root)
 
@@ -57,13 +57,13 @@ class _Tournament:
             del self._left[winner.queue]
             self._turn.pop(winner.queue)
             yield winner
-            child: Node = winner.queue
+            child: QuotaNode = winner.queue
             for cohort in winner.queue.ancestors():
                 if child is not winner.queue:
                     self._enter(cohort, child)
                 child = cohort
 
-    def _play_all(self, cohort: Node) -> None:
+    def _play_all(self, cohort: QuotaNode) -> None:
         for child in cohort.cohorts.values():
             self._play_all(child)
             self._enter(cohort, child)
@@ -71,7 +71,7 @@ class _Tournament:
             if queue in self._left:
                 self._enter(cohort, queue)
 
-    def _winner(self, node: Node) -> Entry | None:
+    def _winner(self, node: QuotaNode) -> Entry | None:
         """Return who a Cohort sends into its parent's tournament; for a ClusterQueue its entry."""
         if isinstance(node, QueueNode):
             return self._left.get(node)
@@ -80,7 +80,7 @@ class _Tournament:
             heapq.heappop(players)
         return players[0][3] if players else None
 
-    def _enter(self, cohort: Node, child: Node) -> None:
+    def _enter(self, cohort: QuotaNode, child: QuotaNode) -> None:
         """Let a child play, with the entry that it sends and its share if that were admitted."""
         entry = self._winner(child)
         self._turn.pop(child, None)

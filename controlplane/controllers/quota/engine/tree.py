@@ -19,11 +19,11 @@ Share = tuple[int | None, int | None]
 
 NO_SHARE: Share = (None, None)
 
-Journal = list[tuple["Node", FlavorResource, int | None]]
+Journal = list[tuple["QuotaNode", FlavorResource, int | None]]
 """What usages were before they changed, oldest first; None for none."""
 
 
-class Node:
+class QuotaNode:
     """A ClusterQueue or Cohort in its tree. `usage` is what counts against `subtree`, its quota with what its children
     lend it. `active`: whether its workloads count in decisions; their usage always does.
     """
@@ -47,19 +47,19 @@ class Node:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.parent: Node | None = None
-        self.cohorts: dict[str, Node] = {}
-        self.queues: dict[str, Node] = {}
+        self.parent: QuotaNode | None = None
+        self.cohorts: dict[str, QuotaNode] = {}
+        self.queues: dict[str, QuotaNode] = {}
         self.quotas: Quotas = {}
         self.subtree: Usage = {}
         self.usage: Usage = {}
-        self.over: dict[FlavorResource, dict[Node, None]] = {}
+        self.over: dict[FlavorResource, dict[QuotaNode, None]] = {}
         self.local: Usage = {}
         self.fair_weight = 1.0
         self.version = 0
         self.active = True
-        self._height: tuple[Node, int, int] | None = None
-        self._lendable: tuple[Node, int, dict[str, int]] | None = None
+        self._height: tuple[QuotaNode, int, int] | None = None
+        self._lendable: tuple[QuotaNode, int, dict[str, int]] | None = None
 
     @property
     def is_queue(self) -> bool:
@@ -70,21 +70,21 @@ class Node:
         """Return its own quota."""
         return self.quotas.get(place, NO_QUOTA)
 
-    def ancestors(self) -> Iterator[Node]:
+    def ancestors(self) -> Iterator[QuotaNode]:
         """Yield its parent, and so on up to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
-    def root(self) -> Node:
+    def root(self) -> QuotaNode:
         """Return the root of its tree."""
         node = self
         while node.parent is not None:
             node = node.parent
         return node
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[QuotaNode]:
         """Yield its child Cohorts and ClusterQueues."""
         yield from self.cohorts.values()
         yield from self.queues.values()
@@ -175,7 +175,7 @@ class Node:
         elif place in self.parent.over:
             self.parent.over[place].pop(self, None)
 
-    def exceeding(self, places: Collection[FlavorResource]) -> list[Node]:
+    def exceeding(self, places: Collection[FlavorResource]) -> list[QuotaNode]:
         """Return its children that use more than their quota of any of some resources."""
         return list(dict.fromkeys(child for place in places for child in self.over.get(place, ())))
 
@@ -199,7 +199,7 @@ class Node:
 
         self._change({*self.quotas, *quotas}, replaced)
 
-    def attach(self, parent: Node) -> None:
+    def attach(self, parent: QuotaNode) -> None:
         """Become a child of a Cohort."""
         self.parent = parent
         (parent.queues if self.is_queue else parent.cohorts)[self.name] = self
@@ -219,9 +219,9 @@ class Node:
         parent._changed_by(self, leaves=True)
         self.version += 1
 
-    def _changed_by(self, child: Node, leaves: bool) -> None:
+    def _changed_by(self, child: QuotaNode, leaves: bool) -> None:
         """Carry what a child brings or takes up to the root."""
-        node: Node | None = self
+        node: QuotaNode | None = self
         shares = {place: child.share(place) for place in {*child.subtree, *child.usage}}
         changes = {place: (share, NO_SHARE) if leaves else (NO_SHARE, share) for place, share in shares.items()}
         while node is not None:
@@ -312,13 +312,13 @@ def _sum(several: list[int]) -> int:
     return total
 
 
-def add_all(node: Node, usage: Mapping[FlavorResource, int], journal: Journal | None = None) -> None:
+def add_all(node: QuotaNode, usage: Mapping[FlavorResource, int], journal: Journal | None = None) -> None:
     """Add usage of several resources to a node."""
     for place, amount in usage.items():
         node.add_usage(place, amount, journal)
 
 
-def remove_all(node: Node, usage: Mapping[FlavorResource, int], journal: Journal | None = None) -> None:
+def remove_all(node: QuotaNode, usage: Mapping[FlavorResource, int], journal: Journal | None = None) -> None:
     """Remove usage of several resources from a node."""
     for place, amount in usage.items():
         node.remove_usage(place, amount, journal)
