@@ -28,6 +28,7 @@ from prometheus_client import (
 )
 from prometheus_client.metrics import MetricWrapperBase
 
+from controlplane.candidate_metrics import CandidateMetrics
 from controlplane.settings.secret import MASK, mask_urls
 
 _SECRET_WORDS = (
@@ -154,6 +155,7 @@ class Metrics:
         self._make_log()
         self._make_effects()
         self._make_dispatch()
+        self.candidates = CandidateMetrics(self._new, _WAITS)
         self._make_scheduler()
         self._make_local()
 

@@ -6,10 +6,11 @@ process that does not lead shows none of a cluster, for what it last knew would 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import get_args
 
+from controlplane.app.candidate_measure import CandidateMeasure, Placing
 from controlplane.app.hosted import HostedControllers
 from controlplane.audit.absence import owed
 from controlplane.controllers.candidates.source.events import CandidateDecision
@@ -81,15 +82,35 @@ class Waits:
 class Measure(ProcessMeasure):
     """Counts into a `Metrics` what the service says."""
 
-    def __init__(self, metrics: Metrics, fleet: MultiKueueController, spans: Spans | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        fleet: MultiKueueController,
+        spans: Spans | None = None,
+        placing: Placing | None = None,
+    ) -> None:
         super().__init__(metrics, spans)
-        self._fleet = fleet
+        self._fleet, self._placing = fleet, placing
+        self._candidates: CandidateMeasure | None = None
         self._shown: set[str] = set()
         self._waits = Waits(metrics)
+
+    def leads(self, epoch: int) -> None:
+        """Say that this process leads from now on; what source pods come to is counted from here."""
+        super().leads(epoch)
+        if self._placing is not None:
+            self._candidates = CandidateMeasure(self._metrics, self._placing)
+
+    def folded(self, events: Sequence[Recorded], live: bool) -> None:
+        """Count what was folded; decisions, lags and candidates only of what happened while this process led."""
+        super().folded(events, live)
+        if live and self._candidates is not None:
+            self._candidates.folded(events)
 
     def follows(self) -> None:
         """Say that this process does not lead, and forget what only a leader knows."""
         super().follows()
+        self._candidates = None
         self._waits = Waits(self._metrics)
         for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
             labelled.clear()

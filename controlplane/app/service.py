@@ -72,9 +72,8 @@ class Service(Process):
         fleet = self.fleet = hosted.fleet
         self.runs = hosted.runs
         gate, log, leader = self._open(Codec(TYPES))
-        return ServiceTerm(
-            self._context, hosted, Measure(self._context.metrics, fleet, self._context.spans), gate, log, leader
-        )
+        measure = Measure(self._context.metrics, fleet, self._context.spans, hosted.sources)
+        return ServiceTerm(self._context, hosted, measure, gate, log, leader)
 
     def _leads(self, head: Head) -> None:
         if self._context.ports.tunes_collector:

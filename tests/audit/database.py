@@ -30,6 +30,7 @@ VIEWS = (
     "placements",
     "policy_in_force",
     "quota_usage",
+    "reservations",
     "runs",
     "streams",
     "usage",

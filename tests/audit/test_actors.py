@@ -204,11 +204,12 @@ async def test_no_event_breaks_them_wherever_it_is(database_url: str) -> None:
     new = [NewEvent(stream=stream, event=sample(kind), cluster="a") for stream in streams for kind in READ]
     await write(database_url, new, types=READ)
     assert query(database_url, "SELECT * FROM audit.candidates")
+    assert query(database_url, "SELECT * FROM audit.reservations")
     assert query(database_url, "SELECT * FROM audit.actors")
     query(database_url, "SELECT * FROM audit.quota_usage")
 
 
-@pytest.mark.parametrize("view", ["quota_usage", "actors", "candidates"])
+@pytest.mark.parametrize("view", ["quota_usage", "actors", "candidates", "reservations"])
 async def test_a_name_is_answered_from_an_index(database_url: str, view: str) -> None:
     script = Script("a")
     for number in range(300):

@@ -12,6 +12,7 @@ from psycopg import errors
 
 from controlplane.audit.reads import READ
 from controlplane.controllers.candidates.source.events import CandidateRequested
+from controlplane.controllers.candidates.source.observations import CandidateReserved
 from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.log import schema
 from controlplane.log.event import NewEvent
@@ -44,8 +45,11 @@ async def url(database_url: str) -> str:
     script = Script("a")
     script.workload("w-0a1b2").runs("a")
     script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
-    requested = NewEvent(stream="sourcepod/default/web", event=sample(CandidateRequested), cluster="a")
-    await write(database_url, [*script.appended, requested], types=READ)
+    said = [
+        NewEvent(stream="sourcepod/default/web", event=sample(kind), cluster="a")
+        for kind in (CandidateRequested, CandidateReserved)
+    ]
+    await write(database_url, [*script.appended, *said], types=READ)
     with psycopg.connect(schema.libpq_url(database_url)) as owner:
         owner.execute(
             "INSERT INTO controlplane.archives (log, first, last, since, until, directory, hash)"
