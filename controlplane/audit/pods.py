@@ -108,7 +108,7 @@ def explain_pod(
 
 
 def _of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
-    return "; ".join(_of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
+    return "; ".join(of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
 
 
 def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
@@ -121,10 +121,16 @@ def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
 
 def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
     """Return what was last decided about the PodGroup that the pod starts with."""
-    last = next((recorded for recorded in reversed(gang) if isinstance(recorded.event, CandidateDecision)), None)
-    if last is None or not isinstance(last.event, CandidateDecision):
+    decided = gang_decision(gang)
+    if decided is None:
         return f" It starts with PodGroup {group}, in one cluster."
-    return f" It starts with PodGroup {group}, in one cluster: {what(last.event)}, because {pod_because(last.event)}."
+    return f" It starts with PodGroup {group}, in one cluster: {what(decided)}, because {pod_because(decided)}."
+
+
+def gang_decision(gang: Sequence[Recorded]) -> CandidateDecision | None:
+    """Return what was last decided about a PodGroup, None if nothing was."""
+    decided = (recorded.event for recorded in reversed(gang) if isinstance(recorded.event, CandidateDecision))
+    return next(decided, None)
 
 
 def _placed(
@@ -155,19 +161,47 @@ def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> 
     return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", _tail(events))
 
 
-def _of_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
+def of_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
+    """Return what a target said of a pod, or why it said nothing, with its name."""
+    silence = _silence(state, name, connected)
+    return f"{name} {silence}" if silence else f"{name}: {_heard(state, name)}"
+
+
+def said_by_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
+    """Return the same without its name."""
+    return _silence(state, name, connected) or _heard(state, name)
+
+
+def _silence(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
+    """Return why nothing is known from a target, "" if it said something."""
     link = connected.get(name)
     if link is None or not link.connected:
-        return f"{name} cannot be reached"
+        return "cannot be reached"
     if why := link.off.get(watched_in(state.namespace)) or link.off.get(CANDIDATES.name):
-        return f"{name} answers, but candidates of this namespace cannot be read there ({why})"
+        return f"answers, but candidates of this namespace cannot be read there ({why})"
+    if _asked(state, name) is None:
+        return "has not been asked"
+    return "" if _heard(state, name) else "has not answered"
+
+
+def _asked(state: SourceState, name: str) -> tuple[str, Candidate] | None:
+    """Return the candidate of the attempt under way in a target, with its name."""
     for candidate, known in state.candidates.items():
         if known.cluster == name and (known.uid, known.epoch) == (state.uid, state.epoch):
-            if known.seen is not None:
-                return f"{name}: {what(known.seen)}"
-            failure = state.trouble.get(f"{name}/{candidate}")
-            return f"{name}: {failure.message}" if failure is not None else f"{name} has not answered"
-    return f"{name} has not been asked"
+            return candidate, known
+    return None
+
+
+def _heard(state: SourceState, name: str) -> str:
+    """Return what a target last said of the candidate, or its API server against it; "" if neither said anything."""
+    asked = _asked(state, name)
+    if asked is None:
+        return ""
+    candidate, known = asked
+    if known.seen is not None:
+        return what(known.seen)
+    failure = state.trouble.get(f"{name}/{candidate}")
+    return failure.message if failure is not None else ""
 
 
 def _answer(

@@ -74,7 +74,8 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.web:web", "Serve the pages and the read API of a log, until it is told to stop."
     ),
     "candidates": CommandEntry(
-        "controlplane.cli.candidates:candidates", "Invite a cluster's pods into another cluster."
+        "controlplane.cli.candidates:candidates",
+        "Show the pods that are placed on other clusters, or invite a cluster's pods into another.",
     ),
     "coscheduling": CommandEntry(
         "controlplane.cli.coscheduling:coscheduling", "Plan how a PipelineRun's pods are brought to one node."

@@ -1,4 +1,5 @@
-"""`controlplane candidates`: what two clusters need so that pods of one may run in the other.
+"""`controlplane candidates`: what two clusters need so that pods of one may run in the other. `list` is in
+`candidates_list`.
 
 In: a kubeconfig with a context for each cluster. Out: the objects on both sides, or their manifests. What is there and
 was not made by an invitation is left as it is."""
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.candidates_list import listed
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options, Whole
@@ -28,7 +30,10 @@ Row = tuple[str, str, str, str, str]
 
 @click.group(cls=CommandGroup)
 def candidates() -> None:
-    """Invite a cluster's pods into another cluster."""
+    """Show the pods that are placed on other clusters, or invite a cluster's pods into another."""
+
+
+candidates.add_command(listed)
 
 
 @candidates.command()

@@ -109,13 +109,13 @@ def is_empty(reader: LogReader) -> str:
     return f"the log {reader.log} is empty{known}"
 
 
-def nearest_namespaces(reader: LogReader, namespace: str | None) -> str:
+def nearest_namespaces(reader: LogReader, namespace: str | None, kind: str = "workload") -> str:
     """Return after a space which namespaces may have been meant, as a question; "" if none is near, or this one has
-    Workloads.
+    Workloads, or streams of another kind.
     """
     import difflib
 
-    known = sorted({stream.split("/")[1] for stream in reader.streams("workload")}) if namespace else []
+    known = sorted({stream.split("/")[1] for stream in reader.streams(kind)}) if namespace else []
     near = difflib.get_close_matches(namespace or "", known, n=3, cutoff=0.5) if namespace not in known else []
     return f" Did you mean {' or '.join(near)}?" if near else ""
 

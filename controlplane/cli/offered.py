@@ -14,7 +14,7 @@ _PATIENCE = 1  # seconds for a connection to the database
 _MOST = 200
 _STREAMS = {
     "workloads": ("workload",),
-    "namespaces": ("workload",),
+    "namespaces": ("workload", "sourcepod"),
     "clusters": ("cluster",),
     "queues": ("clusterqueue", "localqueue"),
     "candidates": ("candidate",),

@@ -1,0 +1,91 @@
+"""`controlplane candidates list`: the pods that are placed on other clusters, where each is, and what it waits for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.audit.shown import age
+from controlplane.cli.errors import Exit
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader, stamp
+from controlplane.cli.options import Options, listing, names_of, namespaced
+from controlplane.cli.output import emit
+
+if TYPE_CHECKING:
+    from controlplane.audit.reads import LogReader
+
+COLUMNS = ("namespace", "pod", "state", "cluster", "node", "waits for", "age")
+WIDE = ("since (UTC)", "epoch", "candidate", "podgroup", "targets")
+
+
+@click.command("list", cls=Verb)
+@namespaced
+@click.option("--cluster", metavar="NAME", shell_complete=names_of("clusters"), help="Only those offered to a cluster.")
+@log_option
+@listing("name", "csv")
+@click.pass_obj
+def listed(options: Options, namespace: str | None, cluster: str | None) -> int:
+    """Show the pods that are placed on other clusters.
+
+    Those that are gone are left out, unless something of them is left in a
+    target. STATE is that of `why`: Pending, Running, Finished or Deleted. NODE
+    is the node in that cluster that a pod is bound to, or that is held under
+    its permit.
+
+    \b
+    With -o json or yaml, a list of objects:
+      namespace, name, state, cluster, node, since (when it was first seen),
+      waits_for, epoch (which attempt to place it), candidate (the name of the
+      one that is bound), group (its PodGroup), targets (cluster: what it last
+      said), position
+    """
+    from controlplane.audit.pods_now import load
+    from controlplane.clock import SystemClock
+
+    with open_reader(options) as reader:
+        every = load(reader, namespace)
+        found = [one for one in every if cluster is None or cluster in one["targets"]]
+        nothing = "" if found else _nothing(reader, every, namespace, cluster)
+    now = SystemClock().now()
+    columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
+    emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="pod")
+    if nothing:
+        click.echo(nothing, err=True)
+    return Exit.OK
+
+
+def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[object]:
+    cells = (
+        one["namespace"],
+        one["name"],
+        one["state"],
+        one["cluster"],
+        one["node"],
+        one["waits_for"],
+        age(one["since"], now),
+    )
+    return (*cells, *_more(one)) if options.wide else cells
+
+
+def _more(one: dict[str, Any]) -> Sequence[object]:
+    """Return the cells that `wide` adds."""
+    return stamp(one["since"]), one["epoch"] or "", one["candidate"], one["group"], ", ".join(one["targets"])
+
+
+def _nothing(reader: LogReader, every: list[dict[str, Any]], namespace: str | None, cluster: str | None) -> str:
+    """Return that nothing was found, by what was asked for, and what may have been meant."""
+    if empty := is_empty(reader):
+        return f"No candidates found: {empty}."
+    where = f" in namespace {namespace}" if namespace else ""
+    on = f" on cluster {cluster}" if cluster is not None else ""
+    near = nearest_namespaces(reader, namespace, "sourcepod")
+    if not near and cluster is not None:
+        known = sorted({name for one in every for name in one["targets"]})
+        close = difflib.get_close_matches(cluster, known, n=1, cutoff=0.5) if cluster not in known else []
+        near = f" Did you mean {close[0]}?" if close else ""
+    return f"No candidates found{where}{on}.{near}"
