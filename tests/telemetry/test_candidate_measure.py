@@ -18,6 +18,8 @@ from controlplane.telemetry import Metrics
 from tests.audit.script import Script
 from tests.candidates.stage import NS
 from tests.candidates.told import Told
+from tests.deploy.queries import unknown
+from tests.docs.snippets import ROOT, blocks
 
 
 class Meter:
@@ -230,3 +232,10 @@ def test_it_keeps_nothing_of_pods_that_are_over() -> None:
     assert set(kept._states) == {f"sourcepod/{NS}/two"} == set(kept._elected)
     assert kept._states[f"sourcepod/{NS}/two"] is story.placing.sources[f"sourcepod/{NS}/two"]
     assert SourcePodObserved in {type(row.event) for row in story.rows}
+
+
+def test_the_guides_queries_ask_for_what_is_served() -> None:
+    page = ROOT / "docs/howto/candidates.md"
+    queries = [line for block in blocks(page) for line in block.text.splitlines() if "controlplane_candidates_" in line]
+    assert len(queries) == 2
+    assert [unknown(query) for query in queries] == [set(), set()]
