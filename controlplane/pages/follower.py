@@ -70,7 +70,6 @@ class Follower:
         self._folding = Folding(self.index.fold)
         self._touched: dict[str, Recorded] = {}
         self._seen: dict[str, Recorded] = {}
-        self._news: dict[str, None] = {}
 
     @property
     def position(self) -> int:
@@ -125,6 +124,9 @@ class Follower:
         events = list(reader.events(Filter(after=self.position), limit=_BATCH))
         if not events:
             return False
+        # Before the position is told: whoever sees it knows that the hours up to it are not complete yet.
+        news = dict.fromkeys(one.stream for one in events if one.stream.startswith("workload/"))
+        self.usage.changed(map(_name_of, news), events[-1].recorded_at)
         with self.lock:
             for recorded in events:
                 self._take(recorded)
@@ -132,10 +134,8 @@ class Follower:
         for first in range(0, len(dirty), _BATCH):
             with self.lock:
                 self._show(dirty[first : first + _BATCH])
-        self.usage.changed(map(_name_of, self._news), events[-1].recorded_at)
         self._touched.clear()
         self._seen.clear()
-        self._news.clear()
         for listener in list(self._listeners):
             listener(self.position)
         return True
@@ -148,7 +148,6 @@ class Follower:
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
         if recorded.stream.startswith("workload/"):
-            self._news[recorded.stream] = None
             if isinstance(recorded.event, WorkloadObserved):
                 self._seen[recorded.stream] = recorded
             if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):

@@ -165,7 +165,7 @@ class Hours:
         for (namespace, _), runs in self._open.items():
             if wanted is None or namespace in wanted:
                 for run in runs:
-                    self._add(lasting, namespace, run, now, 1)
+                    self._add(lasting, namespace, run, max(now, run.since), 1)  # the database may know more by now
         for place in {**self._cells, **lasting} if lasting else self._cells:
             day, namespace, queue, cluster = place
             if first <= day < last and (wanted is None or namespace in wanted):

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,15 @@ def test_an_amount_that_no_run_says_is_unknown() -> None:
     hours.close()
 
 
+def test_a_run_that_began_after_the_newest_event_that_is_known_has_its_row() -> None:
+    """The database is asked for runs, and may be ahead of what was followed."""
+    hours = Hours()
+    hours.put([("team-a", "one", [Run("q", "east", NEWEST + timedelta(seconds=1), None, '{"cpu": 1}')])])
+    (row,) = hours.rows(FIRST, LAST, None, NEWEST)
+    assert (row["runs"], row["run_hours"]) == (1, 0)
+    hours.close()
+
+
 def by_place(rows: Any) -> dict[Any, Any]:
     def plain(row: Any) -> Any:
         hours = row["resource_hours"]
@@ -123,6 +133,27 @@ async def test_followed_hours_are_those_of_the_view(database_url: str) -> None:
             with LogReader.connect(database_url) as reader:
                 said = by_place(reader.rows("SELECT * FROM audit.usage WHERE log = %(log)s"))
             assert by_place(follower.usage.found(date(1970, 1, 1), date(2100, 1, 1), None).rows) == said != {}
+
+
+async def test_nobody_sees_a_position_before_the_hours_up_to_it_are_incomplete(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [msgspec.structs.replace(one, caused_by=0) for one in story().appended]
+    await write(database_url, events[:200], types=READ)
+    with served(database_url) as pages:
+        follower = pages.app.state.site.follower  # type: ignore[attr-defined]
+        before, told = follower.usage.changed, list[int]()
+
+        def changed(names: Any, newest: datetime) -> None:
+            told.append(follower.position)
+            before(names, newest)
+
+        monkeypatch.setattr(follower.usage, "changed", changed)
+        await write(database_url, events[200:], types=READ)
+        while follower.position < len(events):
+            await asyncio.sleep(0.01)
+        assert told[0] == 200
+        assert len(events) not in told
 
 
 async def test_hours_that_are_not_all_there_say_so(database_url: str) -> None:
