@@ -65,10 +65,11 @@ def invite(options: Options, /, namespace: str, only_print: bool, duration: str,
         tier=given["tier"],
     )
     _check(invitation, given)
+    seconds = _seconds(duration)
     if only_print:
         _print(invitation)
         return
-    rows = asyncio.run(_invite(invitation, given, _seconds(duration)))
+    rows = asyncio.run(_invite(invitation, given, seconds))
     if options.output == "table":
         table(_COLUMNS, rows)
     else:
@@ -102,9 +103,11 @@ def _seconds(text: str) -> int:
     from controlplane.kube.durations import parse
 
     try:
-        return int(parse(text).total_seconds())
+        if (seconds := int(parse(text).total_seconds())) > 0:
+            return seconds
+        raise ValueError(text)
     except ValueError:
-        raise CommandFailure(f'--duration "{text}" is no duration: write one as 720h', Exit.USAGE) from None
+        raise CommandFailure(f'--duration "{text}" is no duration of a token: write one as 720h', Exit.USAGE) from None
 
 
 def _print(invitation: Invitation) -> None:
@@ -240,7 +243,11 @@ async def _token(server: Transport, context: str, invitation: Invitation, second
 
 
 def _failed(context: str, what: str, error: Any) -> CommandFailure:
-    hint = ": is deploy/crds applied there?" if error.status == 404 else ""
+    hint = (
+        ": is its kind installed there (deploy/crds, and Kueue's for a MultiKueueCluster)?"
+        if error.status == 404
+        else ""
+    )
     return CommandFailure(
         f"{context} refuses {what}: {error.status} {error.reason}: {error.message}{hint}", Exit.CLUSTER
     )

@@ -78,6 +78,8 @@ def test_the_manifests_can_be_printed_for_two_administrators() -> None:
         (["--source", "a", "--target", "a"], "the same context", 2),
         (["--source", "A_b", "--target", "c"], '"A_b" cannot be the name of a cluster', 2),
         (["--source", "a", "--target", "c", "--duration", "9"], '--duration "9" is no duration', 2),
+        (["--source", "a", "--target", "c", "--duration", "-1h"], '--duration "-1h" is no duration', 2),
+        (["--source", "a", "--target", "c", "--duration", "0s", "--print"], '--duration "0s" is no duration', 2),
         (["--source", "a", "--target", "c", "--kubeconfig", "/nowhere"], "the context c cannot be used", 3),
     ],
 )
