@@ -6,7 +6,7 @@ not fit at once. Then the heads are taken one after the other, each on top of wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.admissibility import problem
@@ -43,6 +43,14 @@ def decide(state: State, now: float) -> list[Decision]:
     return _Cycle(state, now).run(heads) if heads else []
 
 
+def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | None = None) -> Preemptor:
+    """Return what finds targets, as the settings say; with `freed` among those that are not preempted yet."""
+    queues, gone = (freed.queues, freed.preempted) if freed is not None else (state.snapshot.queues, ())
+    if state.settings.fair_sharing:
+        return FairPreemptor(now, journal, queues, state.used_by(), gone, state.settings.preemption_strategies)
+    return Preemptor(now, journal, state.used_by(), gone)
+
+
 class _Cycle:
     """One cycle. `freed`: the trees without the targets of entries that were taken already. `kept`: what those that wait keep from
     others in this cycle, and do not use.
@@ -55,15 +63,8 @@ class _Cycle:
         self.journal: Journal = []
         self.freed = FreedTrees()
         self.kept: list[tuple[QueueNode, Usage]] = []
-        strategies, used = state.settings.preemption_strategies, state.used_by()
-
-        def preemptor(queues: Mapping[str, QueueNode], gone: Collection[str]) -> Preemptor:
-            if self.fair_sharing:
-                return FairPreemptor(now, self.journal, queues, used, gone, strategies)
-            return Preemptor(now, self.journal, used, gone)
-
-        self.preemptor = preemptor(self.snapshot.queues, ())
-        self.preemptor_when_freed = preemptor(self.freed.queues, self.freed.preempted)
+        self.preemptor = preemptor(state, now, self.journal)
+        self.preemptor_when_freed = preemptor(state, now, self.journal, self.freed)
         self.wakes = {queue.name: queue.wakes for queue in state.queues.pending.values()}
 
     def run(self, heads: Iterable[tuple[PendingQueue, Info]]) -> list[Decision]:

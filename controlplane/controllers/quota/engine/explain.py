@@ -1,0 +1,224 @@
+"""Why a workload waits for quota: its place in the queue, what is missing of which flavor, who has it, and who would have to
+leave.
+
+In: the state, a workload, the moment. Out: a `Wait`. Nothing is changed. What is missing is told flavor by flavor, as all
+pods of the workload would have it; where resources are in several groups each is told for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from controlplane.controllers.quota.engine.admissibility import problem
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage, add, in_order, sub
+from controlplane.controllers.quota.engine.candidates import using
+from controlplane.controllers.quota.engine.cycle import preemptor
+from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
+from controlplane.controllers.quota.engine.pending import order_of
+from controlplane.controllers.quota.engine.preemption import Need
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.state import State
+from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+
+MOST_HOLDERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that has what is missing. `cluster_queue` has its quota, `amount` in the engine's units; `borrows`: its
+    ClusterQueue uses more than its own quota of it. `evicted`: it is about to leave."""
+
+    workload: str
+    cluster_queue: str
+    amount: int
+    priority: int
+    borrows: bool
+    evicted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of a flavor. `wanted` by the workload; `free` to its ClusterQueue now, borrowed quota included; `most`:
+    what would be if nobody used anything."""
+
+    flavor: str
+    resource: str
+    wanted: int
+    free: int
+    most: int
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """How much more is wanted than is free."""
+        return max(0, sub(self.wanted, self.free))
+
+    @property
+    def never(self) -> bool:
+        """Whether it cannot fit, whoever leaves."""
+        return self.wanted > self.most
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorOption:
+    """A flavor, for one group of resources. `unusable`: why pods may not run on it, "" if they may. `preemptible`: whom the
+    workload may preempt so that it fits, empty if that does not help; `would_end`: whose end would be enough, those of the
+    lowest priority and the latest reservations first, empty if no end is."""
+
+    name: str
+    unusable: str = ""
+    shortages: tuple[Shortage, ...] = ()
+    preemptible: tuple[str, ...] = ()
+    would_end: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.unusable and not any(one.missing for one in self.shortages)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
+    first ones. `inadmissible`: why it cannot be considered at all, "" if it can; `groups`: the flavors for each group of
+    resources that it asks for. `tried`: it was tried since something changed, and waits for the next change."""
+
+    cluster_queue: str
+    position: int
+    pending: int
+    ahead: tuple[str, ...]
+    tried: bool
+    inadmissible: str = ""
+    uncovered: tuple[str, ...] = ()
+    groups: tuple[tuple[FlavorOption, ...], ...] = ()
+
+
+def explain(state: State, key: str, now: float) -> Wait | None:
+    """Return why a workload waits, by its namespace and name; None if it waits in no ClusterQueue."""
+    for pending in state.queues.pending.values():
+        info = pending.find(key)
+        if info is None:
+            continue
+        queue = state.snapshot.queues[pending.name]
+        line = sorted(
+            (*pending.active.values(), *pending.inadmissible.values()), key=lambda one: order_of(one.workload)
+        )
+        place = next(at for at, one in enumerate(line) if one.key == key)
+        refused = problem(state.snapshot, queue, info)
+        wait = Wait(
+            pending.name,
+            place + 1,
+            len(line),
+            tuple(one.key for one in line[:place][:MOST_HOLDERS]),
+            key in pending.inadmissible,
+            refused[1] if refused is not None else "",
+        )
+        return wait if refused is not None else _with_groups(state, queue, info, wait, now)
+    return None
+
+
+def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:
+    asked: dict[str, int] = {}
+    for total in info.pod_sets:
+        for name, amount in total.requests.items():
+            asked[name] = add(asked.get(name, 0), amount)
+        if queue.spec.group_of(PODS) is not None:
+            asked[PODS] = add(asked.get(PODS, 0), total.count)
+    uncovered = tuple(name for name in asked if queue.spec.group_of(name) is None and asked[name])
+    groups = []
+    for group in queue.spec.groups:
+        requests = in_order({name: amount for name, amount in asked.items() if name in group.covered})
+        if requests:
+            groups.append(tuple(_options(state, queue, info, group, requests, now)))
+    return Wait(wait.cluster_queue, wait.position, wait.pending, wait.ahead, wait.tried, "", uncovered, tuple(groups))
+
+
+def _options(
+    state: State, queue: QueueNode, info: Info, group: ResourceGroup, requests: dict[str, int], now: float
+) -> Iterator[FlavorOption]:
+    for name in group.flavors:
+        if told := _unusable(state, info, name):
+            yield FlavorOption(name, told)
+            continue
+        usage = {(name, resource): amount for resource, amount in requests.items()}
+        short = frozenset(place for place, amount in usage.items() if amount > max(0, queue.available(place)))
+        shortages = tuple(
+            Shortage(
+                name,
+                resource,
+                amount,
+                max(0, queue.available((name, resource))),
+                queue.potential_available((name, resource)),
+                tuple(_holders(queue, (name, resource))) if (name, resource) in short else (),
+            )
+            for resource, amount in requests.items()
+        )
+        if not short or any(one.never for one in shortages):
+            yield FlavorOption(name, "", shortages)
+            continue
+        targets = preemptor(state, now, []).targets(Need(info, queue, usage, short))
+        preemptible = tuple(sorted(target.info.key for target in targets))
+        yield FlavorOption(name, "", shortages, preemptible, _would_end(queue, info, usage, short))
+
+
+def _unusable(state: State, info: Info, name: str) -> str:
+    flavor = state.snapshot.flavors.get(name)
+    if flavor is None:
+        return f"flavor {name} not found"
+    try:
+        return next((told for pod_set in info.workload.pod_sets if (told := mismatch(pod_set, flavor))), "")
+    except Unmatchable as error:
+        return str(error)
+
+
+def _in_reach(queue: QueueNode, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
+    """Yield the workloads of the tree that use some resources, with their ClusterQueues."""
+    wanted = frozenset(places)
+    for other in queue.root().subtree_queues():
+        for info in using(other, wanted, ()):
+            yield other, info
+
+
+def _holders(queue: QueueNode, place: FlavorResource) -> list[Holder]:
+    """Return who has most of a resource where its end would give the ClusterQueue more: in it, or where quota is shared."""
+    journal: Journal = []
+    before, found = queue.available(place), []
+    for other, info in _in_reach(queue, (place,)):
+        remove_all(other, info.usage, journal)
+        helps = queue.available(place) > before
+        rollback(journal)
+        if helps:
+            borrows = other.borrows_with(place, 0)
+            workload = info.workload
+            found.append(Holder(info.key, other.name, info.usage[place], workload.priority, borrows, workload.evicted))
+    return sorted(found, key=lambda one: (-one.amount, one.workload))[:MOST_HOLDERS]
+
+
+def _would_end(queue: QueueNode, info: Info, usage: Usage, short: frozenset[FlavorResource]) -> tuple[str, ...]:
+    """Return whose end would be enough: as few as are found by letting all go, and the others come back one by one."""
+    journal: Journal = []
+    need = Need(info, queue, usage, short)
+    order = sorted(
+        _in_reach(queue, short),
+        key=lambda one: (one[1].workload.priority, -(one[1].workload.reserved_at or 0.0), one[1].key),
+    )
+    gone: list[tuple[QueueNode, Info]] = []
+    for other, holder in order:
+        if need.fits(True):
+            break
+        remove_all(other, holder.usage, journal)
+        gone.append((other, holder))
+    if not need.fits(True):
+        rollback(journal)
+        return ()
+    stay = []
+    for other, holder in reversed(gone):
+        mark = len(journal)
+        add_all(other, holder.usage, journal)
+        if not need.fits(True):
+            rollback(journal, mark)
+            stay.append(holder.key)
+    rollback(journal)
+    return tuple(reversed(stay))
