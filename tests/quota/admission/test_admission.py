@@ -442,3 +442,20 @@ def test_fair_sharing_is_told_in_the_statuses() -> None:
     scene.settle()
     assert scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["fairSharing"] == {"weightedShare": 300}
     assert scene.objects[kinds.COHORTS, "", "all"]["status"]["fairSharing"] == {"weightedShare": 0}
+
+
+def test_a_changed_priority_class_gives_its_workloads_their_priority() -> None:
+    scene = Scene()
+    scene.queue("q", "1")
+    scene.put(kinds.WORKLOAD_PRIORITY_CLASSES, "high", value=5)
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    scene.workload("a", "q", priority=5, priorityClassRef=ref)
+    scene.workload("b", "q", priority=5, priorityClassRef={**ref, "group": "scheduling.k8s.io"})
+    scene.settle()
+    scene.put(kinds.WORKLOAD_PRIORITY_CLASSES, "high", value=9)
+    scene.settle()
+    assert [scene.of(name)["spec"]["priority"] for name in "ab"] == [9, 5]
+    # As with Kueue: who changes it by hand keeps that until the class changes.
+    scene.put(kinds.WORKLOADS, "a", NS, spec={**scene.of("a")["spec"], "priority": 1})
+    scene.settle()
+    assert scene.of("a")["spec"]["priority"] == 1

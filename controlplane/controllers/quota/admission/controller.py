@@ -31,6 +31,7 @@ from controlplane.runtime.writes import OpenWrites, WritingController
 # Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is not
 # waited for.
 _COUNTS = timedelta(seconds=1)
+_SELDOM = (events.AdmissionNamespaceObserved, events.AdmissionPriorityClassObserved)  # what is never written
 _TARGET = f"{MANAGEMENT}/Workload"
 
 
@@ -60,9 +61,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         stream, event, bodies = found
         if change.gone:
             self._repeats.forget(change.source)
-        elif isinstance(event, events.AdmissionNamespaceObserved) and self._repeats.says_nothing_new(
-            change.source, event
-        ):
+        elif isinstance(event, _SELDOM) and self._repeats.says_nothing_new(change.source, event):
             return None
         return change.observed(stream, event, now, bodies)
 
@@ -108,6 +107,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             wake = trouble.until
         elif state.held:
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
+        elif state.observed is not None and not state.effects and state.new_priority is not None:
+            found.append(_write(state.observed, Step(R.PRIORITY_CHANGED, spec={"priority": state.new_priority})))
         elif state.observed is not None and not state.effects:
             looked = look(state.observed, queues_of(self.index, state.observed), now)
             wake = looked.wake
@@ -209,8 +210,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
 
 def _write(seen: events.AdmissionWorkloadObserved, step: Step) -> events.AdmissionWrite:
     target: dict[str, Any] = {"uid": seen.uid, "resource_version": seen.resource_version, "reason": step.reason}
-    if step.inactive:
-        return events.WorkloadSpecDecided(**target)
+    if step.spec is not None:
+        return events.WorkloadSpecDecided(**target, changes=step.spec)
     if step.finalizers is not None:
         return events.FinalizersDecided(**target, finalizers=step.finalizers)
     assert step.status is not None, "a step that writes nothing"

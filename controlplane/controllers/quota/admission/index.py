@@ -109,6 +109,8 @@ class AdmissionIndex:
                 self._fold_workload(recorded, place)
             elif word == "namespace":
                 self._fold_namespace(recorded)
+            elif word == "priorityclass":
+                self._fold_priority_class(recorded.event)
             elif word in _WORD_KINDS:
                 self._fold_object(recorded, word)
 
@@ -171,6 +173,8 @@ class AdmissionIndex:
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
         if old is None or old.resource_version != event.resource_version:
             state = _replace(state, reservation=None)
+        if state.new_priority == event.priority:
+            state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
         self.workloads[key] = state = seen_again(state, event, recorded)
         if state.reservation is None:
@@ -254,6 +258,17 @@ class AdmissionIndex:
             if key.startswith(f"{event.name}/"):
                 self._dirty[f"admission/workload/{key}"] = None
 
+    def _fold_priority_class(self, event: Any) -> None:
+        """As with Kueue, a class gives its Workloads their priority when it comes or changes, and at no other time."""
+        if not isinstance(event, events.AdmissionPriorityClassObserved):
+            return
+        for key, state in self.workloads.items():
+            seen = state.observed
+            if seen is not None and seen.priority_class == event.name:
+                wanted = event.value if seen.priority != event.value else None
+                self.workloads[key] = _replace(state, new_priority=wanted)
+                self._dirty[f"admission/workload/{key}"] = None
+
     def _fold_object(self, recorded: Recorded, word: str) -> None:
         event: Any = recorded.event
         stream = recorded.stream
@@ -269,7 +284,7 @@ class AdmissionIndex:
             ):
                 self._changed(recorded, lambda now: _put_object(self.engine, event, now))
                 self._others(word, event)
-            elif word == "clusterqueue" and before.status.get("conditions") != event.status.get("conditions"):
+            elif isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
                 self._leading_to(event.name)
         elif (drop := _DROPS.get(type(event))) is not None:
             if state.observed is not None and state.observed.uid == event.uid:
@@ -294,6 +309,10 @@ class AdmissionIndex:
                 self._dirty[f"admission/workload/{key}"] = None
             return
         self.all_dirty()
+
+
+def _said(event: events.AdmissionClusterQueueObserved) -> object:
+    return event.status.get("conditions")
 
 
 def _active(event: Any) -> object:

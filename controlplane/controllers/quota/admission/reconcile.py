@@ -54,7 +54,7 @@ class Step:
     status: Json | None = None
     evicted: str = ""
     message: str = ""
-    inactive: bool = False
+    spec: Json | None = None
     finalizers: list[str] | None = None
 
 
@@ -136,7 +136,7 @@ def _active(case: _Case) -> Found:
     if not case.seen.active:
         return
     if work.is_true(ws.DEACTIVATION_TARGET):
-        yield Look(Step(R.DEACTIVATION_TARGET, inactive=True))
+        yield Look(Step(R.DEACTIVATION_TARGET, spec={"active": False}))
     at = work.requeue_at()
     if at is not None and at > case.now:
         yield Look(wake=at)

@@ -38,10 +38,12 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 class WorkloadState(ObjectState):
     """A Workload. `reservation`: quota that is decided and not seen yet, at the `reserved_at` of its decision; `held`:
-    a reservation could not be written, and it is not queued before it is time to try again."""
+    a reservation could not be written, and it is not queued before it is time to try again. `new_priority`: what its
+    WorkloadPriorityClass says since that changed, while it has another one."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
+    new_priority: int | None = None
     posted: Posted = Posted()
 
 
