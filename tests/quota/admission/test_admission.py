@@ -459,3 +459,17 @@ def test_a_changed_priority_class_gives_its_workloads_their_priority() -> None:
     scene.put(kinds.WORKLOADS, "a", NS, spec={**scene.of("a")["spec"], "priority": 1})
     scene.settle()
     assert scene.of("a")["spec"]["priority"] == 1
+
+
+def test_why_it_waits_is_said_although_the_workload_changes_before_the_write() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "3")
+    scene.settle()
+    scene.workload("b", "q", "4")
+    scene.decide()
+    assert scene.said(events.WorkloadInadmissible, "b")
+    scene.put(kinds.WORKLOADS, "b", NS, metadata={"labels": {"changed": "yes"}})
+    scene.settle()
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForQuota"
+    assert len(scene.said(events.WorkloadInadmissible, "b")) == 1

@@ -6,6 +6,7 @@ something that quota rests on is not in view."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +22,7 @@ from controlplane.controllers.quota.admission.reconcile import IN_USE, Step, loo
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
 from controlplane.controllers.quota.admission.workload_queues import queues_of
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Request
 from controlplane.kube.requests import merge_diff
@@ -112,8 +114,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         elif state.observed is not None and not state.effects:
             looked = look(state.observed, queues_of(self.index, state.observed), now)
             wake = looked.wake
-            if looked.step is not None:
-                found.append(_write(state.observed, looked.step))
+            step = looked.step or _unsaid(state, now)
+            if step is not None:
+                found.append(_write(state.observed, step))
         return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
@@ -206,6 +209,15 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if isinstance(decision, events.WorkloadPreemptionDecided):
             preemptor = self.index.workload(decision.preemptor).observed
         return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
+
+
+def _unsaid(state: WorkloadState, now: datetime) -> Step | None:
+    """Return the write of why a Workload waits, where the first one was overtaken."""
+    waits, seen = state.unsaid, state.observed
+    if waits is None:
+        return None
+    status = WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
+    return Step(R.CONDITIONS_SYNCED, status.status) if status.unreserve(waits.why, waits.message) else None
 
 
 def _write(seen: events.AdmissionWorkloadObserved, step: Step) -> events.AdmissionWrite:

@@ -5,7 +5,7 @@ to be decided about. A reservation counts from its decision on, and is given bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from controlplane.controllers.quota.admission.state import (
     folded_write,
     posted,
     seen_again,
+    without_said,
 )
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.settings import EngineSettings
@@ -77,15 +78,6 @@ class AdmissionIndex:
         state = self.objects.get(stream_of(kind, namespace, name))
         return state.observed if state is not None else None
 
-    def of_kind(self, word: str) -> Iterable[Any]:
-        """Return the objects of a kind, by the word of their streams."""
-        prefix = f"admission/{word}/"
-        return [
-            state.observed
-            for stream, state in self.objects.items()
-            if stream.startswith(prefix) and state.observed is not None
-        ]
-
     def tree(self, cluster_queue: str) -> str:
         """Return the name of the Cohort tree that a ClusterQueue is in."""
         node = self.engine.snapshot.queues.get(cluster_queue)
@@ -135,10 +127,11 @@ class AdmissionIndex:
                 self._forget(key)
             case events.QuotaReservationDecided():
                 state = posted(folded_write(state, recorded), event)
-                self.workloads[key] = _replace(state, reservation=event)
+                self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
             case events.WorkloadInadmissible():
-                self.workloads[key] = folded_write(state, recorded)
+                waits = event if event.written else None
+                self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():
                 self.workloads[key] = folded_write(state, recorded)
@@ -149,6 +142,8 @@ class AdmissionIndex:
                 self._put(recorded, state)
             case events.AdmissionWriteFailed():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
+            case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
+                self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)
         for name in {before, self._queue_of(key)} - {""}:
@@ -176,7 +171,7 @@ class AdmissionIndex:
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
-        self.workloads[key] = state = seen_again(state, event, recorded)
+        self.workloads[key] = state = without_said(seen_again(state, event, recorded))
         if state.reservation is None:
             self._put(recorded, state)
 
