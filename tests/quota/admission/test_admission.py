@@ -473,3 +473,21 @@ def test_why_it_waits_is_said_although_the_workload_changes_before_the_write() -
     scene.settle()
     assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForQuota"
     assert len(scene.said(events.WorkloadInadmissible, "b")) == 1
+
+
+def test_who_is_like_one_that_did_not_fit_says_so_without_being_tried() -> None:
+    scene = Scene()
+    scene.queue("q", "1")
+    scene.workload("a", "q")
+    for name in ("b", "c"):
+        scene.workload(name, "q", "1")
+    scene.settle()
+    scene.put(kinds.WORKLOADS, "c", NS, spec={**scene.of("c")["spec"], "active": False})
+    scene.settle()
+    scene.put(kinds.WORKLOADS, "c", NS, spec={**scene.of("c")["spec"], "active": True})
+    scene.settle()
+    waits = scene.condition("c", "QuotaReserved")
+    assert (waits["reason"], waits["message"]) == (
+        "WaitingForQuota",
+        "Bypassed scheduling evaluation because an equivalent workload recently failed",
+    )

@@ -13,6 +13,7 @@ import msgspec
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import by_flavor, by_place
 from controlplane.controllers.quota.engine.amounts import add
+from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
 from controlplane.values import Value
@@ -74,7 +75,8 @@ def without_said(state: WorkloadState) -> WorkloadState:
     waits = state.unsaid
     if waits is None or state.observed is None:
         return state
-    found = next((one for one in state.observed.status.get("conditions") or () if one["type"] == "QuotaReserved"), {})
+    conditions: list[Json] = state.observed.status.get("conditions") or []
+    found = next((one for one in conditions if one["type"] == "QuotaReserved"), {})
     said = found.get("reason") == waits.why and found.get("message") == waits.message
     return _replace(state, unsaid=None) if said or found.get("status") == "True" else state
 
