@@ -99,6 +99,7 @@ WORKLOADS = Kind("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 ADMISSION_CHECKS = Kind("kueue.x-k8s.io", "v1beta2", "AdmissionCheck", "admissionchecks", namespaced=False)
 MULTIKUEUE_CONFIGS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueConfig", "multikueueconfigs", namespaced=False)
 MULTIKUEUE_CLUSTERS = Kind("kueue.x-k8s.io", "v1beta2", "MultiKueueCluster", "multikueueclusters", namespaced=False)
+COHORTS = Kind("kueue.x-k8s.io", "v1beta2", "Cohort", "cohorts", namespaced=False)
 CLUSTER_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", namespaced=False)
 LOCAL_QUEUES = Kind("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
 CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "ClusterProfile", "clusterprofiles")
@@ -114,6 +115,9 @@ POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisrupt
 POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES = Kind(
+    "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
 
 
