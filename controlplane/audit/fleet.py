@@ -65,16 +65,16 @@ def folded(
     around = list(reader.events(Filter(streams=surroundings(reader))))
     if not workloads:
         return fold(policy, around)
-    stories = _in_pieces(reader, workloads)
+    stories = in_pieces(reader, workloads)
     if hear is not None:
         for recorded in stories:
             hear(recorded)
     jobs = sorted({stream for one in stories if (stream := _job_of(one, policy))})
-    rest = _in_pieces(reader, [*jobs, *judgements(jobs)])
+    rest = in_pieces(reader, [*jobs, *judgements(jobs)])
     return fold(policy, heapq.merge(around, stories, rest, key=lambda recorded: recorded.position))
 
 
-def _in_pieces(reader: LogReader, streams: Sequence[str]) -> list[Recorded]:
+def in_pieces(reader: LogReader, streams: Sequence[str]) -> list[Recorded]:
     """Return the events of some streams in order, asked for in pieces: for thousands of streams at once PostgreSQL would
     read the whole log."""
     pieces = (streams[first : first + _PIECE] for first in range(0, len(streams), _PIECE))

@@ -196,7 +196,6 @@ class State:
 
     def apply(self, decisions: Collection[Decision], now: float) -> None:
         """Take decisions into account, once they are recorded: those of one cycle."""
-        self._wake_released()
         if decisions:
             self.cycle += 1
         for decision in decisions:
@@ -204,6 +203,7 @@ class State:
 
     def take(self, decision: Decision, now: float) -> None:
         """Take one decision of a cycle into account; one about a workload that changed, or is gone, has no effect."""
+        self._wake_released()  # as the cycle did: what is folded again comes to the same state
         pending = self.queues.pending.get(decision.cluster_queue)
         info = pending.find(decision.workload) if pending is not None else None
         if pending is None or info is None:

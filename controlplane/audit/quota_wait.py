@@ -1,0 +1,143 @@
+"""Why a Workload waits for quota, where this service decides on it: from the log alone, now or at a time.
+
+In: a reader, the engine's settings, a Workload's name. Out: a `Wait`, or None where it waits for no quota; and the same as
+plain values and as lines for people. Of Workloads only those are folded that wait for quota or have some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, LiteralString
+
+from controlplane.audit.fleet import in_pieces
+from controlplane.audit.reads import LogReader
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.engine.amounts import spelled
+from controlplane.controllers.quota.engine.explain import FlavorOption, Shortage, Wait, explain
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.log.folding import Folding
+
+# What ended is told by the newest that was seen of it. Queues, flavors and checks are few.
+_STREAMS: LiteralString = """
+SELECT s.stream FROM audit.streams s
+LEFT JOIN LATERAL (
+    SELECT e.type, e.type = 'AdmissionWorkloadObserved'
+               AND e.data @? '$.status.conditions[*] ? (@.type == "Finished" && @.status == "True")' AS finished
+    FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('AdmissionWorkloadObserved', 'AdmissionWorkloadGone')
+      AND (%(until)s::bigint IS NULL OR e.position <= %(until)s)
+    ORDER BY e.position DESC LIMIT 1
+) w ON s.stream LIKE 'admission/workload/%%'
+WHERE s.log = %(log)s AND s.kind = 'admission'
+  AND (s.stream NOT LIKE 'admission/workload/%%' OR (w.type = 'AdmissionWorkloadObserved' AND NOT w.finished))"""
+_MOST_NAMED = 3
+
+
+def waits(reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime) -> Wait | None:
+    """Return why a Workload waits for quota; None if it waits for none, or Kueue decides on it."""
+    rows = reader.rows("SELECT FROM audit.streams WHERE log = %(log)s AND stream = %(stream)s",
+                       stream=f"admission/workload/{namespace}/{name}")  # fmt: skip
+    if not rows:
+        return None
+    streams = [row["stream"] for row in reader.rows(_STREAMS, until=reader.until)]
+    index = AdmissionIndex(settings)
+    folding = Folding(index.fold)
+    for recorded in in_pieces(reader, streams):
+        folding(recorded)
+    return explain(index.engine, f"{namespace}/{name}", now.timestamp())
+
+
+def plain(wait: Wait) -> dict[str, Any]:
+    """Return why a Workload waits as plain values; amounts are quantities."""
+    return {
+        "cluster_queue": wait.cluster_queue,
+        "position": wait.position,
+        "pending": wait.pending,
+        "ahead": list(wait.ahead),
+        "tried": wait.tried,
+        "inadmissible": wait.inadmissible,
+        "uncovered": list(wait.uncovered),
+        "flavors": [_option(one, group) for group, options in enumerate(wait.groups, 1) for one in options],
+    }
+
+
+def _option(one: FlavorOption, group: int) -> dict[str, Any]:
+    return {
+        "group": group,
+        "flavor": one.name,
+        "fits": one.fits,
+        "unusable": one.unusable,
+        "resources": [_shortage(short) for short in one.shortages],
+        "preemptible": list(one.preemptible),
+        "would_end": list(one.would_end),
+    }
+
+
+def _shortage(one: Shortage) -> dict[str, Any]:
+    resource = one.resource
+    return {
+        "resource": resource,
+        "wanted": spelled(resource, one.wanted),
+        "free": spelled(resource, one.free),
+        "missing": spelled(resource, one.missing),
+        "most": spelled(resource, one.most),
+        "never": one.never,
+        "holders": [
+            {
+                "workload": held.workload,
+                "cluster_queue": held.cluster_queue,
+                "amount": spelled(resource, held.amount),
+                "priority": held.priority,
+                "borrows": held.borrows,
+                "evicted": held.evicted,
+            }
+            for held in one.holders
+        ],
+    }
+
+
+def sentences(wait: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what `plain` returned in sentences."""
+    place = f"It is number {wait['position']} of {wait['pending']} that wait in ClusterQueue {wait['cluster_queue']}"
+    ahead = wait["ahead"]
+    yield f"{place}, behind {_named(ahead, wait['position'] - 1)}." if ahead else f"{place}."
+    if wait["inadmissible"]:
+        yield f"It is not considered: {wait['inadmissible']}."
+    if wait["uncovered"]:
+        yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
+    for option in wait["flavors"]:
+        yield from _of_flavor(option)
+
+
+def _of_flavor(option: Mapping[str, Any]) -> Iterator[str]:
+    flavor = option["flavor"]
+    if option["unusable"]:
+        yield f"Flavor {flavor} is not for it: {option['unusable']}."
+        return
+    if option["fits"]:
+        yield f"In flavor {flavor} it fits now."
+        return
+    for short in option["resources"]:
+        if short["never"]:
+            yield (
+                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}, and there are"
+                f" {short['most']}."
+            )
+        elif short["missing"] != "0":
+            holders = [f"{one['workload']} ({one['amount']})" for one in short["holders"]]
+            held = f" {_named(holders, len(holders))} {'has' if len(holders) == 1 else 'have'} it." if holders else ""
+            yield (
+                f"In flavor {flavor} it wants {short['wanted']} of {short['resource']}, {short['free']} is free, and"
+                f" {short['missing']} is missing.{held}"
+            )
+    if option["preemptible"]:
+        yield f"It may preempt {_named(option['preemptible'], len(option['preemptible']))} for that."
+    elif option["would_end"]:
+        yield f"It would fit if {_named(option['would_end'], len(option['would_end']))} ended."
+
+
+def _named(names: list[str], count: int) -> str:
+    shown = names[:_MOST_NAMED]
+    more = count - len(shown)
+    listed = ", ".join(shown)
+    return f"{listed} and {more} more" if more > 0 else listed
