@@ -30,6 +30,8 @@ def test_rights() -> None:
         "apps/statefulsets": SEE,
         "policy/poddisruptionbudgets": SEE,
         "storage.k8s.io/storageclasses": SEE,
+        "storage.k8s.io/csinodes": SEE,
+        "storage.k8s.io/volumeattachments": SEE,
         "scheduling.k8s.io/priorityclasses": SEE,
         "scheduling.volcano.sh/podgroups": tuple(sorted((*SEE, "patch"))),
         "events.k8s.io/events": ("create",),

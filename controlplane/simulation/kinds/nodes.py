@@ -46,6 +46,8 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         columns=(Column("Provisioner", ".provisioner"), Column("VolumeBindingMode", ".volumeBindingMode"), AGE),
         generation=False,
     ),
+    ServedKind(kinds.CSI_NODES, status_subresource=False, generation=False),
+    ServedKind(kinds.VOLUME_ATTACHMENTS, columns=(Column("Attacher", ".spec.attacher"), AGE), generation=False),
     ServedKind(
         kinds.PRIORITY_CLASSES,
         status_subresource=False,
