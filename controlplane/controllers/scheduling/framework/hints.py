@@ -98,6 +98,7 @@ class Hints:
             or old.tolerations != new.tolerations
             or old.priority != new.priority
             or old.nodes != new.nodes
+            or old.resource_claims != new.resource_claims
             or old.spec.get("schedulingGates") != new.spec.get("schedulingGates")
         )
 
@@ -132,7 +133,7 @@ OWN_CHANGES: Mapping[str, Callable[[Pod, Pod], bool]] = {
     "NodeName": _nothing,
     "VolumeBinding": _nothing,
     "VolumeZone": _nothing,
-    DYNAMIC_RESOURCES: _nothing,
+    DYNAMIC_RESOURCES: lambda old, new: old.resource_claims != new.resource_claims,
     "VolumeRestrictions": _nothing,
     "NodeVolumeLimits": _nothing,
 }
@@ -178,6 +179,10 @@ def _uncordoned(pod: Pod, event: ClusterEvent) -> bool:
     if event.new.unschedulable and not any(toleration.tolerates(UNSCHEDULABLE) for toleration in pod.tolerations):
         return False
     return event.old is None or bool(event.old.unschedulable)
+
+
+def _labels_or_room(pod: Pod, event: ClusterEvent) -> bool:
+    return _labels_changed(pod, event) or event.old.allocatable != event.new.allocatable
 
 
 def _labels_changed(pod: Pod, event: ClusterEvent) -> bool:
@@ -294,7 +299,8 @@ def _tables(cluster: ClusterTables) -> Iterable[tuple[str, Table]]:
     )
     yield "VolumeBinding", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
     yield "VolumeZone", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
-    yield DYNAMIC_RESOURCES, {}
+    devices = _on("ResourceClaim", f"{node} Delete", always) | _on("ResourceSlice", node, always)
+    yield DYNAMIC_RESOURCES, devices | _on("DeviceClass", node, always) | _on("Node", node, _labels_or_room)
     freed = _on("Pod", "AssignedDelete", _volume_freed)
     claims = _on("PersistentVolumeClaim", node, always)
     yield "VolumeRestrictions", claims | _on("Node", "Add", always) | freed

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.plugins.default_preemption import DefaultPreemption
+from controlplane.controllers.scheduling.plugins.dynamic_resources import DynamicResources
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.controllers.scheduling.plugins.image_locality import ImageLocality
 from controlplane.controllers.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -41,6 +42,7 @@ DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
     (VolumeZone, 0),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
+    (DynamicResources, 2),
     (DefaultPreemption, 0),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
@@ -53,5 +55,5 @@ DEFAULT_MULTI_POINT: tuple[tuple[type[Plugin], int], ...] = (
 IN_TREE: Registry = {plugin.name: plugin for plugin, _ in DEFAULT_MULTI_POINT} | {Gang.name: Gang}
 """All that is here: the default profile's, and what a configuration enables by name."""
 
-NOT_HERE = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
+NOT_HERE = frozenset({"NodeDeclaredFeatures"})
 """Plugins of kube-scheduler that are not here: a configuration may disable them, not enable them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controlplane.controllers.scheduling.binding.volume_reservations import Promises
+from controlplane.controllers.scheduling.devices.tables import DeviceTables
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.attachments import (
     CSINode,
@@ -70,6 +71,7 @@ class ClusterTables:
     classes: dict[str, StorageClass] = field(default_factory=dict)
     csi_nodes: dict[str, CSINode] = field(default_factory=dict)
     attachments: dict[str, dict[str, VolumeAttachment]] = field(default_factory=dict)
+    devices: DeviceTables = field(default_factory=DeviceTables)
     gangs: ClusterGangs = field(default_factory=ClusterGangs)
     nodes: dict[str, Node] = field(default_factory=dict)
     promises: Promises = field(default_factory=Promises)

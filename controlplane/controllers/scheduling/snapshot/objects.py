@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from controlplane.controllers.scheduling.devices.pod_claims import PodResourceClaim, read_pod_claims
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
 from controlplane.controllers.scheduling.snapshot.fields import (
     Obj,
@@ -102,6 +103,7 @@ class Pod:
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
     @property
     def key(self) -> str:
@@ -166,6 +168,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
+        resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
     )
 
