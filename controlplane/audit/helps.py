@@ -19,8 +19,9 @@ HELPS: Mapping[str, str] = {
     "InterPodAffinity": "a node comes or changes its labels, or a pod that its affinity means comes, goes or changes",
     "VolumeBinding": "its claim or volume changes, or a node comes or changes its labels",
     "VolumeZone": "its claim or volume changes, or a node comes or changes its labels",
-    "VolumeRestrictions": "the pod that uses its claim goes",
-    "DynamicResources": "it asks for no resource claims",
+    "VolumeRestrictions": "the pod that mounts its disk or has its claim goes",
+    "DynamicResources": "a device is given back, or another is published; or the claim or its class changes",
+    "NodeVolumeLimits": "a volume is detached from a node, or a node may attach more",
     "SchedulingGates": "its scheduling gates are taken away",
     "Gang": "its PodGroup may be tried as a whole again",
 }

@@ -114,10 +114,15 @@ STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets")
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+CSI_NODES = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False)
+VOLUME_ATTACHMENTS = Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", namespaced=False)
 STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 WORKLOAD_PRIORITY_CLASSES = Kind(
     "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )
+RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
 
 

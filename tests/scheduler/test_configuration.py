@@ -55,10 +55,13 @@ def test_the_default_profile() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
         "VolumeBinding",
         "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
+        "DynamicResources",
     ]
     weighted = {plugin.name: weight for plugin, weight in DEFAULT_MULTI_POINT if weight}
     assert framework.weights == weighted
@@ -126,8 +129,8 @@ HERE = "profiles[0].pluginConfig[0].args"
             "profiles[0].plugins.filter.enabled[0].name: plugin 'Nope' is not registered",
         ),
         (
-            {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "DynamicResources"}]}}}]},
-            "profiles[0].plugins.multiPoint.enabled[0].name: plugin 'DynamicResources' is not in this scheduler",
+            {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "NodeDeclaredFeatures"}]}}}]},
+            "profiles[0].plugins.multiPoint.enabled[0].name: plugin 'NodeDeclaredFeatures' is not in this scheduler",
         ),
         (
             {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "ImageLocality"}]}}}]},

@@ -32,6 +32,8 @@ ANTI = {
 }
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 BOUND = {"nodeName": "n"}
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+DISK = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]}
 
 
 def added(new: Node) -> ClusterEvent:
@@ -96,6 +98,16 @@ CASES = [
     ("NodeName", pod("p", nodeName="wanted"), added(node("other")), False),
     ("VolumeBinding", pod("p"), ClusterEvent("PersistentVolumeClaim", "Update"), True),
     ("VolumeBinding", pod("p"), came(pod("q")), False),
+    ("VolumeRestrictions", pod("p", **CLAIM), left(pod("q", **CLAIM)), True),
+    ("VolumeRestrictions", pod("p", **CLAIM), left(pod("q", **DISK)), False),
+    ("VolumeRestrictions", pod("p", **DISK), left(pod("q", **DISK)), True),
+    ("VolumeRestrictions", pod("p", **CLAIM), ClusterEvent("PersistentVolumeClaim", "Update"), True),
+    ("VolumeRestrictions", pod("p", **CLAIM), updated(node(), node(cpu="8")), False),
+    ("NodeVolumeLimits", pod("p", **CLAIM), left(pod("q", **CLAIM)), True),
+    ("NodeVolumeLimits", pod("p", **CLAIM), left(pod("q")), False),
+    ("NodeVolumeLimits", pod("p", **CLAIM), ClusterEvent("CSINode", "Update"), True),
+    ("NodeVolumeLimits", pod("p", **CLAIM), ClusterEvent("VolumeAttachment", "Delete"), True),
+    ("NodeVolumeLimits", pod("p", **CLAIM), ClusterEvent("VolumeAttachment", "Update"), False),
     ("SchedulingGates", pod("p"), added(node()), False),
 ]
 

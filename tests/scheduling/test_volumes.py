@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
-from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Json
+from controlplane.kube.kinds import (
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    Json,
+)
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.simulation.controllers.jobs import OUTCOME
 from tests.scheduling.stage import HOST, Cluster, Stage, staged, until
@@ -185,3 +193,43 @@ async def test_a_candidates_claim_that_fails_gives_the_reservation_back(database
         await until(lambda: (source.status("c").get("reservation") or {}).get("number", 1) > 1)
         assert cluster.on("c") == ""
         assert cluster.condition("c").get("status") != "True"
+
+
+async def test_a_pod_goes_to_the_node_once_a_volume_is_detached(database_url: str) -> None:
+    async with staged(database_url) as stage:
+        cluster = stage.cluster
+        classes(cluster)
+        cluster.node("a")
+        drivers = [{"name": "csi.example.com", "nodeID": "a", "allocatable": {"count": 1}}]
+        cluster.store.create(CSI_NODES, {"metadata": {"name": "a"}, "spec": {"drivers": drivers}})
+        behind = {"csi": {"driver": "csi.example.com", "volumeHandle": "old"}, "capacity": {"storage": "1Gi"}}
+        cluster.store.create(PERSISTENT_VOLUMES, {"metadata": {"name": "old"}, "spec": behind})
+        source = {"persistentVolumeName": "old"}
+        attached = {"attacher": "csi.example.com", "nodeName": "a", "source": source}
+        cluster.store.create(VOLUME_ATTACHMENTS, {"metadata": {"name": "x"}, "spec": attached})
+        claim(cluster, "data", "made")
+        await stage.replica()
+        cluster.pod("p", **using("data"))
+        full = "0/1 nodes are available: 1 node(s) exceed max volume count."
+        await until(lambda: full in str(cluster.condition("p").get("message")))
+        assert bound(cluster, "data") == ""
+        cluster.store.delete(VOLUME_ATTACHMENTS, "", "x")
+        await until(lambda: cluster.on("p") == "a")
+
+
+async def test_a_claim_for_one_pod_passes_from_pod_to_pod(database_url: str) -> None:
+    async with staged(database_url) as stage:
+        cluster = stage.cluster
+        classes(cluster)
+        cluster.node("a")
+        claim(cluster, "data", "made")
+        cluster.store.patch(
+            PERSISTENT_VOLUME_CLAIMS, "default", "data", {"spec": {"accessModes": ["ReadWriteOncePod"]}}
+        )
+        await stage.replica()
+        cluster.pod("first", **using("data"))
+        await until(lambda: cluster.on("first"))
+        cluster.pod("second", **using("data"))
+        await until(lambda: "ReadWriteOncePod" in str(cluster.condition("second").get("message")))
+        cluster.store.delete(PODS, "default", "first")
+        await until(lambda: cluster.on("second"))

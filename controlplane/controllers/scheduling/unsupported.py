@@ -1,30 +1,20 @@
-"""Refuses, with the reason, a pod that asks for what this scheduler cannot give: it is never bound.
+"""Refuses, with the reason, a pod that asks for what its profile does not give: it is never bound.
 
-In: a pod and the snapshot. Out: a status, as kube-scheduler's own plugins for it would say (DynamicResources,
-VolumeRestrictions): both are looked at whatever a profile enables, since to bind such a pod would be to promise what
-nobody keeps."""
+In: a pod, the names of the profile's plugins. Out: a status. A profile may leave DynamicResources out; to bind a pod
+with ResourceClaims all the same would be to promise what nobody keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from controlplane.controllers.scheduling.framework.status import SUCCESS, Status, unresolvable
 from controlplane.controllers.scheduling.snapshot.objects import Pod
-from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 
-DYNAMIC_RESOURCES, VOLUME_RESTRICTIONS = "DynamicResources", "VolumeRestrictions"
-CLAIMED = "pod asks for spec.resourceClaims, which this scheduler does not allocate"
+DYNAMIC_RESOURCES = "DynamicResources"
+CLAIMED = "pod asks for spec.resourceClaims, and its profile has no plugin DynamicResources to allocate them"
 
 
-def unsupported(pod: Pod, snapshot: Snapshot) -> Status:
-    """Return why a pod cannot be placed by this scheduler, Success if it can."""
-    if pod.spec.get("resourceClaims"):
-        return unresolvable(CLAIMED).by(DYNAMIC_RESOURCES)
-    for name, _ in pod.claims:
-        claim = snapshot.cluster.claims.get((pod.namespace, name))
-        if claim is None or "ReadWriteOncePod" not in claim.modes:
-            continue
-        users = snapshot.users.get((pod.namespace, name), {})
-        others = sorted(key for identity, key in users.items() if identity != pod.identity)
-        if others:
-            said = f'persistentvolumeclaim "{name}" has access mode ReadWriteOncePod and is used by pod {others[0]}'
-            return unresolvable(said).by(VOLUME_RESTRICTIONS)
-    return SUCCESS
+def unsupported(pod: Pod, plugins: Container[str]) -> Status:
+    """Return why a pod cannot be placed by a profile, Success if it can."""
+    refused = pod.resource_claims and DYNAMIC_RESOURCES not in plugins
+    return unresolvable(CLAIMED).by(DYNAMIC_RESOURCES) if refused else SUCCESS

@@ -38,6 +38,7 @@ BUILTIN_GROUPS = frozenset(
         "coordination.k8s.io",
         "events.k8s.io",
         "policy",
+        "resource.k8s.io",
         "scheduling.k8s.io",
         "storage.k8s.io",
     }

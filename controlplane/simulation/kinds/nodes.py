@@ -47,6 +47,16 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         generation=False,
     ),
     ServedKind(
+        kinds.RESOURCE_CLAIMS,
+        columns=(Column("State", ".status.allocation.devices.results[0].device"), AGE),
+        list_map_keys={"status.reservedFor": ("uid",)},
+        generation=False,
+    ),
+    ServedKind(kinds.RESOURCE_SLICES, status_subresource=False),
+    ServedKind(kinds.DEVICE_CLASSES, status_subresource=False),
+    ServedKind(kinds.CSI_NODES, status_subresource=False, generation=False),
+    ServedKind(kinds.VOLUME_ATTACHMENTS, columns=(Column("Attacher", ".spec.attacher"), AGE), generation=False),
+    ServedKind(
         kinds.PRIORITY_CLASSES,
         status_subresource=False,
         short_names=("pc",),

@@ -38,7 +38,7 @@ from controlplane.controllers.scheduling.state import (
     victim_fold,
     victim_stream,
 )
-from controlplane.kube.kinds import PODS, Json, Request, meta, version_number
+from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.marks import Parts, cause_of, causes_of, newest
@@ -181,7 +181,9 @@ class OwnPods(PodBook[PodState]):
         if state is None or first is None or change.gone or state.pre_bound >= len(first.calls):
             return None
         call = first.calls[state.pre_bound]
-        if call.uid not in ("", str(meta(change.object).get("uid", ""))) or not _holds(call.body, change.object):
+        if call.uid not in ("", str(meta(change.object).get("uid", ""))) or not _holds(
+            call.body, change.object, merging=call.content_type == STRATEGIC_PATCH
+        ):
             return None
         event = PreBindSeen(number=first.number, index=state.pre_bound)
         return NewEvent(stream=stream, event=event, cluster=change.cluster)
@@ -285,11 +287,18 @@ def _marked(obj: Json) -> bool:
     )
 
 
-def _holds(wanted: Any, found: Any) -> bool:
-    """Whether an object shows everything that a merge patch, or a created object, asks for."""
+def _holds(wanted: Any, found: Any, *, merging: bool = False) -> bool:
+    """Whether an object shows everything that a patch, or a created object, asks for; `merging`: its lists are merged
+    with what is there, as those of a strategic merge patch are.
+    """
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(
-            (key not in found) if value is None else _holds(value, found.get(key)) for key, value in wanted.items()
+            (key not in found) if value is None else _holds(value, found.get(key), merging=merging)
+            for key, value in wanted.items()
+        )
+    if merging and isinstance(wanted, list):
+        return isinstance(found, list) and all(
+            any(_holds(one, other, merging=True) for other in found) for one in wanted
         )
     return bool(wanted == found)
 

@@ -23,6 +23,7 @@ from controlplane.controllers.scheduling.framework.plugin import (
 )
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import SUCCESS, Code, NodeStatuses, Status
+from controlplane.controllers.scheduling.plugins.dynamic_resources import DynamicResources
 from controlplane.controllers.scheduling.plugins.node_resources import NodeResourcesFit
 from controlplane.kube.kinds import Json
 
@@ -87,6 +88,8 @@ def _alone(plugin: Plugin, question: Question) -> Json:
             _change(plugin, state, question)
     if isinstance(plugin, FilterPlugin):
         found["filter"] = _filtered(plugin, state, question) if runs else {}
+        if isinstance(plugin, DynamicResources):
+            found["allocations"] = plugin.allocations(state)
     return found | (_scored(plugin, state, question) if isinstance(plugin, ScorePlugin) else {})
 
 

@@ -144,6 +144,11 @@ def _cluster(obj: Obj) -> ClusterTables:
         "persistentVolumes": cluster.put_volume,
         "persistentVolumeClaims": cluster.put_claim,
         "storageClasses": cluster.put_class,
+        "csiNodes": cluster.put_csi_node,
+        "volumeAttachments": cluster.put_attachment,
+        "resourceClaims": cluster.devices.put_claim,
+        "resourceSlices": cluster.devices.put_slice,
+        "deviceClasses": cluster.devices.put_class,
     }
     for name, take in put.items():
         for at, one in enumerate(items(obj, name, "")):

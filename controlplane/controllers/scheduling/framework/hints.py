@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 from controlplane.controllers.scheduling.framework.args import PodTopologySpreadArgs
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
+from controlplane.controllers.scheduling.plugins.node_volume_limits import attaches
 from controlplane.controllers.scheduling.plugins.spread_constraints import Constraint, constraints_of
+from controlplane.controllers.scheduling.plugins.volume_restrictions import disks_conflict
 from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.node_info import conflict
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, is_scalar
-from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES, VOLUME_RESTRICTIONS
+from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES
 from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
 
@@ -96,6 +98,7 @@ class Hints:
             or old.tolerations != new.tolerations
             or old.priority != new.priority
             or old.nodes != new.nodes
+            or old.resource_claims != new.resource_claims
             or old.spec.get("schedulingGates") != new.spec.get("schedulingGates")
         )
 
@@ -130,8 +133,9 @@ OWN_CHANGES: Mapping[str, Callable[[Pod, Pod], bool]] = {
     "NodeName": _nothing,
     "VolumeBinding": _nothing,
     "VolumeZone": _nothing,
-    DYNAMIC_RESOURCES: _nothing,
-    VOLUME_RESTRICTIONS: _nothing,
+    DYNAMIC_RESOURCES: lambda old, new: old.resource_claims != new.resource_claims,
+    "VolumeRestrictions": _nothing,
+    "NodeVolumeLimits": _nothing,
 }
 """Which change of the pod itself helps against which plugin; plugins that are not here are helped by any."""
 
@@ -177,6 +181,10 @@ def _uncordoned(pod: Pod, event: ClusterEvent) -> bool:
     return event.old is None or bool(event.old.unschedulable)
 
 
+def _labels_or_room(pod: Pod, event: ClusterEvent) -> bool:
+    return _labels_changed(pod, event) or event.old.allocatable != event.new.allocatable
+
+
 def _labels_changed(pod: Pod, event: ClusterEvent) -> bool:
     return event.old is None or event.old.labels != event.new.labels
 
@@ -193,8 +201,16 @@ def _port_freed(pod: Pod, event: ClusterEvent) -> bool:
     return any(conflict(wanted, used) for wanted in pod.ports for used in event.old.ports)
 
 
-def _claim_freed(pod: Pod, event: ClusterEvent) -> bool:
-    return event.old.namespace == pod.namespace and bool({*event.old.claims} & {*pod.claims})
+def _volume_freed(pod: Pod, event: ClusterEvent) -> bool:
+    old: Pod = event.old
+    shared = {name for name, ephemeral in pod.claims if not ephemeral}
+    claim = old.namespace == pod.namespace and any(name in shared for name, ephemeral in old.claims if not ephemeral)
+    return claim or disks_conflict(pod, (old,))
+
+
+def _detached(pod: Pod, event: ClusterEvent) -> bool:
+    """A pod that had volumes left a node."""
+    return attaches(event.old)
 
 
 def _affine(pod: Pod, event: ClusterEvent) -> bool:
@@ -283,6 +299,11 @@ def _tables(cluster: ClusterTables) -> Iterable[tuple[str, Table]]:
     )
     yield "VolumeBinding", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
     yield "VolumeZone", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
-    yield DYNAMIC_RESOURCES, {}
-    yield VOLUME_RESTRICTIONS, _on("PersistentVolumeClaim", node, always) | _on("Pod", "AssignedDelete", _claim_freed)
+    devices = _on("ResourceClaim", f"{node} Delete", always) | _on("ResourceSlice", node, always)
+    yield DYNAMIC_RESOURCES, devices | _on("DeviceClass", node, always) | _on("Node", node, _labels_or_room)
+    freed = _on("Pod", "AssignedDelete", _volume_freed)
+    claims = _on("PersistentVolumeClaim", node, always)
+    yield "VolumeRestrictions", claims | _on("Node", "Add", always) | freed
+    attached = _on("CSINode", node, always) | _on("VolumeAttachment", "Delete", always)
+    yield "NodeVolumeLimits", claims | attached | _on("Node", "Add", always) | _on("Pod", "AssignedDelete", _detached)
     yield "SchedulingGates", {}

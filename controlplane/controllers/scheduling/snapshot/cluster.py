@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controlplane.controllers.scheduling.binding.volume_reservations import Promises
+from controlplane.controllers.scheduling.devices.tables import DeviceTables
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
+from controlplane.controllers.scheduling.snapshot.attachments import (
+    CSINode,
+    VolumeAttachment,
+    read_attachment,
+    read_csi_node,
+)
 from controlplane.controllers.scheduling.snapshot.fields import Obj, number, section, string_map, text
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.storage import (
@@ -51,7 +58,8 @@ class ClusterTables:
     """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and
     StatefulSet.
 
-    `nodes` are those of the snapshot, which keeps them; `promises` what is promised to claims and does not show yet.
+    `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them; `promises` what
+    is promised to claims and does not show yet.
     """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -61,9 +69,13 @@ class ClusterTables:
     volumes: dict[str, PersistentVolume] = field(default_factory=dict)
     claims: dict[Place, VolumeClaim] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
+    csi_nodes: dict[str, CSINode] = field(default_factory=dict)
+    attachments: dict[str, dict[str, VolumeAttachment]] = field(default_factory=dict)
+    devices: DeviceTables = field(default_factory=DeviceTables)
     gangs: ClusterGangs = field(default_factory=ClusterGangs)
     nodes: dict[str, Node] = field(default_factory=dict)
     promises: Promises = field(default_factory=Promises)
+    _attached_to: dict[str, str] = field(default_factory=dict)
 
     def put_namespace(self, obj: Obj, where: str = "namespace") -> None:
         """Read a Namespace."""
@@ -110,6 +122,26 @@ class ClusterTables:
         """Read a StorageClass."""
         found = read_class(obj, where)
         self.classes[found.name] = found
+
+    def put_csi_node(self, obj: Obj, where: str = "csiNode") -> None:
+        """Read a CSINode."""
+        found = read_csi_node(obj, where)
+        self.csi_nodes[found.name] = found
+
+    def put_attachment(self, obj: Obj, where: str = "volumeAttachment") -> None:
+        """Read a VolumeAttachment."""
+        found = read_attachment(obj, where)
+        self.drop_attachment(found.name)
+        self._attached_to[found.name] = found.node
+        self.attachments.setdefault(found.node, {})[found.name] = found
+
+    def drop_attachment(self, name: str) -> None:
+        """Forget a VolumeAttachment, if it is there."""
+        node = self._attached_to.pop(name, None)
+        if node is not None:
+            del self.attachments[node][name]
+            if not self.attachments[node]:
+                del self.attachments[node]
 
 
 def selector_of_owners(cluster: ClusterTables, pod: Pod) -> LabelSelector:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from controlplane.controllers.scheduling.devices.pod_claims import PodResourceClaim, read_pod_claims
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
 from controlplane.controllers.scheduling.snapshot.fields import (
     Obj,
@@ -22,6 +23,7 @@ from controlplane.controllers.scheduling.snapshot.fields import (
     strings,
     text,
 )
+from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
 from controlplane.kube import pod_requests as asked
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
@@ -69,7 +71,8 @@ class Pod:
     """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
 
     `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names
-    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here."""
+    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here. `mounts` are the
+    claims and the disks that it names itself, in its own order; `claims` those of them that are claims."""
 
     namespace: str
     name: str
@@ -94,11 +97,13 @@ class Pod:
     ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     containers: int
-    claims: tuple[tuple[str, bool], ...]
+    mounts: tuple[ClaimName | InlineVolume, ...]
+    claims: tuple[ClaimName, ...]
     controller: Controller | None
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
     @property
     def key(self) -> str:
@@ -132,10 +137,11 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         at, _, problem = str(error).removeprefix("spec.").partition(": ")
         raise PodMisfit(f"{in_spec}.{at}", problem) from error
     namespace, notes = text(meta, "namespace", in_meta), section(meta, "annotations", in_meta)
-    least = text(notes, QUORUM, f"{in_meta}.annotations")
+    name, least = text(meta, "name", in_meta), text(notes, QUORUM, f"{in_meta}.annotations")
+    mounts = read_mounts(items(spec, "volumes", in_spec), name, in_spec)
     return Pod(
         namespace=namespace,
-        name=text(meta, "name", in_meta),
+        name=name,
         uid=text(meta, "uid", in_meta),
         labels=string_map(meta, "labels", in_meta),
         node_name=text(spec, "nodeName", in_spec),
@@ -157,10 +163,12 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         ports=_ports(spec, in_spec),
         images=_images(spec, containers, in_spec),
         containers=len(containers),
-        claims=_claims(spec, in_spec, text(meta, "name", in_meta)),
+        mounts=mounts,
+        claims=tuple(one for one in mounts if isinstance(one, ClaimName)),
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
+        resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
     )
 
@@ -289,18 +297,6 @@ def _images(spec: Obj, containers: list[Json], where: str) -> tuple[str, ...]:
     volumes = [section(v, "image", where) for v in items(spec, "volumes", where) if v.get("image") is not None]
     named = [str(c.get("image") or "") for c in containers] + [str(v.get("reference") or "") for v in volumes]
     return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in named)
-
-
-def _claims(spec: Obj, where: str, pod: str) -> tuple[tuple[str, bool], ...]:
-    found = []
-    for at, volume in enumerate(items(spec, "volumes", where)):
-        inside = f"{where}.volumes[{at}]"
-        if volume.get("persistentVolumeClaim") is not None:
-            claim = section(volume, "persistentVolumeClaim", inside)
-            found.append((text(claim, "claimName", f"{inside}.persistentVolumeClaim"), False))
-        elif volume.get("ephemeral") is not None:
-            found.append((f"{pod}-{text(volume, 'name', inside)}", True))
-    return tuple(found)
 
 
 def _controller(owners: list[Json], where: str) -> Controller | None:

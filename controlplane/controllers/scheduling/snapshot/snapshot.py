@@ -45,7 +45,7 @@ class Snapshot:
         self.nodes: list[Node] = []
         self.row: dict[str, int] = {}
         self.groups = PodCounts()
-        self.users: dict[tuple[str, str], dict[str, str]] = {}  # by claim: who on a node uses it, and by what name
+        self.users: dict[tuple[str, str], set[str]] = {}  # by claim: who on a node mounts it by its name
         self.placed: dict[str, tuple[Pod, int]] = {}
         self.ports: dict[HostPort, dict[int, int]] = {}
         self.images: dict[str, dict[str, int]] = {}
@@ -134,8 +134,6 @@ class Snapshot:
         self._on.setdefault(ident, {})[pod.identity] = pod
         row = int(self._rows[ident])
         self.groups.add(pod, ident, row)
-        for name, _ in pod.claims:
-            self.users.setdefault((pod.namespace, name), {})[pod.identity] = pod.key
         self._count(pod, ident, row, 1)
 
     def remove_pod(self, identity: str) -> None:
@@ -144,10 +142,6 @@ class Snapshot:
         del self._on[ident][identity]
         row = int(self._rows[ident])
         self.groups.remove(pod, ident, row)
-        for name, _ in pod.claims:
-            self.users.get((pod.namespace, name), {}).pop(identity, None)
-            if not self.users.get((pod.namespace, name)):
-                self.users.pop((pod.namespace, name), None)
         self._count(pod, ident, row, -1)
 
     # ---------------------------------------------------------------- what is read: one entry a node
@@ -302,6 +296,15 @@ class Snapshot:
             used[ident] = used.get(ident, 0) + step
             if not used[ident]:
                 del used[ident]
+        for name, ephemeral in pod.claims:
+            if not ephemeral:
+                self._use((pod.namespace, name), pod.identity, step)
+
+    def _use(self, claim: tuple[str, str], identity: str, step: int) -> None:
+        users = self.users.setdefault(claim, set())
+        (users.add if step > 0 else users.discard)(identity)
+        if not users:
+            del self.users[claim]
 
     def _resource(self, name: str) -> int | None:
         """Return a resource's column, None if the scheduler does not count it."""

@@ -17,6 +17,7 @@ from controlplane.controllers.scheduling.snapshot.fields import (
     strings,
     text,
 )
+from controlplane.controllers.scheduling.snapshot.volume_sources import NOTHING_COUNTED, VolumeSource, read_source
 from controlplane.kube.quantities import nanos
 from controlplane.kube.selectors import EVERYTHING, NOTHING, InvalidSelector, LabelSelector, NodeTerm, label_selector
 from controlplane.kube.selectors import node_terms as parse_terms
@@ -62,6 +63,7 @@ class PersistentVolume:
     terminating: bool
     uid: str = ""
     resource_version: str = ""
+    source: VolumeSource = NOTHING_COUNTED
 
     def reachable(self, labels: dict[str, str]) -> bool:
         """Return whether a node with these labels reaches it. Only labels are looked at: kube-scheduler leaves
@@ -128,9 +130,10 @@ def read_volume(obj: Obj, where: str) -> PersistentVolume:
     claim = section(spec, "claimRef", inside)
     at = f"{inside}.claimRef"
     reference = ClaimReference(text(claim, "namespace", at), text(claim, "name", at), text(claim, "uid", at))
+    labels = string_map(meta, "labels", where)
     return PersistentVolume(
         name=text(meta, "name", where),
-        labels=string_map(meta, "labels", where),
+        labels=labels,
         terms=None if affinity.get("required") is None else parse_terms(listed, inside),
         storage_class=_class_of(meta, spec, where),
         attributes_class=text(spec, "volumeAttributesClassName", inside),
@@ -142,6 +145,7 @@ def read_volume(obj: Obj, where: str) -> PersistentVolume:
         terminating=bool(text(meta, "deletionTimestamp", where)),
         uid=text(meta, "uid", f"{where}.metadata"),
         resource_version=text(meta, "resourceVersion", f"{where}.metadata"),
+        source=read_source(spec, labels, inside),
     )
 
 

@@ -30,6 +30,11 @@ KINDS: tuple[Kind, ...] = (
     kinds.PERSISTENT_VOLUMES,
     kinds.PERSISTENT_VOLUME_CLAIMS,
     kinds.STORAGE_CLASSES,
+    kinds.CSI_NODES,
+    kinds.VOLUME_ATTACHMENTS,
+    kinds.RESOURCE_CLAIMS,
+    kinds.RESOURCE_SLICES,
+    kinds.DEVICE_CLASSES,
 )
 """What a scheduling cycle looks at."""
 
@@ -186,6 +191,17 @@ class ClusterView:
             kinds.PERSISTENT_VOLUME_CLAIMS.name: (tables.put_claim, lambda place: tables.claims.pop(place, None)),
             kinds.POD_GROUPS.name: (tables.gangs.put, tables.gangs.drop),
             kinds.STORAGE_CLASSES.name: (tables.put_class, lambda place: tables.classes.pop(place[1], None)),
+            kinds.CSI_NODES.name: (tables.put_csi_node, lambda place: tables.csi_nodes.pop(place[1], None)),
+            kinds.VOLUME_ATTACHMENTS.name: (tables.put_attachment, lambda place: tables.drop_attachment(place[1])),
+            kinds.RESOURCE_CLAIMS.name: (tables.devices.put_claim, tables.devices.drop_claim),
+            kinds.RESOURCE_SLICES.name: (
+                tables.devices.put_slice,
+                lambda place: tables.devices.slices.drop(place[1]),
+            ),
+            kinds.DEVICE_CLASSES.name: (
+                tables.devices.put_class,
+                lambda place: tables.devices.classes.pop(place[1], None),
+            ),
         }
 
 

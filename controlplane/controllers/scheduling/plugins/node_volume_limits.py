@@ -1,0 +1,124 @@
+"""NodeVolumeLimits: a node attaches no more volumes of a CSI driver than its CSINode says
+(kubernetes/kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36).
+
+In: the claims and disks of a pod and of those on a node, the tables of claims, volumes, classes, CSINodes and
+VolumeAttachments. Out: statuses. A volume counts once, however many pods mount it; one that is yet to be made counts as
+one of its class's driver. What is still attached and mounted by nobody counts too. kube-scheduler's gate
+VolumeLimitScaling is off, so a node without the driver's CSINode entry has no limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin, Prefiltered, PreFilterPlugin
+from controlplane.controllers.scheduling.framework.status import (
+    SKIP,
+    SUCCESS,
+    Status,
+    failed,
+    unresolvable,
+    unschedulable,
+)
+from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
+from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.controllers.scheduling.snapshot.storage import VolumeClaim
+from controlplane.controllers.scheduling.snapshot.volume_sources import (
+    DRIVERS,
+    ClaimName,
+    CountedVolume,
+    driver_of_class,
+)
+
+TOO_MANY = unschedulable("node(s) exceed max volume count")
+
+
+class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    """Refuses nodes that would have more volumes of a driver than they can attach."""
+
+    name = "NodeVolumeLimits"
+
+    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
+        """Skip a pod that has neither a claim nor a disk that a CSI driver serves."""
+        if not attaches(pod):
+            return Prefiltered(SKIP)
+        state.data[self.name] = snapshot.cluster
+        return Prefiltered()
+
+    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+        """Return the status of one node."""
+        cluster: ClusterTables = state.data[self.name]
+        csi_node = cluster.csi_nodes.get(info.node.name)
+        wanted: set[CountedVolume] = set()
+        status = _count(cluster, pod, csi_node is not None, wanted, incoming=True)
+        if not status.ok or not wanted or csi_node is None or not csi_node.limits:
+            return status
+        mounted: set[CountedVolume] = set()
+        for other in info.pods.values():
+            status = _count(cluster, other, True, mounted, incoming=False)
+            if not status.ok:
+                return status
+        there = Counter(volume.driver for volume in mounted | _attached(cluster, info.node.name))
+        more = Counter(volume.driver for volume in wanted - mounted)
+        over = any(there[driver] + count > csi_node.limits.get(driver, _NONE) for driver, count in more.items())
+        return TOO_MANY if over else SUCCESS
+
+
+_NONE = 2**31
+
+
+def attaches(pod: Pod) -> bool:
+    """Return whether a pod has a claim, or a disk that a CSI driver serves."""
+    return any(isinstance(one, ClaimName) or one.source in DRIVERS for one in pod.mounts)
+
+
+def _count(cluster: ClusterTables, pod: Pod, migrated: bool, found: set[CountedVolume], *, incoming: bool) -> Status:
+    """Add the volumes of a pod; `migrated`: its node has a CSINode. Only the incoming pod needs all of its claims."""
+    for one in pod.mounts:
+        if not isinstance(one, ClaimName):
+            if migrated and one.problem:
+                return failed(f"converting volume({one.name}) from inline to csi: {one.problem}")
+            if migrated and one.counted is not None:
+                found.add(one.counted)
+            continue
+        if not one.name:
+            return failed("PersistentVolumeClaim had no name")
+        claim = cluster.claims.get((pod.namespace, one.name))
+        if claim is None:
+            if incoming:
+                where = f"{pod.namespace}/{one.name}"
+                return unresolvable(f'looking up PVC {where}: persistentvolumeclaim "{one.name}" not found')
+            continue
+        if one.ephemeral and claim.owner != pod.uid:
+            return failed(f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)")
+        volume = _volume_of(cluster, claim, migrated)
+        if volume is not None and volume.driver and volume.handle:
+            found.add(volume)
+    return SUCCESS
+
+
+def _volume_of(cluster: ClusterTables, claim: VolumeClaim, migrated: bool) -> CountedVolume | None:
+    """Return how a claim's volume counts, None if it does not; a volume that is not there as one that is yet to be
+    made.
+    """
+    volume = cluster.volumes.get(claim.volume) if claim.volume else None
+    if volume is not None:
+        return None if volume.source.migrated and not migrated else volume.source.counted
+    storage = cluster.classes.get(claim.storage_class) if claim.storage_class else None
+    if storage is None:
+        return None
+    driver, as_migrated = driver_of_class(storage.provisioner)
+    if as_migrated and not migrated:
+        return None
+    return CountedVolume(driver, f"not made yet: {claim.namespace}/{claim.name}")
+
+
+def _attached(cluster: ClusterTables, node: str) -> set[CountedVolume]:
+    """Return what is attached to a node, or is to be, as far as its volumes are a CSI driver's own."""
+    found = set()
+    for one in cluster.attachments.get(node, {}).values():
+        volume = cluster.volumes.get(one.volume) if one.attacher and one.volume else None
+        if volume is not None and volume.source.counted is not None and not volume.source.migrated:
+            found.add(CountedVolume(one.attacher, volume.source.counted.handle))
+    return found
