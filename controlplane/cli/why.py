@@ -57,6 +57,10 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
     With -o json or yaml, one object (with --watch one a line, or one YAML
     document each):
       workload (stream), state, cluster, waits_for, sentence,
+      quota (of one that waits for it where quota.mode is builtin, else
+      null): cluster_queue, position, pending, ahead, tried, inadmissible,
+      uncovered, flavors (with resources: wanted, free, missing, most, never,
+      holders; preemptible, would_end)
       events: position, at, type, reason, cluster, what, data
       statements (of what has ended): about, text, cluster, attempt, at,
       seconds (null, or how long), positions
@@ -68,37 +72,62 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
             raise click.UsageError("--at is about the past, and --watch about what comes: leave one of the two out")
         return _watch(options, full)
     workload, explanation = ask(options, full, at)
+    quota = _quota(options, workload, explanation, at)
     if options.output != "table":
-        dump(options.output, _value(workload, explanation))
+        dump(options.output, _value(workload, explanation, quota))
     else:
-        _print(explanation)
+        _print(explanation, quota)
     return Exit.OK
 
 
 def _watch(options: Options, name: str) -> int:
     """Print the answer, and each other one that comes, until Ctrl-C."""
     refuse_order(options)
-    last: list[tuple[str, str]] = [("", "")]
+    last: list[tuple[str, ...]] = [()]
     looks = itertools.count()
 
     def look(_reader: LogReader) -> None:
         with quietly(number := next(looks)):
             workload, explanation = ask(options, name)
-        said = explanation.standing.word, explanation.sentence
+            quota = _quota(options, workload, explanation)
+        said = explanation.standing.word, explanation.sentence, *_sentences(quota)
         if said == last[0]:
             return
         last[0] = said
         if options.output != "table":
-            document(options.output, _value(workload, explanation))
+            document(options.output, _value(workload, explanation, quota))
         elif number:
             click.echo()
         if options.output == "table":
-            _print(explanation)
+            _print(explanation, quota)
 
     return follow(options, history.open_reader(options), look)
 
 
-def _value(workload: str, explanation: Explanation) -> dict[str, Any]:
+def _quota(
+    options: Options, workload: str, explanation: Explanation, at: datetime | None = None
+) -> dict[str, Any] | None:
+    """Return why a Workload waits for quota, where this service decides on it."""
+    from controlplane.audit.quota_wait import plain as plain_wait
+    from controlplane.audit.quota_wait import waits
+    from controlplane.clock import SystemClock
+    from controlplane.controllers.quota.admission.hosting import engine_settings
+
+    if explanation.standing.word != "Pending" or not workload.startswith("workload/"):
+        return None
+    _, namespace, name = workload.split("/")
+    with history.open_reader(options, at=at) as reader:
+        found = waits(reader, engine_settings(options.settings()), namespace, name, at or SystemClock().now())
+    return None if found is None else plain_wait(found)
+
+
+def _sentences(quota: dict[str, Any] | None) -> list[str]:
+    from controlplane.audit.quota_wait import sentences
+
+    return list(sentences(quota)) if quota is not None else []
+
+
+def _value(workload: str, explanation: Explanation, quota: dict[str, Any] | None) -> dict[str, Any]:
     """Return the answer as plain values."""
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
@@ -109,6 +138,7 @@ def _value(workload: str, explanation: Explanation) -> dict[str, Any]:
         "cluster": stands.cluster,
         "waits_for": stands.waits_for,
         "sentence": explanation.sentence,
+        "quota": quota,
         "events": [
             {
                 "position": recorded.position,
@@ -125,8 +155,10 @@ def _value(workload: str, explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _print(explanation: Explanation) -> None:
+def _print(explanation: Explanation, quota: dict[str, Any] | None) -> None:
     line(f"{explanation.standing.word}: {explanation.sentence}")
+    for sentence in _sentences(quota):
+        line(sentence)
     if explanation.statements:
         click.echo()
         table(STATEMENT_COLUMNS, [_row(statement) for statement in explanation.statements])

@@ -1,0 +1,102 @@
+"""Why a Workload waits for quota, from the log of a service that decides on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from controlplane.audit.quota_wait import plain, sentences, waits
+from controlplane.audit.reads import READ, LogReader
+from controlplane.cli import cli
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.observations import Condition, WorkloadObserved
+from controlplane.controllers.quota.engine.explain import explain
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.log.event import NewEvent
+from tests.audit.database import keep
+from tests.audit.script import write
+from tests.quota.admission.scene import NS, Scene
+
+
+@pytest.fixture
+def scene() -> Scene:
+    found = Scene()
+    found.queue("q", "10")
+    for name, cpu in (("first", "6"), ("second", "3"), ("done", "1")):
+        found.workload(name, "q", cpu)
+        found.settle()
+        found.pass_time(60)
+    found.finish("done")
+    found.settle()
+    for name, cpu, priority in (("big", "4", 5), ("bigger", "5", 0), ("never", "11", 0)):
+        found.workload(name, "q", cpu, priority=priority)
+        found.settle()
+        found.pass_time(60)
+    return found
+
+
+def now_of(scene: Scene) -> dict[str, object]:
+    return {
+        name: explain(scene.controller.index.engine, f"{NS}/{name}", scene.now.timestamp())
+        for name in ("big", "bigger", "never", "first", "done", "nobody")
+    }
+
+
+async def test_it_is_what_the_controller_would_say(database_url: str, scene: Scene) -> None:
+    await keep(database_url, scene.log, types=READ)
+    said = now_of(scene)
+    with LogReader.connect(database_url) as reader:
+        for name, wait in said.items():
+            assert waits(reader, EngineSettings(), NS, name, scene.now) == wait
+    assert [name for name, wait in said.items() if wait is None] == ["first", "done", "nobody"]
+
+
+async def test_in_sentences(database_url: str, scene: Scene) -> None:
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        found = {name: waits(reader, EngineSettings(), NS, name, scene.now) for name in ("big", "bigger", "never")}
+    told = {name: list(sentences(plain(wait))) for name, wait in found.items() if wait is not None}
+    assert told == {
+        "big": [
+            "It is number 1 of 3 that wait in ClusterQueue q.",
+            f"In flavor default it wants 4 of cpu, 1 is free, and 3 is missing. {NS}/first (6), {NS}/second (3) have it.",
+            f"It would fit if {NS}/second ended.",
+        ],
+        "bigger": [
+            f"It is number 2 of 3 that wait in ClusterQueue q, behind {NS}/big.",
+            f"In flavor default it wants 5 of cpu, 1 is free, and 4 is missing. {NS}/first (6), {NS}/second (3) have it.",
+            f"It would fit if {NS}/first ended.",
+        ],
+        "never": [
+            f"It is number 3 of 3 that wait in ClusterQueue q, behind {NS}/big, {NS}/bigger.",
+            "In flavor default it can never fit: it wants 11 of cpu, and there are 10.",
+        ],
+    }
+
+
+async def test_as_it_was_at_a_time(database_url: str, scene: Scene) -> None:
+    await keep(database_url, scene.log, types=READ)
+    before = next(one for one in scene.log if one.stream == f"admission/workload/{NS}/bigger")
+    with LogReader.connect(database_url) as reader:
+        reader.until = before.position - 1
+        wait = waits(reader, EngineSettings(), NS, "big", before.recorded_at)
+        assert wait is not None
+        assert wait.pending == 1
+        assert waits(reader, EngineSettings(), NS, "bigger", before.recorded_at) is None
+
+
+async def test_why_says_it(database_url: str, scene: Scene) -> None:
+    seen = WorkloadObserved(
+        namespace=NS, name="big", uid="u", resource_version="1", template="", spec_key="", queue_name="q",
+        cluster_queue="", conditions=[Condition(type="QuotaReserved", status="False", reason="Pending", message="")],
+    )  # fmt: skip
+    await keep(database_url, scene.log, types=READ)
+    await write(database_url, [NewEvent(stream=f"workload/{NS}/big", event=seen, cluster=MANAGEMENT)], types=READ)
+    asked = ["--database-url", database_url, "why", f"{NS}/big"]
+    said = CliRunner().invoke(cli, asked, catch_exceptions=False).stdout
+    assert "It would fit if" in said
+    found = json.loads(CliRunner().invoke(cli, [*asked, "-o", "json"], catch_exceptions=False).stdout)
+    assert found["quota"]["position"] == 1
+    assert found["quota"]["flavors"][0]["would_end"] == [f"{NS}/second"]
