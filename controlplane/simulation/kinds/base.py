@@ -15,7 +15,7 @@ from typing import Any
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube import kinds
-from controlplane.kube.kinds import NODES, PODS, Json, Kind
+from controlplane.kube.kinds import NODES, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
 from controlplane.simulation.apiserver.cells import (
     event_object,
     job_completions,
@@ -29,9 +29,6 @@ from controlplane.simulation.apiserver.cells import (
 
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 CORE_EVENTS = Kind("", "v1", "Event", "events")
-WORKLOAD_PRIORITY_CLASSES = Kind(
-    "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
-)
 
 BUILTIN_GROUPS = frozenset(
     {
