@@ -111,6 +111,10 @@ class ObjectChange(msgspec.Struct, frozen=True):
         )
 
 
+Announced = Request | tuple[Request, ...] | None
+"""The Kubernetes Events that tell of a write."""
+
+
 class OpenRead(msgspec.Struct, frozen=True):
     """An object that has to be known before a stream can be decided about, and that no watch shows.
 
@@ -212,8 +216,8 @@ class Controller(Protocol):
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out, or None if there is nothing to do."""
 
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event to send after a write succeeded, if any. Best effort: it is not repeated."""
+    def announcement(self, write: OpenWrite, now: datetime) -> Announced:
+        """Return the Kubernetes Events to send after a write succeeded, if any. Best effort: they are not repeated."""
 
     def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:
         """Return the event that records an API server's no."""

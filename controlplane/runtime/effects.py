@@ -211,7 +211,7 @@ class Effects:
             )
             return
         # Rendered before the watch can close the write: afterwards its decision is no longer at hand.
-        announcement = self._controller.announcement(write, self._clock.now())
+        announced = self._controller.announcement(write, self._clock.now())
         before = write in self._sent or write.position <= self.inherited
         try:
             answer = await self._executed(write, request, executor)
@@ -227,8 +227,9 @@ class Effects:
         else:
             self._sent.add(write)
             changed = await self._done(write, request, answer)
-            if changed and announcement is not None and not self._closing:
-                await self._announcements.tell(write.cluster, announcement)
+            if changed and announced is not None and not self._closing:
+                for event in announced if isinstance(announced, tuple) else (announced,):
+                    await self._announcements.tell(write.cluster, event)
 
     async def _executed(self, write: OpenWrite, request: Request, executor: Executes) -> Json | None:
         """Send a request, and return its answer; raises what `Executes.execute` raises."""

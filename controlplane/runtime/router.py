@@ -18,6 +18,7 @@ from controlplane.kube.kinds import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.log.folding import Folding
 from controlplane.runtime.controller import (
+    Announced,
     Controller,
     Decided,
     ObjectChange,
@@ -153,8 +154,8 @@ class ControllerRouter:
         """Return the request that carries a write out, or None if there is nothing to do."""
         return self._of(write).request(write, bodies, now)
 
-    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
-        """Return the Kubernetes Event to send after a write succeeded, if any."""
+    def announcement(self, write: OpenWrite, now: datetime) -> Announced:
+        """Return the Kubernetes Events to send after a write succeeded, if any."""
         return self._of(write).announcement(write, now)
 
     def failed(self, write: OpenWrite, failure: WriteRefusal, now: datetime) -> NewEvent:

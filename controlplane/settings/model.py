@@ -20,6 +20,7 @@ from controlplane.job_kinds.custom import parse
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
+from controlplane.settings.quota import QuotaSettings
 from controlplane.settings.retention import Retention
 from controlplane.settings.rules import (
     Checked,
@@ -227,6 +228,7 @@ class Settings(Value, rename="camel"):
     database: DatabaseSettings = DatabaseSettings()
     run: RunSettings = RunSettings()
     multikueue: MultiKueue = MultiKueue()
+    quota: QuotaSettings = QuotaSettings()
     candidates: Candidates = Candidates()
     scheduler: SchedulerSettings = SchedulerSettings()
     podgroups: PodGroupSettings = PodGroupSettings()

@@ -104,9 +104,13 @@ class Scene:
         return found
 
     def crash(self) -> None:
-        """Another process takes over, with what the log says."""
+        """Another process takes over, with what the log says: of what went meanwhile it knows no more than that."""
         self.controller = self.replayed()
-        self._shown = {}
+        self._shown = {
+            (kind.name, uid): {"metadata": {"namespace": place[0], "name": place[1], "uid": uid, "resourceVersion": ""}}
+            for kind in WATCHED
+            for uid, place in self.controller.index.places.known(MANAGEMENT, kind.name).items()
+        }
 
     def decided(self, kind: type[Event]) -> list[Any]:
         return [one.event for one in self.log if isinstance(one.event, kind)]

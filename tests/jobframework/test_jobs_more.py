@@ -259,7 +259,9 @@ def test_a_job_that_is_content_with_less_gets_less_and_its_wish_back() -> None:
 # --- ends ---
 
 
-@pytest.mark.parametrize(("conditions", "reason", "message"), [(COMPLETE, "Succeeded", "done"), (FAILED, "Failed", "too often")])
+@pytest.mark.parametrize(
+    ("conditions", "reason", "message"), [(COMPLETE, "Succeeded", "done"), (FAILED, "Failed", "too often")]
+)
 def test_the_end_of_a_job_is_its_workloads(conditions: list[Json], reason: str, message: str) -> None:
     scene = running()
     patch(scene, {"status": {"conditions": conditions}}, subresource="status")
@@ -354,7 +356,9 @@ def test_duplicates_go_and_what_is_not_the_jobs_stays() -> None:
         "zz-nobodys": [],
     }
     for name, owners in others.items():
-        scene.store.create(WORKLOADS, {"metadata": {**head, "name": name, "ownerReferences": owners}, "spec": ours["spec"]})
+        scene.store.create(
+            WORKLOADS, {"metadata": {**head, "name": name, "ownerReferences": owners}, "spec": ours["spec"]}
+        )
     scene.settle()
     left = {meta(one)["name"] for one in scene.workloads()}
     assert left == {meta(ours)["name"], "zz-foreign", "zz-nobodys"}
@@ -396,7 +400,11 @@ def test_nothing_is_decided_before_all_is_in_view() -> None:
 
 def job_set(**spec: Any) -> Json:
     replicated = [
-        {"name": name, "replicas": 2, "template": {"spec": {"parallelism": pods, "completions": pods, "template": pod_template()}}}
+        {
+            "name": name,
+            "replicas": 2,
+            "template": {"spec": {"parallelism": pods, "completions": pods, "template": pod_template()}},
+        }
         for name, pods in (("Driver", 1), ("workers", 3))
     ]
     return {
@@ -433,7 +441,12 @@ def child(name: str, owner: Json, *, queue: str = "", kind: str = "JobSet") -> J
     made = job(name, queue=queue, suspend=False)
     if not queue:
         made["metadata"]["labels"] = {}
-    reference = {"apiVersion": JOBSETS.api_version, "kind": kind, "name": meta(owner)["name"], "uid": meta(owner)["uid"]}
+    reference = {
+        "apiVersion": JOBSETS.api_version,
+        "kind": kind,
+        "name": meta(owner)["name"],
+        "uid": meta(owner)["uid"],
+    }
     made["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
     return made
 
@@ -531,8 +544,8 @@ def test_an_object_that_does_not_fit_its_api_is_refused_and_what_was_known_count
     flavor = scene.store.get(RESOURCE_FLAVORS, "", "default-flavor")
     flavor["spec"] = {"nodeLabels": ["no", "map"]}
     flavor["metadata"]["resourceVersion"] = "99999"
-    from controlplane.controllers.connectivity.events import MANAGEMENT  # noqa: PLC0415
-    from controlplane.runtime.controller import ObjectChange  # noqa: PLC0415
+    from controlplane.controllers.connectivity.events import MANAGEMENT
+    from controlplane.runtime.controller import ObjectChange
 
     new = scene.controller.observe(
         ObjectChange(MANAGEMENT, "i", RESOURCE_FLAVORS, flavor, "99999", False), scene.clock.now()

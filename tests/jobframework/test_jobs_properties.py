@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any
 
@@ -43,10 +44,8 @@ class Walk:
             assert request.uid, "a Workload is only written as the very one that was seen"
 
     def do(self, action: str, name: str) -> None:
-        try:
+        with contextlib.suppress(ApiRefusal):  # what is not there cannot be changed
             getattr(self, "_" + action.replace(" ", "_"))(name)
-        except ApiRefusal:
-            pass  # what is not there cannot be changed
 
     def _create(self, name: str) -> None:
         self.scene.create(job(name))
@@ -144,7 +143,11 @@ class Walk:
         assert scene.settle() == [], "what is at rest stays so"
         for found in scene.store.list(JOBS)[0]:
             ended = any(one["type"] == "Complete" for one in found["status"].get("conditions", ()))
-            own = [one for one in self._of(meta(found)["name"]) if meta(one)["ownerReferences"][0]["uid"] == meta(found)["uid"]]
+            own = [
+                one
+                for one in self._of(meta(found)["name"])
+                if meta(one)["ownerReferences"][0]["uid"] == meta(found)["uid"]
+            ]
             assert len(own) <= 1
             if ended:
                 continue

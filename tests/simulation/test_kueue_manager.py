@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube.kinds import CLUSTER_QUEUES, meta
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
+from controlplane.kube.kinds import CLUSTER_QUEUES, WORKLOAD_PRIORITY_CLASSES, meta
 from controlplane.simulation.kueue.common import JOB_UID, MULTIKUEUE, RESOURCE_IN_USE, Gates, workload_name
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, RUNNING, WORKLOADS, Cluster, dispatch, is_true, says
 

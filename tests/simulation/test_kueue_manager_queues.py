@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
+from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 from controlplane.simulation.kueue.common import MULTIKUEUE
 from tests.simulation.kueue_cluster import RUNNING, Cluster, dispatch, is_true, says
 

@@ -50,7 +50,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         """Return the event of something seen; None if it concerns no job, or says nothing new.
 
         Of a job that may be written every version is recorded: most writes hold for one version alone."""
-        found = self.index.observer.seen(change)
+        found = self.index.observer.seen(change, self.index.stream_of)
         if found is None:
             return None
         stream, event, bodies = found

@@ -36,18 +36,18 @@ _GONE: dict[type[Event], str] = {
 
 
 class JobIndex:
-    """See the module."""
+    """See the module. `stream_of` has the stream of each Workload, by UID."""
 
     GIVEN = ("policy", "observer")
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
         self.policy, self.observer = policy, JobObserver(policy.adapters)
+        self.stream_of: dict[str, str] = {}
         self.states: dict[str, QueuedJobState] = {}
         self.catalog = Catalog()
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
-        self._stream_of: dict[str, str] = {}
         self._below: dict[str, dict[str, None]] = {}
         self._bound: dict[tuple[str, str], dict[str, None]] = {}
         self._dirty: dict[str, None] = {}
@@ -134,7 +134,7 @@ class JobIndex:
         if isinstance(event, events.JobWorkloadObserved):
             self._moved(event, stream, recorded.position)
         elif isinstance(event, events.JobWorkloadGone):
-            self._stream_of.pop(event.uid, None)
+            self.stream_of.pop(event.uid, None)
         self._reindex(stream, before.job, after.job)
         if after.is_empty and not after.effects:
             self.states.pop(stream, None)
@@ -145,8 +145,8 @@ class JobIndex:
 
     def _moved(self, event: events.JobWorkloadObserved, stream: str, position: int) -> None:
         """A Workload that has another owner than before is no more where it was."""
-        before = self._stream_of.get(event.uid, "")
-        self._stream_of[event.uid] = stream
+        before = self.stream_of.get(event.uid, "")
+        self.stream_of[event.uid] = stream
         if before == stream:
             return
         if before in self.states:
@@ -162,7 +162,7 @@ class JobIndex:
             self._moved(event, recorded.stream, recorded.position)
             self._free[event.namespace, event.name] = event
         elif isinstance(event, events.JobWorkloadGone):
-            self._stream_of.pop(event.uid, None)
+            self.stream_of.pop(event.uid, None)
             found = self._free.get((event.namespace, event.name))
             if found is not None and found.uid == event.uid:
                 del self._free[event.namespace, event.name]

@@ -30,7 +30,7 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
         return None, False
     match, others = _chosen(step, job)
     stale = None
-    if match is None and others and writes.is_suspended(job) and not others[0].is_true("QuotaReserved"):
+    if match is None and others and writes.is_suspended(job) and _can_follow(job, others[0]):
         stale = others.pop(0)
     if match is None and not writes.is_suspended(job) and job.end is None:
         only = others[0] if len(others) == 1 else None
@@ -42,6 +42,12 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
         _rewrite(step, job, stale)
         return None, False
     return match, match is None or _kept_up(step, job, match)
+
+
+def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:
+    """Whether a Workload that does not fit may be changed until it does: it is this very job's, stays, and has no quota."""
+    mine = other.owner is not None and other.owner.uid == job.uid
+    return mine and not other.deleting and not other.is_true("QuotaReserved")
 
 
 def _chosen(

@@ -54,13 +54,15 @@ class JobObserver:
         """Return the kind of an owner, None if jobs of it are not reconciled."""
         return self._owners.get((owner.api_version.rpartition("/")[0], owner.kind))
 
-    def seen(self, change: ObjectChange) -> Built | None:
-        """Return stream, event and bodies of something seen; None if it concerns nobody."""
+    def seen(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
+        """Return stream, event and bodies of something seen; None if it concerns nobody. `stream_of` has the streams of
+        the Workloads that were seen, by UID: of one that went while nobody looked, no more is known.
+        """
         if change.cluster != MANAGEMENT:
             return None
         try:
             if change.gone:
-                return self._gone(change)
+                return self._gone(change, stream_of)
             return self._built(change.kind, change.whole())
         except UNFIT as error:
             return _refused(change, error)
@@ -74,7 +76,7 @@ class JobObserver:
             return _place(kind, obj), _flavor(obj), ()
         return (_place(kind, obj), _class(kind, obj), ()) if kind in CLASSES else None
 
-    def _gone(self, change: ObjectChange) -> Built | None:
+    def _gone(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
         obj, kind = change.object, change.kind
         head = {
             "namespace": str(meta(obj).get("namespace") or ""),
@@ -85,7 +87,7 @@ class JobObserver:
             stream = job_stream(kind.name, head["namespace"], head["name"])
             return stream, events.QueuedJobGone(**head, kind=kind.name), ()
         if kind == kinds.WORKLOADS:
-            stream = self._stream_of_workload(obj)
+            stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), events.JobFlavorGone(**head), ()

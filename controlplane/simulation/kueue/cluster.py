@@ -13,12 +13,11 @@ from typing import Final
 from controlplane.clock import Clock
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube import kinds
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import WORKLOAD_PRIORITY_CLASSES, Json, Kind, meta
 from controlplane.simulation.apiserver.errors import not_found
 from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
 from controlplane.simulation.kueue.common import QUEUE_NAME, Gates
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler

@@ -14,9 +14,8 @@ from typing import Any
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube.conditions import condition, is_true, set_condition
-from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS, Json, Kind, meta
+from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import place_of
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
 from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.common import (
     JOB_UID,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import Workload
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 
 Problem = tuple[str, str, str]
@@ -19,15 +20,20 @@ def problem(snapshot: QuotaSnapshot, queue: QueueNode, info: Info) -> Problem | 
         return reasons.PENDING_EVALUATION, "The workload has failed admission checks", reasons.GENERIC
     if snapshot.has_cycle(queue):
         return reasons.SUSPENDED, f"ClusterQueue {queue.name} is inactive", reasons.GENERIC
+    found = misconfigured(snapshot, queue, workload)
+    return None if found is None else (reasons.MISCONFIGURED, *found)
+
+
+def misconfigured(snapshot: QuotaSnapshot, queue: QueueNode, workload: Workload) -> tuple[str, str] | None:
+    """Return what is wrong with a workload's namespace or requests, and why it goes back; None if nothing is."""
     labels = snapshot.namespaces.get(workload.namespace)
     if labels is None:
         missing = f'workload namespace "{workload.namespace}" does not exist: '
-        return reasons.MISCONFIGURED, f'{missing}namespaces "{workload.namespace}" not found', reasons.GENERIC
+        return f'{missing}namespaces "{workload.namespace}" not found', reasons.GENERIC
     if not queue.spec.namespace_selector.matches(labels):
-        told = "workload namespace doesn't match ClusterQueue selector"
-        return reasons.MISCONFIGURED, told, reasons.NAMESPACE_MISMATCH
+        return "workload namespace doesn't match ClusterQueue selector", reasons.NAMESPACE_MISMATCH
     excess = [told for pod_set in workload.pod_sets for told in pod_set.excess]
     if excess:
         several = excess[0] if len(excess) == 1 else f"[{', '.join(excess)}]"
-        return reasons.MISCONFIGURED, f"resources validation failed: {several}", reasons.GENERIC
+        return f"resources validation failed: {several}", reasons.GENERIC
     return None

@@ -58,7 +58,7 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction") -> model.Workload
         queued_at=_queued_at(obj, requeuing_timestamp),
         generation=number(metadata, "generation", "metadata"),
         job_uid=text(labels, JOB_UID_LABEL, "metadata.labels"),
-        admission=_admission(status),
+        admission=admission(status),
         reserved_at=_moment(reserved.get("lastTransitionTime")) if is_reserved and reserved else None,
         evicted=is_true(obj, EVICTED),
         active=spec.get("active") is not False,
@@ -89,14 +89,15 @@ def pod_set(obj: Json, where: str) -> model.PodSet:
         count=count,
         min_count=number(obj, "minCount", where) if obj.get("minCount") is not None else count,
         requests=in_order({name: max(0, requested(name, amount)) for name, amount in asked.items()}),
-        nodes=_nodes(spec),
+        nodes=node_constraints(spec),
         shape=json.dumps([_shape(spec), obj.get("minCount"), obj.get("topologyRequest")], sort_keys=True),
         topology=bool(obj.get("topologyRequest")),
         excess=_excess(spec, f"{where}.template.spec"),
     )
 
 
-def _nodes(spec: Json) -> model.NodeConstraints:
+def node_constraints(spec: Json) -> model.NodeConstraints:
+    """Return which nodes a pod of a pod spec may be on."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return model.NodeConstraints(
@@ -144,7 +145,8 @@ def _excess(spec: Json, where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _admission(status: Json) -> model.QuotaAdmission | None:
+def admission(status: Json) -> model.QuotaAdmission | None:
+    """Return the admission of a status, None if it has none; `Misfit` names the field that does not fit."""
     found = section(status, "admission", "status")
     if not found:
         return None

@@ -86,6 +86,10 @@ class PendingQueues:
             return None
         return self.pending.get(queue.cluster_queue)
 
+    def waiting_in(self, local_queue: str) -> int:
+        """Return how many workloads of a LocalQueue wait, by its namespace and name."""
+        return len(self._of_local.get(local_queue, ()))
+
     def delayed(self, now: float) -> list[Workload]:
         """Return the workloads that had to wait for a moment which has come."""
         return [self._waiting[key] for key in sorted(self._delayed) if self._waiting[key].requeue_at <= now]

@@ -193,17 +193,22 @@ class State:
         if decisions:
             self.cycle += 1
         for decision in decisions:
-            pending = self.queues.pending.get(decision.cluster_queue)
-            info = pending.find(decision.workload) if pending is not None else None
-            if pending is None or info is None:
-                continue  # It changed, or is gone.
-            if isinstance(decision, Admit):
-                self._admit(info, decision, now)
-            else:
-                tried = info.having(progress=decision.progress)
-                pending.requeue(tried, decision.requeue, now, decision.wakes)
-            if isinstance(decision, Preempt):
-                self._evict(decision)
+            self.take(decision, now)
+
+    def take(self, decision: Decision, now: float) -> None:
+        """Take one decision of a cycle into account; one about a workload that changed, or is gone, has no effect."""
+        pending = self.queues.pending.get(decision.cluster_queue)
+        info = pending.find(decision.workload) if pending is not None else None
+        if pending is None or info is None:
+            return
+        if isinstance(decision, Admit):
+            self._admit(info, decision, now)
+        else:
+            tried = info.having(progress=decision.progress)
+            pending.requeue(tried, decision.requeue, now, decision.wakes)
+        if isinstance(decision, Preempt):
+            for victim in decision.victims:
+                self.evicting(victim.workload)
 
     def wake(self, cluster_queues: Collection[str], now: float) -> None:
         """Let all be tried again that are inadmissible in ClusterQueues, and in others of their Cohort trees."""
@@ -227,16 +232,15 @@ class State:
             asked = in_units(summed(pod_set.requests for pod_set in info.pod_sets))
             self.history.enter(workload.local_queue, workload.key, asked, now)
 
-    def _evict(self, decision: Preempt) -> None:
-        """Note that victims are being evicted: they have their quota until their pods are gone."""
-        for victim in decision.victims:
-            info = self.snapshot.workloads.get(victim.workload)
-            if info is not None and not info.workload.evicted:
-                queue = self.snapshot.queues.get(info.cluster_queue)
-                marked = info.having(workload=replace(info.workload, evicted=True))
-                self.snapshot.workloads[info.key] = marked
-                if queue is not None:
-                    queue.workloads[info.key] = marked
+    def evicting(self, key: str) -> None:
+        """Note that a workload is being evicted: it has its quota until its pods are gone."""
+        info = self.snapshot.workloads.get(key)
+        if info is not None and not info.workload.evicted:
+            queue = self.snapshot.queues.get(info.cluster_queue)
+            marked = info.having(workload=replace(info.workload, evicted=True))
+            self.snapshot.workloads[info.key] = marked
+            if queue is not None:
+                queue.workloads[info.key] = marked
 
     def _leave(self, workload: Workload) -> None:
         if self.history is not None:

@@ -23,10 +23,10 @@ from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
 from controlplane.dst.scenes.workloads.processes import GATES, KIND, WEBHOOK
 from controlplane.job_kinds.pod import GROUP
-from controlplane.kube.kinds import JOBS, PODS, Json, Kind
+from controlplane.kube.kinds import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.apiserver.store import Store
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES, served
+from controlplane.simulation.kinds.base import served
 from controlplane.simulation.kueue.common import PRIORITY_CLASS
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pods import TOTAL

@@ -1,0 +1,1 @@
+"""Reserves quota for Workloads and admits them, as Kueue's scheduler and its core controllers do; pure."""

@@ -1,0 +1,108 @@
+"""Makes the Kubernetes Events that tell users of decisions, with Kueue's reasons and texts.
+
+In: a decision, the Workload that it is about, and where in the log it stands. Out: requests; sent twice, the second is
+refused (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, pkg/controller/core/workload_controller.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.workload_status import truncated
+from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
+from controlplane.kube.requests import event_about
+
+_LIMIT = 1024
+_NORMAL, _WARNING = "Normal", "Warning"
+_Told = tuple[str, str, str]
+
+
+def announcements(
+    seen: events.AdmissionWorkloadObserved,
+    decision: events.AdmissionWrite,
+    preemptor: events.AdmissionWorkloadObserved | None,
+    position: int,
+    identity: str,
+    now: datetime,
+) -> tuple[Request, ...]:
+    """Return the Events of a decision about a Workload; `preemptor`: the one for which it is preempted."""
+    about = ObjectRef(WORKLOADS, seen.namespace, seen.name)
+    found = [_event(about, seen.uid, told, position, identity, now) for told in _of(seen, decision, preemptor, now)]
+    if isinstance(decision, events.WorkloadPreemptionDecided) and preemptor is not None:
+        note = (
+            f"Preempted workload {seen.namespace}/{seen.name} (UID: {seen.uid}) in ClusterQueue "
+            f"{decision.cluster_queue}; {_priorities(preemptor, seen)}"
+        )
+        by = ObjectRef(WORKLOADS, preemptor.namespace, preemptor.name)
+        found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), position, identity, now))
+    return tuple(found)
+
+
+def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str, now: datetime) -> Request:
+    kind, reason, note = told
+    return event_about(about, uid, kind, reason, truncated(note, _LIMIT), f"{position:x}", identity, now)
+
+
+def _priorities(preemptor: events.AdmissionWorkloadObserved, preemptee: events.AdmissionWorkloadObserved) -> str:
+    return (
+        f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
+        f"preemptee effective priority: {preemptee.priority} (base: {preemptee.priority}, boost: 0)"
+    )
+
+
+def _of(
+    seen: events.AdmissionWorkloadObserved,
+    decision: events.AdmissionWrite,
+    preemptor: events.AdmissionWorkloadObserved | None,
+    now: datetime,
+) -> Iterator[_Told]:
+    match decision:
+        case events.QuotaReservationDecided():
+            where = f"in ClusterQueue {decision.cluster_queue}"
+            waited = _seconds(_since(seen, "Requeued") or seen.created, now)
+            yield _NORMAL, "QuotaReserved", f"Quota reserved {where}, wait time since queued was {waited}s"
+            if decision.admitted:
+                said = f"Admitted by ClusterQueue {decision.cluster_queue}, wait time since reservation was 0s"
+                yield _NORMAL, "Admitted", said
+        case events.WorkloadInadmissible():
+            yield _WARNING, decision.why or "Pending", decision.message
+        case events.WorkloadPreemptionDecided():
+            yield _NORMAL, "EvictedDueToPreempted", decision.message
+            if preemptor is not None:
+                yield _NORMAL, "Preempted", f"{decision.message}; {_priorities(preemptor, seen)}"
+        case events.WorkloadStatusDecided():
+            yield from _of_status(seen, decision, now)
+
+
+def _of_status(
+    seen: events.AdmissionWorkloadObserved, decision: events.WorkloadStatusDecided, now: datetime
+) -> Iterator[_Told]:
+    if decision.evicted:
+        if (seen.status.get("admission") or {}).get("clusterQueue"):
+            yield _NORMAL, f"EvictedDueTo{decision.evicted}", decision.message
+    elif decision.reason is R.CHECKS_READY:
+        queue = (seen.status.get("admission") or {}).get("clusterQueue", "")
+        waited = _seconds(_since(seen, "QuotaReserved"), now)
+        yield _NORMAL, "Admitted", f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
+    elif decision.reason is R.CHECK_REJECTED:
+        yield _WARNING, "AdmissionCheckRejected", f"Deactivated due to {decision.message}"
+    elif decision.reason is R.EXECUTION_TIME_EXCEEDED:
+        yield _WARNING, "MaximumExecutionTimeExceeded", decision.message
+    elif decision.reason is R.GATE_CHANGED and seen.gated_by:
+        yield _NORMAL, "AdmissionGated", f"Workload admission is gated by: {seen.gated_by}"
+    elif decision.reason is R.GATE_CHANGED:
+        yield _NORMAL, "AdmissionGateCleared", "Admission gate cleared, workload is now admissible"
+
+
+def _since(seen: events.AdmissionWorkloadObserved, type_: str) -> str:
+    found = (one for one in seen.status.get("conditions") or () if one.get("type") == type_)
+    return next((str(one.get("lastTransitionTime", "")) for one in found), "")
+
+
+def _seconds(since: str, now: datetime) -> int:
+    try:
+        return max(0, round((now - datetime.fromisoformat(since)).total_seconds()))
+    except ValueError:
+        return 0

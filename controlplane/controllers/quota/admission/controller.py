@@ -1,0 +1,236 @@
+"""Reserves quota and admits: the controller that does on the management cluster what Kueue's scheduler and core do.
+
+In: events in the log's order. Out: which streams to decide about, and what follows: a scheduling cycle for all
+ClusterQueues together, and for each Workload, queue and flavor what its own state asks for. Nothing is decided while
+something that quota rests on is not in view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
+from controlplane.controllers.quota.admission import announce, cycles, events, facts, queue_status
+from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
+from controlplane.controllers.quota.admission.observe import GONE, SEEN, seen
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.reconcile import IN_USE, Step, look
+from controlplane.controllers.quota.admission.render import KIND_OF, request
+from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
+from controlplane.controllers.quota.admission.workload_queues import queues_of
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.kube.kinds import Request
+from controlplane.kube.requests import merge_diff
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import OpenWrites, WritingController
+
+# Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is not
+# waited for.
+_COUNTS = timedelta(seconds=1)
+_TARGET = f"{MANAGEMENT}/Workload"
+
+
+class AdmissionController(WritingController[events.AdmissionWrite]):
+    """See the module. `identity` names this process in Kubernetes Events."""
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
+    FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
+
+    def __init__(self, settings: EngineSettings, identity: str) -> None:
+        self.identity = identity
+        self.index = AdmissionIndex(settings)
+        self.places = ObjectPlaces(
+            {event: kind.name for event, kind in SEEN.items()}, {event: kind.name for event, kind in GONE.items()}
+        )
+        self._repeats = Deduplicator()
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
+
+        Of what may be written every version is recorded: a write holds for one version alone."""
+        found = seen(change)
+        if found is None:
+            return None
+        stream, event, bodies = found
+        if change.gone:
+            self._repeats.forget(change.source)
+        elif isinstance(event, events.AdmissionNamespaceObserved) and self._repeats.says_nothing_new(
+            change.source, event
+        ):
+            return None
+        return change.observed(stream, event, now, bodies)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.places.fold(recorded)
+        self.index.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        return self.index.take_dirty()
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a stream."""
+        if not self.index.ready:
+            return Decided()
+        if stream == CYCLE:
+            found, others = cycles.decide(self.index, now)
+            return Decided(found, 0, None, others)
+        if stream.startswith("admission/workload/"):
+            return self._workload(stream, now)
+        state = self.index.objects.get(stream)
+        if state is None or state.observed is None:
+            return Decided()
+        return self._object(stream, state, now)
+
+    # Workloads.
+
+    def _workload(self, stream: str, now: datetime) -> Decided:
+        key = stream.removeprefix("admission/workload/")
+        state = self.index.workloads.get(key)
+        if state is None:
+            return Decided()
+        found: list[events.AdmissionDecision] = []
+        entry = self._entry(key, state)
+        if entry is not None:
+            found.append(entry)
+        trouble = state.trouble.get(_TARGET)
+        wake = None
+        if trouble is not None and trouble.until > now:
+            wake = trouble.until
+        elif state.held:
+            found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
+        elif state.observed is not None and not state.effects:
+            looked = look(state.observed, queues_of(self.index, state.observed), now)
+            wake = looked.wake
+            if looked.step is not None:
+                found.append(_write(state.observed, looked.step))
+        return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
+
+    def _new(self, stream: str, event: Event, position: int) -> NewEvent:
+        return NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=position or self.index.moved)
+
+    def _entry(self, key: str, state: WorkloadState) -> events.QuotaPosted | None:
+        """Return the entry that makes the ledger say what the Workload has; None if it says it."""
+        info = self.index.engine.snapshot.workloads.get(key)
+        has = Posted()
+        if info is not None and (amounts := facts.by_flavor(info.usage)):
+            has = Posted(cluster_queue=info.cluster_queue, amounts=amounts)
+        posted = state.posted
+        if has == posted:
+            return None
+        if posted.amounts and posted.cluster_queue != has.cluster_queue:
+            has = Posted(cluster_queue=posted.cluster_queue)  # what it has elsewhere is the next entry
+        usage = facts.by_place(has.amounts)
+        difference = facts.difference(usage, facts.by_place(posted.amounts))
+        return events.QuotaPosted(
+            reason=_why_posted(state, has),
+            cluster_queue=has.cluster_queue,
+            amounts=facts.by_flavor(difference),
+            borrowed=facts.by_flavor(cycles.borrowed(self.index.engine, has.cluster_queue, usage, {})),
+        )
+
+    # Queues, flavors, checks.
+
+    def _object(self, stream: str, state: ObjectState, now: datetime) -> Decided:
+        seen = state.observed
+        until = max((trouble.until for trouble in state.trouble.values()), default=now)
+        if state.effects or until > now:
+            return Decided((), state.version, until if until > now else None)
+        wanted = queue_status.finalizers(self.index, seen)
+        if wanted is not None:
+            reason = R.IN_USE if IN_USE in wanted else R.NOT_IN_USE
+            event: events.AdmissionWrite = events.FinalizersDecided(
+                uid=seen.uid, resource_version=seen.resource_version, finalizers=wanted, reason=reason
+            )
+            return Decided([self._new(stream, event, max(state.position, self.index.moved))], state.version)
+        changes = self._status_changes(seen, now)
+        if not changes:
+            return Decided((), state.version)
+        if state.decided_at is not None and "conditions" not in changes and state.decided_at + _COUNTS > now:
+            return Decided((), state.version, state.decided_at + _COUNTS)
+        event = events.QueueStatusDecided(
+            uid=seen.uid, resource_version=seen.resource_version, changes=changes, reason=R.STATUS_CHANGED
+        )
+        return Decided([self._new(stream, event, max(state.position, self.index.moved))], state.version)
+
+    def _status_changes(self, seen: Any, now: datetime) -> dict[str, Any]:
+        match seen:
+            case events.AdmissionClusterQueueObserved():
+                status = queue_status.cluster_queue(self.index, seen, now)
+            case events.AdmissionLocalQueueObserved():
+                status = queue_status.local_queue(self.index, seen, now)
+            case events.AdmissionCohortObserved():
+                status = queue_status.cohort(self.index, seen)
+            case _:
+                return {}
+        return merge_diff(seen.status, status)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _state(self, stream: str) -> Any:
+        if stream.startswith("admission/workload/"):
+            return self.index.workloads.get(stream.removeprefix("admission/workload/"))
+        return self.index.objects.get(stream)
+
+    def _writes(self, stream: str) -> OpenWrites[events.AdmissionWrite, Any] | None:
+        state: OpenWrites[events.AdmissionWrite, Any] | None = self._state(stream)
+        return state
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return nothing: what is written is in the decision, and in what was seen."""
+        return ()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision, state = self._decision(write), self._state(write.stream)
+        if decision is None or state is None or state.observed is None:
+            return None
+        return request(KIND_OF[write.stream.split("/")[1]], state.observed, decision)
+
+    def announcement(self, write: OpenWrite, now: datetime) -> tuple[Request, ...]:
+        """Return the Kubernetes Events to send after a write succeeded."""
+        decision, state = self._decision(write), self._state(write.stream)
+        if decision is None or state is None or not isinstance(state.observed, events.AdmissionWorkloadObserved):
+            return ()
+        preemptor = None
+        if isinstance(decision, events.WorkloadPreemptionDecided):
+            preemptor = self.index.workload(decision.preemptor).observed
+        return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
+
+
+def _write(seen: events.AdmissionWorkloadObserved, step: Step) -> events.AdmissionWrite:
+    target: dict[str, Any] = {"uid": seen.uid, "resource_version": seen.resource_version, "reason": step.reason}
+    if step.inactive:
+        return events.WorkloadSpecDecided(**target)
+    if step.finalizers is not None:
+        return events.FinalizersDecided(**target, finalizers=step.finalizers)
+    assert step.status is not None, "a step that writes nothing"
+    fields = cycles.write_fields(seen.status, step.status)
+    return events.WorkloadStatusDecided(**target, **fields, evicted=step.evicted, message=step.message)
+
+
+def _why_posted(state: WorkloadState, has: Posted) -> R:
+    if not state.posted.amounts:
+        return R.OBSERVED_RESERVATION
+    if has.amounts:
+        smaller = all(
+            amount <= state.posted.amounts.get(flavor, {}).get(resource, 0)
+            for flavor, of in has.amounts.items()
+            for resource, amount in of.items()
+        )
+        return R.PODS_RECLAIMED if smaller else R.RESERVATION_CHANGED
+    if state.observed is None:
+        return R.WORKLOAD_DELETED
+    conditions = {one.get("type"): one.get("status") for one in state.observed.status.get("conditions") or ()}
+    if conditions.get("Finished") == "True":
+        return R.WORKLOAD_FINISHED
+    return R.RESERVATION_OVERTAKEN if state.held or "QuotaReserved" not in conditions else R.RESERVATION_RELEASED

@@ -1,0 +1,259 @@
+"""Decides in scheduling cycles: the engine's decisions become events, and events the engine's decisions again.
+
+In: what is known, and the moment. Out: events about the heads of all ClusterQueues, and the versions of the streams that
+they hold for. What a cycle says once more, since nothing has changed, is not said."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission.observe import workload_stream
+from controlplane.controllers.quota.admission.reasons import AdmissionReason
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
+from controlplane.controllers.quota.engine import decisions
+from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
+from controlplane.controllers.quota.engine.cycle import decide as engine_decide
+from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.model import QuotaAdmission
+from controlplane.controllers.quota.engine.state import State
+from controlplane.kube.conditions import Condition
+from controlplane.kube.kinds import Json
+from controlplane.log.event import NewEvent
+
+if TYPE_CHECKING:
+    from controlplane.controllers.quota.admission.index import AdmissionIndex
+
+
+class Cycles:
+    """What cycles said since something changed that they did not decide themselves."""
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+
+    def clear(self) -> None:
+        """Forget it: something changed."""
+        self.said.clear()
+
+    def note(self, key: str, event: events.WorkloadInadmissible) -> None:
+        """Note that it was said of a Workload that it has to wait."""
+        self.said.add(_said(key, event))
+
+    def knows(self, key: str, event: events.WorkloadInadmissible) -> bool:
+        """Whether just this was said already."""
+        return _said(key, event) in self.said
+
+
+def _said(key: str, event: events.WorkloadInadmissible) -> str:
+    tried = [sorted(one.items()) for one in event.tried or ()]
+    return repr((key, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)))
+
+
+def decision_of(event: events.QuotaReservationDecided | events.WorkloadInadmissible, info: Info) -> decisions.Decision:
+    """Return the engine's decision that an event records."""
+    if isinstance(event, events.QuotaReservationDecided):
+        return decisions.Admit(info.key, facts.admission(event.admission))
+    progress = None
+    if event.tried is not None:
+        generation, cycle = event.tried_at
+        progress = Progress(tuple(event.tried), generation, cycle, info.shape)
+    return decisions.Inadmissible(
+        info.key, event.cluster_queue, event.why, event.message, event.requeue, progress, event.wakes
+    )
+
+
+def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mapping[str, int]]:
+    """Return what a cycle decides, and the versions of the Workloads' streams that it rests on."""
+    found: list[NewEvent] = []
+    others: dict[str, int] = {}
+    number = index.engine.cycle + 1
+    for decision in engine_decide(index.engine, now.timestamp()):
+        for key, event in _events(index, decision, number, now):
+            stream = workload_stream(key)
+            if stream in others:
+                continue  # one decision about a Workload in a cycle: the next one comes with the next
+            others[stream] = index.workload(key).version
+            cause = max(index.workload(key).position, index.touched.get(index.tree(decision.cluster_queue), 0))
+            found.append(NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=cause or index.moved))
+    return found, others
+
+
+def _events(
+    index: AdmissionIndex, decision: decisions.Decision, number: int, now: datetime
+) -> list[tuple[str, events.WorkloadAdmissionWrite]]:
+    seen = index.workload(decision.workload).observed
+    if seen is None:
+        return []
+    if isinstance(decision, decisions.Admit):
+        return [(decision.workload, _reservation(index, decision, seen, number, now))]
+    waits = _inadmissible(index, decision, seen, number, now)
+    if index.cycles.knows(decision.workload, waits):
+        return []
+    found: list[tuple[str, events.WorkloadAdmissionWrite]] = [(decision.workload, waits)]
+    if isinstance(decision, decisions.Preempt):
+        for victim in decision.victims:
+            target = index.workload(victim.workload).observed
+            if not victim.ongoing and target is not None:
+                found.append((victim.workload, _preemption(index, decision, victim, target, seen.uid, number, now)))
+    return found
+
+
+def write_fields(before: Json, after: Json) -> dict[str, Any]:
+    """Return what a decision about a Workload's status says of the change."""
+    conditions, dropped, changes = differences(before, after)
+    return {
+        "conditions": [msgspec.convert(_snake(one), Condition) for one in conditions],
+        "dropped": dropped,
+        "changes": changes,
+    }
+
+
+_CAMEL = {"lastTransitionTime": "last_transition_time", "observedGeneration": "observed_generation"}
+
+
+def _snake(condition: Json) -> Json:
+    return {_CAMEL.get(key, key): value for key, value in condition.items()}
+
+
+def _status(seen: events.AdmissionWorkloadObserved, now: datetime) -> WorkloadStatus:
+    return WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
+
+
+def _target(seen: events.AdmissionWorkloadObserved) -> dict[str, Any]:
+    return {"uid": seen.uid, "resource_version": seen.resource_version}
+
+
+def _reservation(
+    index: AdmissionIndex,
+    decision: decisions.Admit,
+    seen: events.AdmissionWorkloadObserved,
+    number: int,
+    now: datetime,
+) -> events.QuotaReservationDecided:
+    admission = _admission(decision.admission)
+    status = _status(seen, now)
+    status.reserve(admission, decision.checks)
+    found = write_fields(seen.status, status.status)
+    found["changes"].pop("admission", None)
+    amounts: Usage = {}
+    for pod_set in decision.admission.pod_sets:
+        for resource, name in pod_set.flavors.items():
+            amounts[name, resource] = add(amounts.get((name, resource), 0), pod_set.usage.get(resource, 0))
+    return events.QuotaReservationDecided(
+        **_target(seen),
+        **found,
+        reason=AdmissionReason.QUOTA_FITS,
+        cycle=number,
+        cluster_queue=decision.cluster_queue,
+        admission=admission,
+        amounts=facts.by_flavor(amounts),
+        borrowed=facts.by_flavor(borrowed(index.engine, decision.cluster_queue, amounts, amounts)),
+        admitted=status.is_true("Admitted"),
+    )
+
+
+def borrowed(engine: State, cluster_queue: str, amounts: Usage, more: Usage) -> Usage:
+    """Return which of some amounts a ClusterQueue borrows, once it uses `more` than now."""
+    node = engine.snapshot.queues.get(cluster_queue)
+    if node is None or node.parent is None:
+        return {}
+    used = {place: add(node.usage.get(place, 0), more.get(place, 0)) for place in amounts}
+    return facts.beyond(used, node.spec.quotas, amounts)
+
+
+def _admission(given: QuotaAdmission) -> Json:
+    return {
+        "clusterQueue": given.cluster_queue,
+        "podSetAssignments": [
+            {
+                "name": one.name,
+                "flavors": dict(one.flavors),
+                "resourceUsage": {resource: spelled(resource, amount) for resource, amount in one.usage.items()},
+                "count": one.count,
+            }
+            for one in given.pod_sets
+        ],
+    }
+
+
+def _inadmissible(
+    index: AdmissionIndex,
+    decision: decisions.Inadmissible,
+    seen: events.AdmissionWorkloadObserved,
+    number: int,
+    now: datetime,
+) -> events.WorkloadInadmissible:
+    status = _status(seen, now)
+    status.unreserve(decision.reason, decision.message)
+    pending = index.engine.queues.pending.get(decision.cluster_queue)
+    info = pending.find(decision.workload) if pending is not None else None
+    if info is not None:
+        status.request_resources(_requests(info))
+    found = write_fields(seen.status, status.status)
+    progress = decision.progress
+    if progress is not None and info is not None and progress.shape != info.shape:
+        progress = None  # it is outdated, and would be looked at no more
+    return events.WorkloadInadmissible(
+        **_target(seen),
+        **found,
+        reason=AdmissionReason.QUOTA_DOES_NOT_FIT,
+        cycle=number,
+        cluster_queue=decision.cluster_queue,
+        why=decision.reason,
+        message=decision.message,
+        requeue=decision.requeue,
+        tried=[dict(one) for one in progress.tried] if progress is not None else None,
+        tried_at=[progress.generation, progress.cycle] if progress is not None else [],
+        wakes=decision.wakes,
+        written=any(found.values()),
+        victims=[
+            f"{victim.workload}{' is being evicted' if victim.ongoing else ''}"
+            for victim in getattr(decision, "victims", ())
+        ],
+    )
+
+
+def _requests(info: Info) -> list[Json]:
+    return [
+        {
+            "name": one.name,
+            **(
+                {"resources": {name: spelled(name, amount) for name, amount in one.requests.items()}}
+                if one.requests
+                else {}
+            ),
+        }
+        for one in info.pod_sets
+    ]
+
+
+def _preemption(
+    index: AdmissionIndex,
+    decision: decisions.Preempt,
+    victim: decisions.Victim,
+    target: events.AdmissionWorkloadObserved,
+    preemptor_uid: str,
+    number: int,
+    now: datetime,
+) -> events.WorkloadPreemptionDecided:
+    status = _status(target, now)
+    status.preempt(victim.reason, victim.message)
+    info = index.engine.snapshot.workloads.get(victim.workload)
+    return events.WorkloadPreemptionDecided(
+        **_target(target),
+        **write_fields(target.status, status.status),
+        reason=AdmissionReason.PREEMPTED,
+        cycle=number,
+        cluster_queue=victim.cluster_queue,
+        preemptor=decision.workload,
+        preemptor_uid=preemptor_uid,
+        why=victim.reason,
+        message=victim.message,
+        amounts=facts.by_flavor(info.usage) if info is not None else {},
+    )

@@ -1,0 +1,279 @@
+"""Defines what is recorded of quota that is reserved here: the objects that it rests on, what is decided, and the ledger.
+
+Objects of Kueue's API are recorded as that API has them (v1beta2), reduced to the fields that something is decided on;
+of a Workload's pod templates what is counted, and which nodes it fits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.admission.reasons import AdmissionReason
+from controlplane.kube.conditions import Condition
+from controlplane.log.event import Event, Part
+from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
+from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
+
+Amounts = dict[str, dict[str, int]]
+"""Amounts by flavor and resource: cpu in thousandths, everything else in whole units."""
+
+
+class PodSetFacts(Part):
+    """Pods that are alike. `requests` are those of one pod, as `Amounts` count; `shape` is equal for templates that are
+    scheduled alike."""
+
+    name: str
+    count: int
+    min_count: int
+    requests: dict[str, int] = {}
+    node_selector: dict[str, str] = {}
+    node_terms: list[dict[str, Any]] = []
+    tolerations: list[dict[str, Any]] = []
+    shape: str = ""
+    topology: bool = False
+    excess: list[str] = []
+
+
+# --- observations ----------------------------------------------------------------------------------------------------
+
+
+class AdmissionWorkloadObserved(ObjectObserved):
+    """A Workload: what its pods ask for, and its status as the API server has it."""
+
+    generation: int = 0
+    deleting: bool = False
+    created: str = ""
+    owned: bool = False
+    finalizers: list[str] = []
+    job_uid: str = ""
+    gated_by: str = ""
+    queue: str = ""
+    priority: int = 0
+    active: bool = True
+    maximum_execution_seconds: int | None = None
+    pod_sets: list[PodSetFacts] = []
+    status: dict[str, Any] = {}
+
+
+class AdmissionWorkloadGone(ObjectVanished):
+    """The Workload was deleted."""
+
+
+class AdmissionObjectObserved(ObjectObserved):
+    """An object that quota rests on; `spec` as its API has it, as far as something is decided on it."""
+
+    generation: int = 0
+    deleting: bool = False
+    finalizers: list[str] = []
+    spec: dict[str, Any] = {}
+
+
+class AdmissionQueueObserved(AdmissionObjectObserved):
+    """An object that quota rests on and whose status is ours."""
+
+    status: dict[str, Any] = {}
+
+
+class AdmissionClusterQueueObserved(AdmissionQueueObserved):
+    """A ClusterQueue."""
+
+
+class AdmissionClusterQueueGone(ObjectVanished):
+    """The ClusterQueue was deleted."""
+
+
+class AdmissionCohortObserved(AdmissionQueueObserved):
+    """A Cohort."""
+
+
+class AdmissionCohortGone(ObjectVanished):
+    """The Cohort was deleted."""
+
+
+class AdmissionLocalQueueObserved(AdmissionQueueObserved):
+    """A LocalQueue."""
+
+
+class AdmissionLocalQueueGone(ObjectVanished):
+    """The LocalQueue was deleted."""
+
+
+class AdmissionFlavorObserved(AdmissionObjectObserved):
+    """A ResourceFlavor."""
+
+
+class AdmissionFlavorGone(ObjectVanished):
+    """The ResourceFlavor was deleted."""
+
+
+class AdmissionCheckSeen(AdmissionObjectObserved):
+    """An AdmissionCheck; `active`: its condition Active is True."""
+
+    active: bool = False
+
+
+class AdmissionCheckUnseen(ObjectVanished):
+    """The AdmissionCheck was deleted."""
+
+
+class AdmissionNamespaceObserved(ObjectObserved):
+    """A namespace with its labels, by which ClusterQueues select it."""
+
+    deleting: bool = False
+    labels: dict[str, str] = {}
+
+
+class AdmissionNamespaceGone(ObjectVanished):
+    """The namespace was deleted."""
+
+
+class AdmissionInputRefused(ObjectUnfit):
+    """An object that quota rests on does not fit its API. What was known of it before counts on."""
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+class AdmissionDecision(Event):
+    """A decision; `reason` is one of the closed set."""
+
+    reason: AdmissionReason
+
+
+class AdmissionWrite(AdmissionDecision, ObjectWrite):
+    """A decision that means a write to one object, in the version that it rests on."""
+
+    cluster: str = MANAGEMENT
+    uid: str
+    resource_version: str
+
+
+class WorkloadAdmissionWrite(AdmissionWrite):
+    """A decision that means a write to a Workload's status: the `conditions` that become other ones, those that are
+    `dropped`, and what else changes, as a merge patch."""
+
+    WHAT: ClassVar[str] = "Workload"
+    conditions: list[Condition] = []
+    dropped: list[str] = []
+    changes: dict[str, Any] = {}
+
+
+class QuotaReservationDecided(WorkloadAdmissionWrite):
+    """Reserve quota in a ClusterQueue. `admission` as it is written; `amounts` that are reserved, `borrowed` which of
+    them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles."""
+
+    cycle: int
+    cluster_queue: str
+    admission: dict[str, Any]
+    amounts: Amounts = {}
+    borrowed: Amounts = {}
+    admitted: bool = False
+
+
+class WorkloadInadmissible(WorkloadAdmissionWrite):
+    """The Workload has to wait. `why` and `message` are its QuotaReserved condition's; `requeue` is why it goes back
+    into its queue, and `tried` how far the search for flavors got at the ClusterQueue's `generation`. `wakes`: how often
+    its queue had been woken. `written`: the condition says something else yet."""
+
+    cycle: int
+    cluster_queue: str
+    why: str
+    message: str
+    requeue: str = ""
+    tried: list[dict[str, int]] | None = None
+    tried_at: list[int] = []
+    wakes: int = 0
+    written: bool = False
+    victims: list[str] = []
+
+
+class WorkloadPreemptionDecided(WorkloadAdmissionWrite):
+    """Preempt a Workload for another one. `amounts` are free once its pods are gone."""
+
+    cycle: int
+    cluster_queue: str
+    preemptor: str
+    preemptor_uid: str
+    why: str
+    message: str
+    amounts: Amounts = {}
+
+
+class WorkloadStatusDecided(WorkloadAdmissionWrite):
+    """Change the status of a Workload otherwise. `evicted`: the reason of its eviction, if it is one."""
+
+    evicted: str = ""
+    message: str = ""
+
+
+class WorkloadSpecDecided(AdmissionWrite):
+    """Deactivate a Workload (`spec.active` becomes False)."""
+
+    WHAT: ClassVar[str] = "Workload"
+    active: bool = False
+
+
+class ReservationRetried(AdmissionDecision):
+    """A Workload whose reservation could not be written is queued again."""
+
+
+class QueueStatusDecided(AdmissionWrite):
+    """Change the status of a ClusterQueue, LocalQueue or Cohort; what changes, as a merge patch."""
+
+    WHAT: ClassVar[str] = "status"
+    changes: dict[str, Any] = {}
+
+
+class FinalizersDecided(AdmissionWrite):
+    """Change the finalizers of an object."""
+
+    WHAT: ClassVar[str] = "finalizers"
+    finalizers: list[str] = []
+
+
+class QuotaPosted(AdmissionDecision):
+    """The ledger's entry for quota that came or went otherwise than by a reservation of ours: `amounts` are added to
+    what the Workload has, negative ones taken from it. `borrowed`: which of what it has then exceed the ClusterQueue's
+    nominal quota."""
+
+    cluster_queue: str
+    amounts: Amounts = {}
+    borrowed: Amounts = {}
+
+
+class AdmissionWriteFailed(WriteRefused):
+    """An API server said no to a write. It is decided anew, not before `retry_at`."""
+
+
+class AdmissionWriteUnneeded(WriteUnneeded):
+    """A write changed nothing, by the API server's own answer."""
+
+
+EVENTS: tuple[type[Event], ...] = (
+    AdmissionWorkloadObserved,
+    AdmissionWorkloadGone,
+    AdmissionClusterQueueObserved,
+    AdmissionClusterQueueGone,
+    AdmissionCohortObserved,
+    AdmissionCohortGone,
+    AdmissionLocalQueueObserved,
+    AdmissionLocalQueueGone,
+    AdmissionFlavorObserved,
+    AdmissionFlavorGone,
+    AdmissionCheckSeen,
+    AdmissionCheckUnseen,
+    AdmissionNamespaceObserved,
+    AdmissionNamespaceGone,
+    AdmissionInputRefused,
+    QuotaReservationDecided,
+    WorkloadInadmissible,
+    WorkloadPreemptionDecided,
+    WorkloadStatusDecided,
+    WorkloadSpecDecided,
+    ReservationRetried,
+    QueueStatusDecided,
+    FinalizersDecided,
+    QuotaPosted,
+    AdmissionWriteFailed,
+    AdmissionWriteUnneeded,
+)

@@ -1,0 +1,317 @@
+"""Keeps what the log says of everything that quota rests on, and the engine's state that follows from it.
+
+In: events in the log's order. Out: the states of Workloads, queues, flavors and checks; the engine's; and which streams are
+to be decided about. A reservation counts from its decision on, and is given back if the Workload is seen without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission.cycles import Cycles, decision_of
+from controlplane.controllers.quota.admission.observe import KINDS, stream_of
+from controlplane.controllers.quota.admission.state import (
+    ObjectState,
+    WorkloadState,
+    folded_write,
+    posted,
+    seen_again,
+)
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.state import State
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Kind
+from controlplane.log.event import Recorded
+
+_replace = msgspec.structs.replace
+CYCLE = "admission/cycle"
+_WORD_KINDS: dict[str, Kind] = {
+    "clusterqueue": kinds.CLUSTER_QUEUES,
+    "cohort": kinds.COHORTS,
+    "localqueue": kinds.LOCAL_QUEUES,
+    "flavor": kinds.RESOURCE_FLAVORS,
+    "check": kinds.ADMISSION_CHECKS,
+}
+
+
+class AdmissionIndex:
+    """See the module. `objects` are the states of what is no Workload, by stream; `touched` is the position of the last
+    event about a Workload of a Cohort tree, by the name of its root, and `moved` that of the last change of anything."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.engine = State(settings)
+        self.cycles = Cycles()
+        self.home = Connection(name=MANAGEMENT)
+        self.workloads: dict[str, WorkloadState] = {}
+        self.objects: dict[str, ObjectState] = {}
+        self.moved = 0
+        self.touched: dict[str, int] = {}
+        self.of_queue: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that quota rests on is in view."""
+        return all(self.home.in_view(kind.name) for kind in KINDS)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call; the cycle is the last."""
+        dirty, self._dirty = self._dirty, {}
+        if dirty.pop(CYCLE, ...) is None:
+            dirty[CYCLE] = None
+        return list(dirty)
+
+    def workload(self, key: str) -> WorkloadState:
+        """Return the state of a Workload by its namespace and name."""
+        return self.workloads.get(key, WorkloadState())
+
+    def seen(self, kind: Kind, namespace: str, name: str) -> Any:
+        """Return an object that is no Workload as it was seen last; None if it is not there."""
+        state = self.objects.get(stream_of(kind, namespace, name))
+        return state.observed if state is not None else None
+
+    def of_kind(self, word: str) -> Iterable[Any]:
+        """Return the objects of a kind, by the word of their streams."""
+        prefix = f"admission/{word}/"
+        return [
+            state.observed
+            for stream, state in self.objects.items()
+            if stream.startswith(prefix) and state.observed is not None
+        ]
+
+    def tree(self, cluster_queue: str) -> str:
+        """Return the name of the Cohort tree that a ClusterQueue is in."""
+        node = self.engine.snapshot.queues.get(cluster_queue)
+        return node.root().name if node is not None else cluster_queue
+
+    # --- folding -----------------------------------------------------------------------------------------------------
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event."""
+        first, _, rest = recorded.stream.partition("/")
+        if first == "cluster" and rest == MANAGEMENT:
+            before = self.home.facts
+            self.home = fold_connection(self.home, recorded)
+            if before != self.home.facts:
+                self.all_dirty()
+        elif isinstance(recorded.event, ServiceStarted):
+            self.home = restarted(self.home, recorded)
+        elif first == "admission":
+            word, _, place = rest.partition("/")
+            if word == "workload":
+                self._fold_workload(recorded, place)
+            elif word == "namespace":
+                self._fold_namespace(recorded)
+            elif word in _WORD_KINDS:
+                self._fold_object(recorded, word)
+
+    def all_dirty(self) -> None:
+        """Let everything be decided about."""
+        self._dirty.update(dict.fromkeys(f"admission/workload/{key}" for key in self.workloads))
+        self._dirty.update(dict.fromkeys(self.objects))
+        self._dirty[CYCLE] = None
+
+    def _fold_workload(self, recorded: Recorded, key: str) -> None:
+        event: Any = recorded.event
+        self._dirty[recorded.stream] = None
+        before = self._queue_of(key)
+        state = self.workload(key)
+        match event:
+            case events.AdmissionWorkloadObserved():
+                self._fold_seen(recorded, key, state, event)
+            case events.AdmissionWorkloadGone():
+                self._fold_gone(recorded, key, state, event)
+            case events.QuotaPosted():
+                self.workloads[key] = _replace(posted(state, event), version=recorded.version)
+                self._forget(key)
+            case events.QuotaReservationDecided():
+                state = posted(folded_write(state, recorded), event)
+                self.workloads[key] = _replace(state, reservation=event)
+                self._cycled(recorded, event)
+            case events.WorkloadInadmissible():
+                self.workloads[key] = folded_write(state, recorded)
+                self._cycled(recorded, event)
+            case events.WorkloadPreemptionDecided():
+                self.workloads[key] = folded_write(state, recorded)
+                self.engine.evicting(key)
+                self._dirty[CYCLE] = None
+            case events.ReservationRetried():
+                self.workloads[key] = state = _replace(state, version=recorded.version, held=False)
+                self._put(recorded, state)
+            case events.AdmissionWriteFailed():
+                self._fold_failed(recorded, key, folded_write(state, recorded), event)
+            case _:
+                self.workloads[key] = folded_write(state, recorded)
+        for name in {before, self._queue_of(key)} - {""}:
+            self._concerns(recorded, name, event)
+
+    def _concerns(self, recorded: Recorded, cluster_queue: str, event: Any) -> None:
+        """Note that a Workload of a ClusterQueue changed."""
+        self.touched[self.tree(cluster_queue)] = recorded.position
+        self._dirty[stream_of(kinds.CLUSTER_QUEUES, "", cluster_queue)] = None
+        if isinstance(event, events.AdmissionWorkloadObserved):
+            self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, event.queue)] = None
+
+    def _fold_seen(
+        self, recorded: Recorded, key: str, state: WorkloadState, event: events.AdmissionWorkloadObserved
+    ) -> None:
+        old = state.observed
+        if old is not None and old.uid != event.uid:
+            self._drop(recorded, key)
+            state = _replace(state, reservation=None, held=False, effects={}, trouble={})
+        elif old is not None and old.queue != event.queue:
+            self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
+            self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
+        if old is None or old.resource_version != event.resource_version:
+            state = _replace(state, reservation=None)
+        self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
+        self.workloads[key] = state = seen_again(state, event, recorded)
+        if state.reservation is None:
+            self._put(recorded, state)
+
+    def _fold_gone(
+        self, recorded: Recorded, key: str, state: WorkloadState, event: events.AdmissionWorkloadGone
+    ) -> None:
+        if state.observed is None or state.observed.uid != event.uid:
+            self.workloads[key] = _replace(state, version=recorded.version)
+            return
+        self.of_queue.get(f"{event.namespace}/{state.observed.queue}", set()).discard(key)
+        self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, state.observed.queue)] = None
+        self._drop(recorded, key)
+        self.workloads[key] = WorkloadState(version=recorded.version, position=recorded.position, posted=state.posted)
+        self._forget(key)
+
+    def _fold_failed(self, recorded: Recorded, key: str, state: WorkloadState, event: Any) -> None:
+        if state.reservation is not None or event.action == events.WorkloadPreemptionDecided.__name__:
+            state = _replace(state, reservation=None, held=True)
+            self.workloads[key] = state
+            self._put(recorded, state)
+        self.workloads[key] = state
+
+    def _put(self, recorded: Recorded, state: WorkloadState) -> None:
+        """Tell the engine of a Workload as it was seen."""
+        if state.observed is not None:
+            self._changed(recorded, lambda now: self._put_workload(state, now))
+
+    def _put_workload(self, state: WorkloadState, now: float) -> None:
+        self.engine.put_workload(facts.workload(state.observed, waits=state.held), now)
+
+    def _drop(self, recorded: Recorded, key: str) -> None:
+        self._changed(recorded, lambda now: self.engine.drop_workload(key, now))
+
+    def _forget(self, key: str) -> None:
+        """Forget a Workload of which nothing is left."""
+        state = self.workloads.get(key)
+        if state is not None and state.observed is None and not state.posted.amounts:
+            del self.workloads[key]
+
+    def _changed(self, recorded: Recorded, change: Callable[[float], None]) -> None:
+        """Change the engine by something that came from outside: whoever waits may be tried again."""
+        change(recorded.recorded_at.timestamp())
+        self.moved = recorded.position
+        self.cycles.clear()
+        self._dirty[CYCLE] = None
+
+    def _cycled(self, recorded: Recorded, event: Any) -> None:
+        """Take a cycle's decision into account."""
+        key = recorded.stream.removeprefix("admission/workload/")
+        if isinstance(event, events.WorkloadInadmissible):
+            self.cycles.note(key, event)
+        self.engine.cycle = max(self.engine.cycle, event.cycle)
+        pending = self.engine.queues.pending.get(event.cluster_queue)
+        info = pending.find(key) if pending is not None else None
+        if info is not None:
+            self.engine.take(decision_of(event, info), recorded.recorded_at.timestamp())
+        if isinstance(event, events.QuotaReservationDecided):
+            self.moved = recorded.position
+        self._dirty[CYCLE] = None
+
+    def _queue_of(self, key: str) -> str:
+        """Return the ClusterQueue that a Workload waits in or has quota of."""
+        info: Info | None = self.engine.snapshot.workloads.get(key)
+        if info is not None:
+            return info.cluster_queue
+        state = self.workloads.get(key)
+        if state is None or state.observed is None:
+            return ""
+        local = self.engine.queues.local.get(f"{state.observed.namespace}/{state.observed.queue}")
+        return local.cluster_queue if local is not None else ""
+
+    def _fold_namespace(self, recorded: Recorded) -> None:
+        event: Any = recorded.event
+        if isinstance(event, events.AdmissionNamespaceObserved):
+            self._changed(recorded, lambda now: self.engine.put_namespace(event.name, event.labels, now))
+        elif isinstance(event, events.AdmissionNamespaceGone):
+            self._changed(recorded, lambda now: self.engine.drop_namespace(event.name))
+        for key in self.workloads:
+            if key.startswith(f"{event.name}/"):
+                self._dirty[f"admission/workload/{key}"] = None
+
+    def _fold_object(self, recorded: Recorded, word: str) -> None:
+        event: Any = recorded.event
+        stream = recorded.stream
+        self._dirty[stream] = None
+        state = self.objects.get(stream, ObjectState())
+        if isinstance(event, events.AdmissionObjectObserved):
+            before = state.observed
+            self.objects[stream] = seen_again(state, event, recorded)
+            if before is None or (before.spec, before.deleting, _active(before)) != (
+                event.spec,
+                event.deleting,
+                _active(event),
+            ):
+                self._changed(recorded, lambda now: _put_object(self.engine, event, now))
+                self._others(word, event)
+        elif (drop := _DROPS.get(type(event))) is not None:
+            if state.observed is not None and state.observed.uid == event.uid:
+                self.objects.pop(stream)
+                self._changed(recorded, lambda now: drop(self.engine, event, now))
+                self._others(word, event)
+        else:
+            self.objects[stream] = folded_write(state, recorded)
+
+    def _others(self, word: str, event: Any) -> None:
+        """Let everything be looked at that a change of a queue, flavor or check may concern. They are few, and change
+        seldom."""
+        self._dirty.update(dict.fromkeys(self.objects))
+        if word == "localqueue":
+            for key in self.of_queue.get(f"{event.namespace}/{event.name}", ()):
+                self._dirty[f"admission/workload/{key}"] = None
+            return
+        self.all_dirty()
+
+
+def _active(event: Any) -> object:
+    return getattr(event, "active", None)
+
+
+def _put_object(engine: State, event: Any, now: float) -> None:
+    match event:
+        case events.AdmissionClusterQueueObserved():
+            engine.put_cluster_queue(facts.cluster_queue(event), now)
+        case events.AdmissionCohortObserved():
+            engine.put_cohort(facts.cohort(event), now)
+        case events.AdmissionLocalQueueObserved():
+            engine.put_local_queue(facts.local_queue(event))
+        case events.AdmissionFlavorObserved():
+            engine.put_flavor(facts.flavor(event), now)
+        case events.AdmissionCheckSeen():
+            engine.put_check(facts.check(event), now)
+
+
+_DROPS: dict[type, Callable[[State, Any, float], None]] = {
+    events.AdmissionClusterQueueGone: lambda engine, event, now: engine.drop_cluster_queue(event.name, now),
+    events.AdmissionCohortGone: lambda engine, event, now: engine.drop_cohort(event.name, now),
+    events.AdmissionLocalQueueGone: lambda engine, event, now: engine.drop_local_queue(
+        f"{event.namespace}/{event.name}"
+    ),
+    events.AdmissionFlavorGone: lambda engine, event, now: engine.drop_flavor(event.name, now),
+    events.AdmissionCheckUnseen: lambda engine, event, now: engine.drop_check(event.name, now),
+}

@@ -1,0 +1,29 @@
+"""What admission by this service says of itself."""
+
+from __future__ import annotations
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.phrases import PHRASES, WRITES
+from controlplane.controllers.quota.admission.reasons import REASONS
+from controlplane.runtime.manifest import Manifest
+
+MANIFEST = Manifest(
+    title="Admission by quota",
+    intro="Recorded where `quota.mode` is `builtin`.",
+    events=events.EVENTS,
+    phrases=PHRASES,
+    reasons=REASONS,
+    decision=events.AdmissionDecision,
+    write=events.AdmissionWrite,
+    writes={one: WRITES[one.__name__] for one in events.EVENTS if one.__name__ in WRITES},
+    streams={
+        "admission/workload/NS/NAME": "a Workload as quota is reserved for it",
+        "admission/clusterqueue/NAME": "a ClusterQueue",
+        "admission/cohort/NAME": "a Cohort",
+        "admission/localqueue/NS/NAME": "a LocalQueue",
+        "admission/flavor/NAME": "a ResourceFlavor",
+        "admission/check/NAME": "an AdmissionCheck",
+        "admission/namespace/NAME": "a namespace",
+        "admission/refused/KIND/NS/NAME": "an object that cannot be read",
+    },
+)

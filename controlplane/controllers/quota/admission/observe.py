@@ -1,0 +1,165 @@
+"""Makes of an object that the management cluster showed the event that admission rests on.
+
+In: a change. Out: stream and event; None for what concerns no admission. An object that does not fit its API becomes
+`AdmissionInputRefused`: what was known of it counts on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.engine import parse_queues, parse_workloads
+from controlplane.kube import fields, kinds
+from controlplane.kube.conditions import is_true
+from controlplane.kube.fields import UNFIT, items, number, section, strings, text
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.log.event import Body, Event, body_of
+from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import ObjectVanished
+
+ADMISSION = "admission"
+_WORDS: dict[Kind, str] = {
+    kinds.WORKLOADS: "workload",
+    kinds.CLUSTER_QUEUES: "clusterqueue",
+    kinds.COHORTS: "cohort",
+    kinds.LOCAL_QUEUES: "localqueue",
+    kinds.RESOURCE_FLAVORS: "flavor",
+    kinds.ADMISSION_CHECKS: "check",
+    kinds.NAMESPACES: "namespace",
+}
+KINDS = tuple(_WORDS)
+"""What is watched on the management cluster."""
+
+SEEN: dict[type[Event], Kind] = {
+    events.AdmissionWorkloadObserved: kinds.WORKLOADS,
+    events.AdmissionClusterQueueObserved: kinds.CLUSTER_QUEUES,
+    events.AdmissionCohortObserved: kinds.COHORTS,
+    events.AdmissionLocalQueueObserved: kinds.LOCAL_QUEUES,
+    events.AdmissionFlavorObserved: kinds.RESOURCE_FLAVORS,
+    events.AdmissionCheckSeen: kinds.ADMISSION_CHECKS,
+    events.AdmissionNamespaceObserved: kinds.NAMESPACES,
+}
+GONE: dict[type[ObjectVanished], Kind] = {
+    events.AdmissionWorkloadGone: kinds.WORKLOADS,
+    events.AdmissionClusterQueueGone: kinds.CLUSTER_QUEUES,
+    events.AdmissionCohortGone: kinds.COHORTS,
+    events.AdmissionLocalQueueGone: kinds.LOCAL_QUEUES,
+    events.AdmissionFlavorGone: kinds.RESOURCE_FLAVORS,
+    events.AdmissionCheckUnseen: kinds.ADMISSION_CHECKS,
+    events.AdmissionNamespaceGone: kinds.NAMESPACES,
+}
+_GONE = {kind: event for event, kind in GONE.items()}
+_QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
+
+_READS: dict[Kind, Callable[[Json], object]] = {
+    kinds.CLUSTER_QUEUES: parse_queues.cluster_queue,
+    kinds.COHORTS: parse_queues.cohort,
+    kinds.LOCAL_QUEUES: parse_queues.local_queue,
+    kinds.RESOURCE_FLAVORS: parse_queues.resource_flavor,
+    kinds.ADMISSION_CHECKS: parse_queues.admission_check,
+}
+_EVENTS: dict[Kind, type[events.AdmissionObjectObserved]] = {
+    kinds.CLUSTER_QUEUES: events.AdmissionClusterQueueObserved,
+    kinds.COHORTS: events.AdmissionCohortObserved,
+    kinds.LOCAL_QUEUES: events.AdmissionLocalQueueObserved,
+    kinds.RESOURCE_FLAVORS: events.AdmissionFlavorObserved,
+    kinds.ADMISSION_CHECKS: events.AdmissionCheckSeen,
+}
+
+
+def stream_of(kind: Kind, namespace: str, name: str) -> str:
+    """Return the stream of an object."""
+    place = f"{namespace}/{name}" if kind.namespaced else name
+    return f"{ADMISSION}/{_WORDS[kind]}/{place}"
+
+
+def workload_stream(key: str) -> str:
+    """Return the stream of a Workload, by its namespace and name."""
+    return f"{ADMISSION}/workload/{key}"
+
+
+def seen(change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
+    """Return stream, event and bodies of something seen."""
+    if change.cluster != MANAGEMENT or change.kind not in _WORDS:
+        return None
+    metadata = meta(change.object)
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    stream = stream_of(change.kind, namespace, name)
+    try:
+        if change.gone:
+            gone = _GONE[change.kind]
+            return stream, gone(namespace=namespace, name=name, uid=change.uid), ()
+        return stream, _observed(change.kind, change.whole()), ()
+    except UNFIT as error:
+        body = body_of(change.object)
+        refused = events.AdmissionInputRefused(**fields.refusal(change.kind, change.object, error), object=body.ref)
+        place = f"{namespace}/{name}" if namespace else name
+        return f"{ADMISSION}/refused/{change.kind.name}/{place}", refused, (body,)
+
+
+def _observed(kind: Kind, obj: Json) -> Event:
+    if kind == kinds.WORKLOADS:
+        return workload(obj)
+    if kind == kinds.NAMESPACES:
+        labels = section(meta(obj), "labels", "metadata")
+        return events.AdmissionNamespaceObserved(
+            **fields.identity(obj), labels={str(key): str(value) for key, value in labels.items()}
+        )
+    _READS[kind](obj)  # what cannot be read is refused here, and not when it is folded
+    metadata = meta(obj)
+    found: dict[str, Any] = {
+        **fields.identity(obj),
+        "generation": number(metadata, "generation", "metadata"),
+        "finalizers": strings(metadata, "finalizers", "metadata"),
+        "spec": section(obj, "spec"),
+    }
+    if kind in _QUEUES:
+        found["status"] = section(obj, "status")
+    if kind == kinds.ADMISSION_CHECKS:
+        found["active"] = is_true(obj, "Active")
+    return _EVENTS[kind](**found)
+
+
+def workload(obj: Json) -> events.AdmissionWorkloadObserved:
+    """Return the observation of a Workload; `Misfit` names the field that does not fit."""
+    parse_workloads.workload(obj)
+    metadata, spec = meta(obj), section(obj, "spec")
+    annotations, labels = section(metadata, "annotations", "metadata"), section(metadata, "labels", "metadata")
+    most = spec.get("maximumExecutionTimeSeconds")
+    return events.AdmissionWorkloadObserved(
+        **fields.identity(obj),
+        generation=number(metadata, "generation", "metadata"),
+        created=text(metadata, "creationTimestamp", "metadata"),
+        owned=bool(items(metadata, "ownerReferences", "metadata")),
+        finalizers=strings(metadata, "finalizers", "metadata"),
+        job_uid=text(labels, parse_workloads.JOB_UID_LABEL, "metadata.labels"),
+        gated_by=text(annotations, parse_workloads.GATED_BY, "metadata.annotations"),
+        queue=text(spec, "queueName", "spec"),
+        priority=number(spec, "priority", "spec"),
+        active=spec.get("active") is not False,
+        maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
+        pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
+        status=section(obj, "status"),
+    )
+
+
+def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
+    found = parse_workloads.pod_set(obj, where)
+    spec: Json = obj["template"]["spec"] if "template" in obj else {}
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return events.PodSetFacts(
+        name=found.name,
+        count=found.count,
+        min_count=found.min_count,
+        requests=found.requests,
+        node_selector={str(key): str(value) for key, value in (spec.get("nodeSelector") or {}).items()},
+        node_terms=list(required.get("nodeSelectorTerms") or ()),
+        tolerations=list(spec.get("tolerations") or ()),
+        shape=hashlib.sha256(found.shape.encode()).hexdigest()[:16],
+        topology=found.topology,
+        excess=list(found.excess),
+    )

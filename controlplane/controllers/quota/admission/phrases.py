@@ -1,0 +1,78 @@
+"""What each event of admission says, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.engine.amounts import spelled
+from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, refused_write, told
+
+WRITES: Mapping[str, str] = {
+    "QuotaReservationDecided": "the reservation",
+    "WorkloadInadmissible": "the condition QuotaReserved",
+    "WorkloadPreemptionDecided": "the preemption",
+    "WorkloadStatusDecided": "the Workload's status",
+    "WorkloadSpecDecided": "the Workload's spec.active",
+    "QueueStatusDecided": "the queue's status",
+    "FinalizersDecided": "the finalizers",
+}
+
+
+def amounts(found: events.Amounts) -> str:
+    """Return amounts by flavor, as in `default: cpu 2, memory 4Gi`."""
+    by_flavor = (
+        f"{flavor}: {', '.join(f'{name} {_signed(name, amount)}' for name, amount in sorted(of.items()))}"
+        for flavor, of in sorted(found.items())
+    )
+    return "; ".join(by_flavor) or "nothing"
+
+
+def _signed(resource: str, amount: int) -> str:
+    return f"-{spelled(resource, -amount)}" if amount < 0 else spelled(resource, amount)
+
+
+def _reserved(event: events.QuotaReservationDecided) -> str:
+    borrowed = f" ({amounts(event.borrowed)} borrowed)" if event.borrowed else ""
+    then = "quota is to be reserved and the Workload admitted" if event.admitted else "quota is to be reserved"
+    return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}"
+
+
+def _changed(event: events.WorkloadStatusDecided) -> str:
+    if event.evicted:
+        return f"Workload is to be evicted ({event.evicted}): {event.message}"
+    said = ", ".join(f"{one.type} {one.status} ({one.reason})" for one in event.conditions)
+    return f"Workload's status is to say: {said or ', '.join(sorted(event.changes)) or 'less'}"
+
+
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.AdmissionWorkloadObserved: "Workload is in LocalQueue {e.queue}",
+        events.AdmissionWorkloadGone: "Workload is gone",
+        events.AdmissionClusterQueueObserved: "ClusterQueue {e.name} is there",
+        events.AdmissionClusterQueueGone: "ClusterQueue {e.name} is gone",
+        events.AdmissionCohortObserved: "Cohort {e.name} is there",
+        events.AdmissionCohortGone: "Cohort {e.name} is gone",
+        events.AdmissionLocalQueueObserved: "LocalQueue {e.namespace}/{e.name} is there",
+        events.AdmissionLocalQueueGone: "LocalQueue {e.namespace}/{e.name} is gone",
+        events.AdmissionFlavorObserved: "ResourceFlavor {e.name} is there",
+        events.AdmissionFlavorGone: "ResourceFlavor {e.name} is gone",
+        events.AdmissionCheckSeen: lambda e: f"AdmissionCheck {e.name} is {'' if e.active else 'not '}active",
+        events.AdmissionCheckUnseen: "AdmissionCheck {e.name} is gone",
+        events.AdmissionNamespaceObserved: "namespace {e.name} is there",
+        events.AdmissionNamespaceGone: "namespace {e.name} is gone",
+        events.AdmissionInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
+        events.QuotaReservationDecided: _reserved,
+        events.WorkloadInadmissible: "Workload has to wait in {e.cluster_queue} ({e.why}): {e.message}",
+        events.WorkloadPreemptionDecided: "Workload is to be preempted for {e.preemptor} ({e.why})",
+        events.WorkloadStatusDecided: _changed,
+        events.WorkloadSpecDecided: "Workload is to be deactivated",
+        events.ReservationRetried: "Workload is queued again",
+        events.QueueStatusDecided: lambda e: f"status is to change: {', '.join(sorted(e.changes))}",
+        events.FinalizersDecided: lambda e: f"finalizers are to be {', '.join(e.finalizers) or 'none'}",
+        events.QuotaPosted: lambda e: f"quota of {e.cluster_queue} changes by {amounts(e.amounts)}",
+        events.AdmissionWriteFailed: lambda e: refused_write(e, WRITES),
+        events.AdmissionWriteUnneeded: lambda e: f"{WRITES.get(e.action, e.action)} is so already",
+    }
+)

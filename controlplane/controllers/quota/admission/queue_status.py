@@ -1,0 +1,184 @@
+"""Says what the status of a ClusterQueue, LocalQueue or Cohort is to be, and which finalizers objects are to have.
+
+In: what is known. Out: the status as JSON, as Kueue's core controllers write it (kubernetes-sigs/kueue pkg/controller/core,
+pkg/cache/scheduler/clusterqueue.go, main after v0.19.2)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.reconcile import IN_USE
+from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, truncated
+from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import NO_STOP
+from controlplane.controllers.quota.engine.shares import dominant_resource_share
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
+
+if TYPE_CHECKING:
+    from controlplane.controllers.quota.admission.index import AdmissionIndex
+
+ACTIVE = "Active"
+_LARGEST = 2**63 - 1
+_REASONS = (
+    ("is stopped", "Stopped"),
+    ("references missing ResourceFlavor", "FlavorNotFound"),
+    ("references missing AdmissionCheck", "AdmissionCheckNotFound"),
+    ("references inactive AdmissionCheck", "AdmissionCheckInactive"),
+    ("Cannot use multiple MultiKueue", "MultipleMultiKueueAdmissionChecks"),
+    ("Cannot specify MultiKueue", "MultiKueueAdmissionCheckAppliedPerFlavor"),
+    ("Cannot use both MultiKueue", "MultiKueueWithProvisioningRequest"),
+)
+
+
+def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObserved, now: datetime) -> Json:
+    """Return the status of a ClusterQueue."""
+    node = index.engine.snapshot.queues[seen.name]
+    pending = index.engine.queues.pending.get(seen.name)
+    admitted = [info for key, info in node.workloads.items() if _admitted(index, key)]
+    status = copy.deepcopy(seen.status)
+    status["flavorsReservation"] = _usage(node, node.usage)
+    status["flavorsUsage"] = _usage(node, _summed(admitted))
+    status["reservingWorkloads"] = len(node.workloads)
+    status["admittedWorkloads"] = len(admitted)
+    status["pendingWorkloads"] = len(pending) if pending is not None else 0
+    WorkloadStatus(status, seen.generation, now).set(ACTIVE, *_readiness(index, node, seen))
+    if index.engine.settings.fair_sharing:
+        status["fairSharing"] = {"weightedShare": _weighted(dominant_resource_share(node).weighted)}
+    else:
+        status.pop("fairSharing", None)
+    return status
+
+
+def _readiness(
+    index: AdmissionIndex, node: QueueNode, seen: events.AdmissionClusterQueueObserved
+) -> tuple[str, str, str]:
+    if seen.deleting:
+        return "False", "Terminating", "Can't admit new workloads; clusterQueue is terminating"
+    found = index.engine.snapshot.inactive_reasons(node)
+    if not found:
+        return "True", "Ready", "Can admit new workloads"
+    reason = next((reason for prefix, reason in _REASONS if found[0].startswith(prefix)), "Unknown")
+    return "False", reason, truncated(f"Can't admit new workloads: {', '.join(found)}.")
+
+
+def _usage(node: QueueNode, usage: Usage) -> list[Json]:
+    found = []
+    for group in node.spec.groups:
+        for flavor in group.flavors:
+            resources = []
+            for resource in sorted(group.covered):
+                used = usage.get((flavor, resource), 0)
+                over = used - node.quota((flavor, resource)).nominal if node.parent is not None else 0
+                resources.append(
+                    {
+                        "name": resource,
+                        "total": spelled(resource, used),
+                        "borrowed": spelled(resource, over) if over > 0 else "0",
+                    }
+                )
+            found.append({"name": flavor, "resources": resources})
+    return found
+
+
+def _admitted(index: AdmissionIndex, key: str) -> bool:
+    state = index.workload(key)
+    if state.reservation is not None:
+        return state.reservation.admitted
+    seen = state.observed
+    return seen is not None and WorkloadStatus(seen.status, 0, _NEVER).is_true(ADMITTED)
+
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def _summed(several: list[Info]) -> Usage:
+    total: Usage = {}
+    for info in several:
+        for place, amount in info.usage.items():
+            total[place] = add(total.get(place, 0), amount)
+    return total
+
+
+def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now: datetime) -> Json:
+    """Return the status of a LocalQueue."""
+    key, name = f"{seen.namespace}/{seen.name}", str(seen.spec.get("clusterQueue") or "")
+    stopped = (seen.spec.get("stopPolicy") or NO_STOP) != NO_STOP
+    node = index.engine.snapshot.queues.get(name)
+    own = [info for info in (node.workloads.values() if node is not None else ()) if info.workload.local_queue == key]
+    admitted = [info for info in own if _admitted(index, info.key)]
+    status = copy.deepcopy(seen.status)
+    status["pendingWorkloads"] = 0 if stopped else index.engine.queues.waiting_in(key)
+    status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
+    for field, usage in (("flavorsReservation", _summed(own)), ("flavorsUsage", _summed(admitted))):
+        if node is not None:
+            status[field] = _flavors(node, usage)
+        else:
+            status.pop(field, None)
+    WorkloadStatus(status, seen.generation, now).set(ACTIVE, *_local_readiness(index, stopped=stopped, name=name))
+    return status
+
+
+def _local_readiness(index: AdmissionIndex, *, stopped: bool, name: str) -> tuple[str, str, str]:
+    cluster: events.AdmissionClusterQueueObserved | None = index.seen(kinds.CLUSTER_QUEUES, "", name)
+    if stopped:
+        return "False", "Stopped", "LocalQueue is stopped"
+    if cluster is None:
+        return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+    if WorkloadStatus(cluster.status, 0, _NEVER).is_true(ACTIVE):
+        return "True", "Ready", "Can submit new workloads to localQueue"
+    return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+
+
+def _flavors(node: QueueNode, usage: Usage) -> list[Json]:
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": resource, "total": spelled(resource, usage.get((flavor, resource), 0))}
+                for resource in sorted(group.covered)
+            ],
+        }
+        for group in node.spec.groups
+        for flavor in group.flavors
+    ]
+
+
+def cohort(index: AdmissionIndex, seen: events.AdmissionCohortObserved) -> Json:
+    """Return the status of a Cohort: its share, where shares decide."""
+    status = {key: value for key, value in seen.status.items() if key != "fairSharing"}
+    node = next((one for one in index.engine.snapshot.cohorts() if one.name == seen.name), None)
+    if index.engine.settings.fair_sharing and node is not None:
+        status["fairSharing"] = {"weightedShare": _weighted(dominant_resource_share(node).weighted)}
+    return status
+
+
+def _weighted(share: float) -> int:
+    return _LARGEST if share == math.inf else math.ceil(share)
+
+
+def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> list[str] | None:
+    """Return the finalizers that an object is to have; None if it has them."""
+    if isinstance(seen, events.AdmissionClusterQueueObserved):
+        node = index.engine.snapshot.queues.get(seen.name)
+        used = node is not None and bool(node.workloads)
+    elif isinstance(seen, events.AdmissionFlavorObserved):
+        used = any(
+            seen.name in group.flavors for node in index.engine.snapshot.queues.values() for group in node.spec.groups
+        )
+    elif isinstance(seen, events.AdmissionCheckSeen):
+        used = any(seen.name in dict(node.spec.admission_checks) for node in index.engine.snapshot.queues.values())
+    else:
+        return None
+    has = IN_USE in seen.finalizers
+    if not seen.deleting and not has:
+        return [*seen.finalizers, IN_USE]
+    if seen.deleting and has and not used:
+        return [one for one in seen.finalizers if one != IN_USE]
+    return None

@@ -1,0 +1,94 @@
+"""Why a Workload, a queue or a flavor is written, or quota is posted: a closed set, with a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from controlplane.runtime.phrases import Sentence
+
+
+class AdmissionReason(StrEnum):
+    """The reasons of decisions; parameters are fields of the decision's event."""
+
+    # what a cycle decides
+    QUOTA_FITS = "QuotaFits"
+    QUOTA_DOES_NOT_FIT = "QuotaDoesNotFit"
+    PREEMPTED = "PreemptedForAnother"
+    # what follows for a Workload
+    OWNER_NOT_FOUND = "WorkloadOwnerNotFound"
+    ORPHAN_DELETED = "OrphanDeleted"
+    RETRY_TIME_SET = "RetryTimeSet"
+    DEACTIVATION_TARGET = "DeactivationTargetSet"
+    BACKOFF_FINISHED = "BackoffFinished"
+    REACTIVATED = "WorkloadReactivated"
+    DEACTIVATED = "WorkloadDeactivated"
+    REQUEUE_STATE_CLEARED = "RequeueStateCleared"
+    QUEUE_RESTARTED = "QueueRestarted"
+    GATE_CHANGED = "AdmissionGateChanged"
+    CHECKS_SYNCED = "AdmissionChecksSynced"
+    CHECKS_READY = "AdmissionChecksReady"
+    CONDITIONS_SYNCED = "AdmissionConditionsSynced"
+    CHECK_REJECTED = "AdmissionCheckRejected"
+    CHECK_RETRY = "AdmissionCheckRetry"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+    QUEUE_MISSING = "AdmissionQueueMissing"
+    EXECUTION_TIME_EXCEEDED = "ExecutionTimeExceeded"
+    WRITE_REFUSED = "ReservationRefused"
+    # what follows for queues, flavors and checks
+    STATUS_CHANGED = "QueueStatusChanged"
+    IN_USE = "ResourceInUse"
+    NOT_IN_USE = "ResourceNotInUse"
+    # what the ledger posts
+    OBSERVED_RESERVATION = "ReservationObserved"
+    PODS_RECLAIMED = "PodsReclaimed"
+    RESERVATION_CHANGED = "ReservationChanged"
+    WORKLOAD_FINISHED = "WorkloadFinished"
+    WORKLOAD_DELETED = "WorkloadDeleted"
+    RESERVATION_RELEASED = "ReservationReleased"
+    RESERVATION_OVERTAKEN = "ReservationOvertaken"
+
+
+R = AdmissionReason
+
+
+def _same(text: str) -> Sentence:
+    return Sentence(f"{text[0].upper()}{text[1:]}.", text)
+
+
+REASONS: Mapping[AdmissionReason, Sentence] = {
+    R.QUOTA_FITS: _same("the ClusterQueue has the quota, its own or borrowed"),
+    R.QUOTA_DOES_NOT_FIT: _same("quota cannot be reserved now"),
+    R.PREEMPTED: _same("another Workload needs the quota and may take it"),
+    R.OWNER_NOT_FOUND: _same("the job of the Workload is gone"),
+    R.ORPHAN_DELETED: _same("the Workload is being deleted and has no owner that keeps it"),
+    R.RETRY_TIME_SET: _same("an admission check asks to try again later"),
+    R.DEACTIVATION_TARGET: _same("the Workload is to be deactivated"),
+    R.BACKOFF_FINISHED: _same("the time after which it may be tried again has come"),
+    R.REACTIVATED: _same("the Workload was made active again"),
+    R.DEACTIVATED: _same("the Workload is not active"),
+    R.REQUEUE_STATE_CLEARED: _same("a Workload that is not active waits for no retry"),
+    R.QUEUE_RESTARTED: _same("the queue that had been stopped goes on"),
+    R.GATE_CHANGED: _same("the annotation that gates the admission came or went"),
+    R.CHECKS_SYNCED: _same("the states of the admission checks are not those of the ClusterQueue's strategy"),
+    R.CHECKS_READY: _same("quota is reserved and all admission checks are ready"),
+    R.CONDITIONS_SYNCED: _same("the conditions do not say how the Workload stands"),
+    R.CHECK_REJECTED: _same("an admission check rejected the Workload"),
+    R.CHECK_RETRY: _same("an admission check asks for another try"),
+    R.LOCAL_QUEUE_STOPPED: _same("the LocalQueue is stopped"),
+    R.CLUSTER_QUEUE_STOPPED: _same("the ClusterQueue is stopped"),
+    R.QUEUE_MISSING: _same("a queue of the Workload is terminating or missing"),
+    R.EXECUTION_TIME_EXCEEDED: _same("the Workload ran for longer than it may"),
+    R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
+    R.STATUS_CHANGED: _same("the status does not say how the queue stands"),
+    R.IN_USE: _same("the object may be in use, and must not go while it is"),
+    R.NOT_IN_USE: _same("the object is being deleted and nothing uses it"),
+    R.OBSERVED_RESERVATION: _same("the Workload has quota that this log did not reserve"),
+    R.PODS_RECLAIMED: _same("pods of the Workload need their quota no more"),
+    R.RESERVATION_CHANGED: _same("the Workload shows another reservation than was posted"),
+    R.WORKLOAD_FINISHED: _same("the Workload finished"),
+    R.WORKLOAD_DELETED: _same("the Workload is gone"),
+    R.RESERVATION_RELEASED: _same("the Workload has no reservation any more"),
+    R.RESERVATION_OVERTAKEN: _same("the Workload changed before the reservation was written"),
+}

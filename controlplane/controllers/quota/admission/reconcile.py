@@ -1,0 +1,363 @@
+"""Decides what follows for one Workload beside the scheduling cycle, step by step as Kueue's workload controller.
+
+In: the Workload as it was seen, its queues, the moment. Out: at most one step, as Kueue makes one write at a time, and when
+to look again (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, main after v0.19.2)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import workload_status as ws
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
+from controlplane.controllers.quota.engine import model, reasons
+from controlplane.kube.kinds import Json
+from controlplane.kube.requests import timestamp
+
+IN_USE = "kueue.x-k8s.io/resource-in-use"
+_BY_SCHEDULER = frozenset(
+    {
+        reasons.WAITING_FOR_QUOTA,
+        reasons.NO_MATCHING_FLAVOR,
+        reasons.EXCEEDS_MAX_QUOTA,
+        "TopologyPlacementFailed",
+        reasons.WAITING_FOR_PREEMPTED,
+        "WaitingForPodsReady",
+        reasons.PENDING_EVALUATION,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues of a Workload. `local` and `cluster` are as they were seen, None if they are not there; `name` is the
+    ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
+    the admission checks that count for it; `problem`: why its namespace or its requests are not admissible."""
+
+    local: events.AdmissionLocalQueueObserved | None = None
+    cluster: events.AdmissionClusterQueueObserved | None = None
+    name: str = ""
+    active: bool = False
+    checks: Collection[str] = ()
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Step:
+    """What is to be written: the status afterwards, or another thing than the status."""
+
+    reason: R
+    status: Json | None = None
+    evicted: str = ""
+    message: str = ""
+    inactive: bool = False
+    finalizers: list[str] | None = None
+
+
+@dataclass(slots=True)
+class Look:
+    """What was found about a Workload. `wake`: when to look again though nothing happens."""
+
+    step: Step | None = None
+    wake: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Case:
+    """A Workload that is looked at: `work` is its status, which steps change."""
+
+    seen: events.AdmissionWorkloadObserved
+    queues: Queues
+    now: datetime
+    work: WorkloadStatus = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = WorkloadStatus(copy.deepcopy(self.seen.status), self.seen.generation, self.now)
+
+    def done(self, reason: R, *, evicted: str = "", message: str = "") -> Look:
+        """Return that the status, as it was changed, is to be written."""
+        return Look(Step(reason, self.work.status, evicted, message))
+
+
+def look(seen: events.AdmissionWorkloadObserved, queues: Queues, now: datetime) -> Look:
+    """Return the first step that a Workload needs, or when to look again."""
+    case = _Case(seen, queues, now)
+    wakes: list[datetime] = []
+    for rule in _RULES:
+        for found in rule(case):
+            if found.wake is None:
+                return Look(found.step, min(wakes, default=None))
+            wakes.append(found.wake)
+    return Look(wake=min(wakes, default=None))
+
+
+Found = Iterator[Look]
+_STOP = Look()
+
+
+def _orphan(case: _Case) -> Found:
+    """An orphan's quota is released, and nothing keeps it from being deleted."""
+    seen = case.seen
+    if seen.owned or not (seen.deleting or seen.job_uid):
+        return
+    if not seen.deleting and not case.work.is_true(ws.FINISHED):
+        case.work.set(ws.FINISHED, "True", "OwnerNotFound", "The workload's owner no longer exists")
+        yield case.done(R.OWNER_NOT_FOUND)
+    elif IN_USE in seen.finalizers:
+        kept = [one for one in seen.finalizers if one != IN_USE]
+        reason = R.ORPHAN_DELETED if seen.deleting else R.OWNER_NOT_FOUND
+        yield Look(Step(reason, finalizers=kept))
+    elif seen.deleting:
+        yield _STOP
+
+
+def _finished(case: _Case) -> Found:
+    if case.work.is_true(ws.FINISHED):
+        yield _STOP
+
+
+def _retry_time(case: _Case) -> Found:
+    at = case.work.retry_time()
+    if at is not None:
+        case.work.status["requeueState"] = {
+            **(case.work.status.get("requeueState") or {}),
+            "requeueAt": timestamp(at),
+        }
+        yield case.done(R.RETRY_TIME_SET)
+
+
+def _active(case: _Case) -> Found:
+    """What is waited for before an active Workload is queued again."""
+    work = case.work
+    if not case.seen.active:
+        return
+    if work.is_true(ws.DEACTIVATION_TARGET):
+        yield Look(Step(R.DEACTIVATION_TARGET, inactive=True))
+    at = work.requeue_at()
+    if at is not None and at > case.now:
+        yield Look(wake=at)
+        yield _STOP
+    elif at is not None and work.pending:
+        _clear_requeue_at(work)
+        yield case.done(R.BACKOFF_FINISHED)
+    requeued = work.condition(ws.REQUEUED)
+    if requeued is None or requeued.get("status") != "False":
+        return
+    if requeued.get("reason") == ws.DEACTIVATED:
+        work.set(ws.REQUEUED, "True", "Reactivated", "The workload was reactivated")
+        yield case.done(R.REACTIVATED)
+    elif requeued.get("reason") in ("PodsReadyTimeout", "AdmissionCheck"):
+        _clear_requeue_at(work)
+        work.set(ws.REQUEUED, "True", "BackoffFinished", "The workload backoff was finished")
+        yield case.done(R.BACKOFF_FINISHED)
+
+
+def _clear_requeue_at(work: WorkloadStatus) -> None:
+    state = {key: value for key, value in (work.status.get("requeueState") or {}).items() if key != "requeueAt"}
+    work.status["requeueState"] = state or None
+
+
+def _inactive(case: _Case) -> Found:
+    """A Workload that is not active is evicted, and waits for nothing."""
+    work = case.work
+    if case.seen.active:
+        return
+    target = work.condition(ws.DEACTIVATION_TARGET)
+    if not work.is_true(ws.EVICTED):
+        cause, message = "", "The workload is deactivated"
+        if target is not None:
+            cause, message = str(target.get("reason", "")), f"{message} due to {target.get('message', '')}"
+            work.drop(ws.DEACTIVATION_TARGET)
+        work.status["requeueState"] = None
+        work.evict(ws.DEACTIVATED, message, cause)
+        said = f"{ws.DEACTIVATED}DueTo{cause}" if cause else ws.DEACTIVATED
+        yield case.done(R.DEACTIVATED, evicted=said, message=message)
+    elif work.status.get("requeueState") is not None:
+        work.drop(ws.DEACTIVATION_TARGET)
+        work.status["requeueState"] = None
+        yield case.done(R.REQUEUE_STATE_CLEARED)
+
+
+def _stopped(spec: Json) -> bool:
+    return (spec.get("stopPolicy") or model.NO_STOP) != model.NO_STOP
+
+
+def _restarted(work: WorkloadStatus, stopped: str) -> bool:
+    requeued = work.condition(ws.REQUEUED)
+    return requeued is not None and requeued.get("status") == "False" and requeued.get("reason") == stopped
+
+
+def _local_queue_restarted(case: _Case) -> Found:
+    local = case.queues.local
+    if local is not None and not _stopped(local.spec) and _restarted(case.work, "LocalQueueStopped"):
+        said = "The LocalQueue was restarted after being stopped"
+        case.work.set(ws.REQUEUED, "True", "LocalQueueRestarted", said)
+        yield case.done(R.QUEUE_RESTARTED)
+
+
+def _gate(case: _Case) -> Found:
+    """The annotation that gates the admission is told in the condition QuotaReserved."""
+    reserved, gate = case.work.condition(ws.QUOTA_RESERVED), case.seen.gated_by
+    told = reserved is not None and reserved.get("reason") == ws.GATED
+    if not gate and told:
+        case.work.unreserve(ws.PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
+        yield case.done(R.GATE_CHANGED)
+    elif gate and not told:
+        case.work.unreserve(ws.GATED, f"Admission is gated by: {gate}")
+        yield case.done(R.GATE_CHANGED)
+
+
+def _cluster_queue(case: _Case) -> Found:
+    """The admission checks of its ClusterQueue get states."""
+    cluster = case.queues.cluster
+    if cluster is None:
+        return
+    if not _stopped(cluster.spec) and _restarted(case.work, "ClusterQueueStopped"):
+        said = "The ClusterQueue was restarted after being stopped"
+        case.work.set(ws.REQUEUED, "True", "ClusterQueueRestarted", said)
+        yield case.done(R.QUEUE_RESTARTED)
+    if case.work.sync_checks(case.queues.checks):
+        yield case.done(R.CHECKS_SYNCED)
+
+
+def _conditions(case: _Case) -> Found:
+    """QuotaReserved says what is in the way, and Admitted follows."""
+    work = case.work
+    if work.is_true(ws.ADMITTED):
+        return
+    changed = False
+    if not work.reserved:
+        why = _blocker(case)
+        if why is not None:
+            changed = work.set(ws.QUOTA_RESERVED, "False", *why)
+    changed = work.sync_admitted() or changed
+    if changed:
+        yield case.done(R.CHECKS_READY if work.is_true(ws.ADMITTED) else R.CONDITIONS_SYNCED)
+
+
+def _blocker(case: _Case) -> tuple[str, str] | None:
+    """Return reason and message of the condition QuotaReserved; None if there is nothing to say."""
+    reserved = case.work.condition(ws.QUOTA_RESERVED)
+    told = (str(reserved.get("reason", "")), str(reserved.get("message", ""))) if reserved is not None else None
+    if not case.seen.active:
+        return ws.DEACTIVATED, "The workload is deactivated"
+    if told is not None and told[0] == ws.ON_HOLD:
+        return told
+    if (found := _queue_blocker(case)) is not None:
+        return found
+    if case.queues.problem:
+        return ws.MISCONFIGURED, case.queues.problem
+    if case.seen.gated_by:
+        return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
+    if told is None or told[0] in _BY_SCHEDULER:
+        return told
+    return ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+
+
+def _queue_blocker(case: _Case) -> tuple[str, str] | None:
+    queues, name = case.queues, case.seen.queue
+    if queues.local is None:
+        return ws.MISCONFIGURED, f"LocalQueue {name} doesn't exist"
+    if _stopped(queues.local.spec):
+        return ws.SUSPENDED, f"LocalQueue {name} is inactive"
+    if queues.cluster is None:
+        return ws.MISCONFIGURED, f"ClusterQueue {queues.name} doesn't exist"
+    if not queues.active:
+        return ws.SUSPENDED, f"ClusterQueue {queues.cluster.name} is inactive"
+    return None
+
+
+def _checks(case: _Case) -> Found:
+    """A check that rejected it deactivates it; one that asks for another try evicts it."""
+    work = case.work
+    if not work.reserved or work.is_true(ws.EVICTED):
+        return
+    if rejected := work.in_state(ws.REJECTED):
+        message = _checks_message(rejected, ws.REJECTED)
+        if work.set(ws.DEACTIVATION_TARGET, "True", "AdmissionCheck", message):
+            yield case.done(R.CHECK_REJECTED, message=message)
+        yield _STOP
+    elif retry := work.in_state(ws.RETRY):
+        message = f"Evicted due to {_checks_message(retry, ws.RETRY)}"
+        work.evict("AdmissionCheck", message)
+        yield case.done(R.CHECK_RETRY, evicted="AdmissionCheck", message=message)
+
+
+def _checks_message(checks: list[Json], state: str) -> str:
+    parts = [
+        f'"{check["name"]}" ({check["message"]})' if check.get("message") else f'"{check["name"]}"'
+        for check in sorted(checks, key=lambda check: str(check["name"]))
+    ]
+    noun = "AdmissionChecks" if len(parts) > 1 else "AdmissionCheck"
+    return f"{noun} in {state} state: {'; '.join(parts)}"
+
+
+def _local_queue(case: _Case) -> Found:
+    local, name = case.queues.local, case.seen.queue
+    yield from _queue_state(case, local, "LocalQueue", name, R.LOCAL_QUEUE_STOPPED)
+
+
+def _own_cluster_queue(case: _Case) -> Found:
+    yield from _queue_state(case, case.queues.cluster, "ClusterQueue", case.queues.name, R.CLUSTER_QUEUE_STOPPED)
+
+
+def _queue_state(case: _Case, queue: events.AdmissionQueueObserved | None, kind: str, name: str, stopped: R) -> Found:
+    """A queue that is stopped or gone takes the reservation back; one that is drained the admission too."""
+    work = case.work
+    if not work.reserved:
+        return
+    policy = (queue.spec.get("stopPolicy") or model.NO_STOP) if queue is not None else model.NO_STOP
+    if work.is_true(ws.ADMITTED):
+        if policy == "HoldAndDrain" and not work.is_true(ws.EVICTED):
+            message = f"The {kind} is stopped"
+            work.evict(f"{kind}Stopped", message)
+            yield case.done(stopped, evicted=f"{kind}Stopped", message=message)
+    elif queue is None or queue.deleting:
+        work.unreserve(ws.MISCONFIGURED, f"{kind} {name} is terminating or missing")
+        yield case.done(R.QUEUE_MISSING)
+    elif policy != model.NO_STOP:
+        work.unreserve(ws.SUSPENDED, f"{kind} {name} is stopped")
+        yield case.done(stopped)
+
+
+def _execution_time(case: _Case) -> Found:
+    """A Workload that ran for too long is deactivated."""
+    work, most = case.work, case.seen.maximum_execution_seconds
+    admitted = work.condition(ws.ADMITTED)
+    if most is None or admitted is None or admitted.get("status") != "True" or not work.reserved:
+        return
+    past = int(work.status.get("accumulatedPastExecutionTimeSeconds") or 0)
+    try:
+        since = datetime.fromisoformat(str(admitted.get("lastTransitionTime")))
+    except ValueError:
+        return
+    ends = since + timedelta(seconds=most - past)
+    if ends > case.now:
+        yield Look(wake=ends)
+    elif not work.is_true(ws.DEACTIVATION_TARGET):
+        reason, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
+        work.set(ws.DEACTIVATION_TARGET, "True", reason, message)
+        work.status.pop("accumulatedPastExecutionTimeSeconds", None)
+        said = f"The maximum execution time ({most}s) exceeded"
+        yield case.done(R.EXECUTION_TIME_EXCEEDED, message=said)
+
+
+_RULES: tuple[Callable[[_Case], Found], ...] = (
+    _orphan,
+    _finished,
+    _retry_time,
+    _active,
+    _inactive,
+    _local_queue_restarted,
+    _gate,
+    _cluster_queue,
+    _conditions,
+    _checks,
+    _local_queue,
+    _own_cluster_queue,
+    _execution_time,
+)

@@ -1,0 +1,105 @@
+"""Makes of a decision the request that carries it out.
+
+In: the decision, and the object as it was seen. Out: a request, for the version that was seen. What Kueue applies with the
+admission is applied as Kueue does (docs/decisions/0026); where something has to go, which an apply takes away only from its
+own manager, a merge patch with null takes it away from all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.controllers.quota.admission import events
+from controlplane.kube import kinds
+from controlplane.kube.conditions import Condition
+from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind, ObjectRef, Request
+
+ADMISSION_MANAGER = "kueue-admission"
+# What others write of a Workload's status, under names of their own.
+_OTHERS = frozenset({"reclaimablePods"})
+_OTHERS_CONDITIONS = frozenset({"WaitingForReplacementPods"})
+
+
+def request(kind: Kind, seen: Any, decision: events.AdmissionWrite) -> Request | None:
+    """Return the request of a decision; None if the object is not the one that it was taken on."""
+    if decision.resource_version != seen.resource_version or decision.uid != seen.uid:
+        return None
+    ref = ObjectRef(kind, seen.namespace, seen.name)
+    match decision:
+        case events.WorkloadAdmissionWrite():
+            return _workload_status(ref, seen, decision)
+        case events.WorkloadSpecDecided():
+            return _patch(ref, decision, {"spec": {"active": decision.active}}, "")
+        case events.FinalizersDecided():
+            return _patch(ref, decision, {"metadata": {"finalizers": decision.finalizers}}, "")
+        case events.QueueStatusDecided():
+            return _patch(ref, decision, {"status": decision.changes}, "status")
+    return None
+
+
+def _patch(ref: ObjectRef, decision: events.AdmissionWrite, body: Json, subresource: str) -> Request:
+    return Request(
+        "patch", ref, body, subresource=subresource, uid=decision.uid, resource_version=decision.resource_version
+    )
+
+
+def _workload_status(
+    ref: ObjectRef, seen: events.AdmissionWorkloadObserved, decision: events.WorkloadAdmissionWrite
+) -> Request:
+    changes = dict(decision.changes)
+    if isinstance(decision, events.QuotaReservationDecided):
+        changes["admission"] = decision.admission
+    conditions = _conditions(seen, decision)
+    removes = decision.dropped or any(value is None for value in changes.values())
+    if removes:
+        status, how = {**changes, "conditions": conditions}, MERGE_PATCH
+    else:
+        status, how = _applied({**seen.status, **changes, "conditions": conditions}), APPLY_PATCH
+    return Request(
+        "patch",
+        ref,
+        {"status": status},
+        subresource="status",
+        content_type=how,
+        uid=decision.uid,
+        resource_version=decision.resource_version,
+        field_manager=ADMISSION_MANAGER,
+    )
+
+
+def _conditions(seen: events.AdmissionWorkloadObserved, decision: events.WorkloadAdmissionWrite) -> list[Json]:
+    made = {one.type: condition_json(one) for one in decision.conditions}
+    before = [one for one in seen.status.get("conditions") or () if one["type"] not in decision.dropped]
+    return [*(made.pop(one["type"], one) for one in before), *made.values()]
+
+
+def condition_json(condition: Condition) -> Json:
+    """Return a condition as an API server has it."""
+    found: Json = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    if condition.observed_generation:
+        found["observedGeneration"] = condition.observed_generation
+    return found
+
+
+def _applied(status: Json) -> Json:
+    """Return what of a status is applied with the admission; what this version does not know goes along as it is."""
+    found = {key: value for key, value in status.items() if key not in _OTHERS and value not in (None, [], {})}
+    found["conditions"] = [one for one in status["conditions"] if one["type"] not in _OTHERS_CONDITIONS]
+    if found.get("admission"):
+        found.pop("resourceRequests", None)
+    return found
+
+
+KIND_OF: dict[str, Kind] = {
+    "workload": kinds.WORKLOADS,
+    "clusterqueue": kinds.CLUSTER_QUEUES,
+    "cohort": kinds.COHORTS,
+    "localqueue": kinds.LOCAL_QUEUES,
+    "flavor": kinds.RESOURCE_FLAVORS,
+    "check": kinds.ADMISSION_CHECKS,
+}

@@ -1,0 +1,89 @@
+"""What admission knows of one Workload or one queue, as the log says it.
+
+In: events of one stream. Out: the object as it was seen last, its open write, what the API server said against one, and of
+a Workload the reservation that is decided and not seen yet, and what the ledger says that it has."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.facts import by_flavor, by_place
+from controlplane.controllers.quota.engine.amounts import add
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
+from controlplane.values import Value
+
+_replace = msgspec.structs.replace
+
+
+class Posted(Value):
+    """What the ledger says that a Workload has, of which ClusterQueue."""
+
+    cluster_queue: str = ""
+    amounts: events.Amounts = {}
+
+
+class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
+    """An object that is written: as it was seen, at which position; when its status was last decided on."""
+
+    version: int = 0
+    position: int = 0
+    observed: Any = None
+    decided_at: datetime | None = None
+
+
+class WorkloadState(ObjectState):
+    """A Workload. `reservation`: quota that is decided and not seen yet, at the `reserved_at` of its decision; `held`:
+    a reservation could not be written, and it is not queued before it is time to try again."""
+
+    reservation: events.QuotaReservationDecided | None = None
+    held: bool = False
+    posted: Posted = Posted()
+
+
+def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:
+    """Return the state of an object that was seen. A write is open for the version that it was decided on alone."""
+    stays = {
+        target: effect
+        for target, effect in state.effects.items()
+        if effect.decision.resource_version == observed.resource_version
+    }
+    trouble = {target: one for target, one in state.trouble.items() if one.error != "Conflict"}
+    return _replace(
+        state,
+        observed=observed,
+        version=recorded.version,
+        position=recorded.position,
+        effects=stays,
+        trouble=trouble,
+    )
+
+
+def folded_write(state: Any, recorded: Recorded) -> Any:
+    """Return the state after a decision that means a write, or its outcome."""
+    event: Any = recorded.event
+    state = _replace(state, version=recorded.version)
+    if isinstance(event, events.AdmissionWriteFailed):
+        return refused(state, event)
+    if isinstance(event, events.AdmissionWriteUnneeded):
+        return dropped(state, event.target)
+    if isinstance(event, events.WorkloadInadmissible) and not event.written:
+        return state
+    if isinstance(event, events.AdmissionWrite):
+        return _replace(opened(state, event, recorded), decided_at=recorded.recorded_at)
+    return state
+
+
+def posted(state: WorkloadState, event: events.QuotaReservationDecided | events.QuotaPosted) -> WorkloadState:
+    """Return the state after an entry of the ledger."""
+    before = by_place(state.posted.amounts)
+    sums = {
+        place: add(before.get(place, 0), amount)
+        for place, amount in {**dict.fromkeys(before, 0), **by_place(event.amounts)}.items()
+    }
+    amounts = by_flavor(sums)
+    return _replace(state, posted=Posted(cluster_queue=event.cluster_queue if amounts else "", amounts=amounts))

@@ -1,0 +1,48 @@
+"""Finds the queues of a Workload, and what they say of it.
+
+In: what is known, and the Workload as it was seen. Out: `Queues`, on which its next step rests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission.reconcile import Queues
+from controlplane.controllers.quota.engine.admissibility import misconfigured
+from controlplane.controllers.quota.engine.cycle import checks_for
+from controlplane.controllers.quota.engine.model import NO_STOP
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.kube import kinds
+
+if TYPE_CHECKING:
+    from controlplane.controllers.quota.admission.index import AdmissionIndex
+
+
+def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> Queues:
+    """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
+    local: events.AdmissionLocalQueueObserved | None = index.seen(kinds.LOCAL_QUEUES, seen.namespace, seen.queue)
+    if local is None or (local.spec.get("stopPolicy") or NO_STOP) != NO_STOP:
+        return Queues(local=local)
+    name = str(local.spec.get("clusterQueue") or "")
+    cluster: events.AdmissionClusterQueueObserved | None = index.seen(kinds.CLUSTER_QUEUES, "", name)
+    node = index.engine.snapshot.queues.get(name)
+    if cluster is None or node is None:
+        return Queues(local=local, name=name)
+    problem = misconfigured(index.engine.snapshot, node, facts.workload(seen))
+    return Queues(
+        local=local,
+        cluster=cluster,
+        name=name,
+        active=node.active,
+        checks=_checks(node, seen),
+        problem=problem[0] if problem is not None else "",
+    )
+
+
+def _checks(node: QueueNode, seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:
+    """Return the admission checks that count: those of the flavors that it has, or those that are for all flavors."""
+    admission = seen.status.get("admission")
+    if admission:
+        return checks_for(node.spec, facts.admission(admission).pod_sets)
+    every = {flavor for group in node.spec.groups for flavor in group.flavors}
+    return tuple(name for name, flavors in node.spec.admission_checks if flavors >= every)
