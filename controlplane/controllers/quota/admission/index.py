@@ -269,6 +269,8 @@ class AdmissionIndex:
             ):
                 self._changed(recorded, lambda now: _put_object(self.engine, event, now))
                 self._others(word, event)
+            elif word == "clusterqueue" and before.status.get("conditions") != event.status.get("conditions"):
+                self._leading_to(event.name)
         elif (drop := _DROPS.get(type(event))) is not None:
             if state.observed is not None and state.observed.uid == event.uid:
                 self.objects.pop(stream)
@@ -276,6 +278,12 @@ class AdmissionIndex:
                 self._others(word, event)
         else:
             self.objects[stream] = folded_write(state, recorded)
+
+    def _leading_to(self, cluster_queue: str) -> None:
+        """Let the LocalQueues be looked at that lead to a ClusterQueue: what they say is what it says."""
+        for queue in self.engine.queues.local.values():
+            if queue.cluster_queue == cluster_queue:
+                self._dirty[stream_of(kinds.LOCAL_QUEUES, queue.namespace, queue.name)] = None
 
     def _others(self, word: str, event: Any) -> None:
         """Let everything be looked at that a change of a queue, flavor or check may concern. They are few, and change

@@ -165,6 +165,8 @@ def _concerns(old: Info, new: Workload) -> bool:
     before = old.workload
     if old.evaluated_generation and new.generation != old.evaluated_generation:
         return True
+    if new.requeue_at < before.requeue_at:
+        return True  # it need not wait for a moment any more
     return (before.pod_sets, before.priority, before.queue, before.active, before.reclaimable, before.eviction) != (
         new.pod_sets,
         new.priority,

@@ -1,0 +1,288 @@
+"""The management cluster as admission sees it: objects that users make and change, a log, and writes that are carried
+out as an API server does."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.controller import AdmissionController
+from controlplane.controllers.quota.admission.facts import by_place
+from controlplane.controllers.quota.admission.observe import KINDS
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.kube import kinds
+from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
+from controlplane.kube.requests import timestamp
+from controlplane.log.codec import Codec
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NS = "team"
+Place = tuple[Kind, str, str]
+
+
+def quota(cpu: str, flavor: str = "default", **limits: str) -> Json:
+    resources = [{"name": "cpu", "nominalQuota": cpu, **limits}]
+    return {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
+
+
+class Scene:
+    """One log, one controller, and the objects of one API server."""
+
+    def __init__(self, *, fair_sharing: bool = False) -> None:
+        self.settings = EngineSettings(fair_sharing=fair_sharing)
+        self.controller = AdmissionController(self.settings, "test")
+        self.codec = Codec(self.controller.types)
+        self.now, self.log = START, []  # type: datetime, list[Recorded]
+        self.versions: dict[str, int] = {}
+        self.rv, self.uids = itertools.count(100), itertools.count(1)
+        self.objects: dict[Place, Json] = {}
+        self.wakes: dict[str, datetime] = {}
+        self.written: list[Request] = []
+        self.refuses: Callable[[Request], WriteRefusal | None] = lambda request: None
+        self.loses: Callable[[Request], bool] = lambda request: False
+        connected = connectivity.ClusterConnected(kinds=[kind.name for kind in KINDS], incarnation="one")
+        self.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=connected, cluster=MANAGEMENT))
+        self.put(kinds.NAMESPACES, NS)
+        self.put(kinds.RESOURCE_FLAVORS, "default", spec={})
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def record(self, new: NewEvent) -> None:
+        self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
+        name, schema, data = self.codec.encode(new.event)
+        recorded = Recorded(
+            position=len(self.log) + 1,
+            stream=new.stream,
+            version=self.versions[new.stream],
+            event=self.codec.decode(name, schema, data),
+            cluster=new.cluster,
+            caused_by=new.caused_by,
+            recorded_at=self.now,
+        )
+        assert recorded.event == new.event
+        assert 0 <= new.caused_by < recorded.position
+        self.log.append(recorded)
+        self.controller.fold(recorded)
+
+    def replayed(self) -> AdmissionController:
+        """Return another controller that has folded the same log."""
+        other = AdmissionController(self.settings, "test")
+        for recorded in self.log:
+            other.fold(recorded)
+        return other
+
+    def said(self, kind: type[Event], name: str = "") -> list[Any]:
+        """Return the recorded events of a type, all or those about one Workload."""
+        stream = f"admission/workload/{NS}/{name}" if name else ""
+        return [one.event for one in self.log if isinstance(one.event, kind) and stream in ("", one.stream)]
+
+    # --- objects -----------------------------------------------------------------------------------------------------
+
+    def put(self, kind: Kind, name: str, namespace: str = "", **fields: Any) -> Json:
+        """Make an object, or change fields of it."""
+        place = (kind, namespace if kind.namespaced else "", name)
+        before = self.objects.get(place)
+        obj: Json = copy.deepcopy(before) if before is not None else {"metadata": {"name": name}}
+        if before is None:
+            obj["metadata"]["uid"] = f"uid-{next(self.uids)}"
+            obj["metadata"]["creationTimestamp"] = timestamp(self.now)
+            if namespace:
+                obj["metadata"]["namespace"] = namespace
+        obj["metadata"] |= fields.pop("metadata", {})
+        if "spec" in fields and before is not None and fields["spec"] != before.get("spec"):
+            obj["metadata"]["generation"] = obj["metadata"].get("generation", 1) + 1
+        obj["metadata"].setdefault("generation", 1)
+        return self.store(place, obj | fields)
+
+    def store(self, place: Place, obj: Json) -> Json:
+        """Store a version of an object, and show it."""
+        obj["metadata"]["resourceVersion"] = str(next(self.rv))
+        self.objects[place] = obj
+        if obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
+            return self.drop(place)
+        self.show(place[0], obj)
+        return obj
+
+    def drop(self, place: Place) -> Json:
+        obj = self.objects.pop(place)
+        self.show(place[0], obj, gone=True)
+        return obj
+
+    def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+        """Delete an object, or mark it where a finalizer keeps it."""
+        place = (kind, namespace if kind.namespaced else "", name)
+        obj = copy.deepcopy(self.objects[place])
+        obj["metadata"]["deletionTimestamp"] = timestamp(self.now)
+        self.store(place, obj)
+
+    def show(self, kind: Kind, obj: Json, *, gone: bool = False) -> None:
+        version = obj["metadata"]["resourceVersion"]
+        change = ObjectChange(MANAGEMENT, "one", kind, copy.deepcopy(obj), version, gone)
+        new = self.controller.observe(change, self.now)
+        if new is not None:
+            self.record(new)
+
+    def queue(self, name: str, cpu: str = "10", **spec: Any) -> None:
+        """Have a ClusterQueue, and a LocalQueue of its name that leads to it."""
+        spec = {"resourceGroups": [quota(cpu)], "namespaceSelector": {}, **spec}
+        self.put(kinds.CLUSTER_QUEUES, name, spec=spec)
+        if (kinds.LOCAL_QUEUES, NS, name) not in self.objects:
+            self.put(kinds.LOCAL_QUEUES, name, NS, spec={"clusterQueue": name})
+
+    def workload(self, name: str, queue: str, cpu: str = "1", count: int = 1, priority: int = 0, **spec: Any) -> Json:
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+        pod_sets = [{"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}]
+        spec = {"queueName": queue, "priority": priority, "podSets": pod_sets, **spec}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-{name}"}
+        return self.put(kinds.WORKLOADS, name, NS, spec=spec, metadata={"ownerReferences": [owner]})
+
+    def of(self, name: str) -> Json:
+        return self.objects[kinds.WORKLOADS, NS, name]
+
+    def status(self, name: str) -> Json:
+        found: Json = self.of(name).get("status", {})
+        return found
+
+    def condition(self, name: str, type_: str) -> Json:
+        return next((one for one in self.status(name).get("conditions", ()) if one["type"] == type_), {})
+
+    def is_true(self, name: str, type_: str) -> bool:
+        return bool(self.condition(name, type_).get("status") == "True")
+
+    def set_condition(self, name: str, type_: str, value: str = "True", reason: str = "ByHand", **also: Any) -> None:
+        """Set a condition as somebody else does, and other fields of the status."""
+        made = {
+            "type": type_,
+            "status": value,
+            "reason": reason,
+            "message": "by hand",
+            "lastTransitionTime": timestamp(self.now),
+        }
+        status = {key: one for key, one in {**self.status(name), **also}.items() if one is not None}
+        kept = [one for one in status.get("conditions", ()) if one["type"] != type_]
+        self.put(kinds.WORKLOADS, name, NS, status={**status, "conditions": [*kept, made]})
+
+    def finish(self, name: str) -> None:
+        self.set_condition(name, "Finished")
+
+    def release(self, name: str) -> None:
+        """Take the reservation away, as whoever keeps the job does once its pods are gone."""
+        self.set_condition(name, "Admitted", "False", "NoReservation")
+        self.set_condition(name, "QuotaReserved", "False", "Pending", admission=None)
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def decide(self) -> list[Event]:
+        """Decide once about everything that has to be, and record it."""
+        found: list[Event] = []
+        due = [stream for stream, at in self.wakes.items() if at <= self.now]
+        for stream in dict.fromkeys([*self.controller.take_dirty(), *due]):
+            self.wakes.pop(stream, None)
+            decided = self.controller.decide(stream, self.now)
+            if decided.wake is not None:
+                self.wakes[stream] = decided.wake
+            if not decided.events:
+                continue
+            expected = {stream: decided.version, **decided.others}
+            if any(self.versions.get(one, 0) != version for one, version in expected.items()):
+                continue  # overtaken: what came marks it again
+            for new in decided.events:
+                self.record(new)
+                found.append(new.event)
+        return found
+
+    def open_writes(self) -> list[OpenWrite]:
+        streams = [f"admission/workload/{key}" for key in self.controller.index.workloads]
+        return [
+            write
+            for stream in [*streams, *self.controller.index.objects]
+            for write in self.controller.open_writes(stream)
+        ]
+
+    def carry_out(self) -> int:
+        """Carry out what is open; return how many requests were sent."""
+        sent = 0
+        for write in self.open_writes():
+            if not self.controller.is_open(write):
+                continue
+            request = self.controller.request(write, {}, self.now)
+            if request is None:
+                refusal: WriteRefusal | None = WriteRefusal(409, "Conflict", "overtaken")
+            else:
+                self.controller.announcement(write, self.now)
+                refusal = self.refuses(request) or self._write(request)
+                self.written.append(request)
+                sent += 1
+            if refusal is not None:
+                self.record(self.controller.failed(write, refusal, self.now))
+        return sent
+
+    def _write(self, request: Request) -> WriteRefusal | None:
+        place = (request.ref.kind, request.ref.namespace, request.ref.name)
+        before = self.objects.get(place)
+        if before is None:
+            return WriteRefusal(404, "NotFound", "it is gone")
+        if request.resource_version != before["metadata"]["resourceVersion"]:
+            return WriteRefusal(409, "Conflict", "it has changed")
+        if self.loses(request):
+            return None
+        obj = copy.deepcopy(before)
+        if request.content_type == APPLY_PATCH:
+            others = {key: one for key, one in obj.get("status", {}).items() if key == "reclaimablePods"}
+            obj["status"] = {**others, **copy.deepcopy(request.body["status"])}
+        else:
+            obj = merged(obj, request.body)
+        if not request.subresource and obj.get("spec") != before.get("spec"):
+            obj["metadata"]["generation"] += 1
+        self.store(place, obj)
+        return None
+
+    def settle(self, rounds: int = 60) -> int:
+        """Decide and carry out until nothing follows; return how many rounds it took."""
+        for count in range(rounds):
+            if not self.decide() and not self.carry_out():
+                return count
+        raise AssertionError(f"it does not settle: {[type(one.event).__name__ for one in self.log[-12:]]}")
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        self.settle()
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def posted(self) -> dict[str, dict[tuple[str, str, str], int]]:
+        """Return what the ledger says that each Workload has, by ClusterQueue, flavor and resource."""
+        found: dict[str, dict[tuple[str, str, str], int]] = {}
+        for one in self.log:
+            if isinstance(one.event, events.QuotaReservationDecided | events.QuotaPosted):
+                of = found.setdefault(one.stream, {})
+                for (flavor, resource), amount in by_place(one.event.amounts).items():
+                    place = (one.event.cluster_queue, flavor, resource)
+                    of[place] = of.get(place, 0) + amount
+        return found
+
+    def active(self, kind: Kind, name: str, namespace: str = "") -> tuple[str, str, str]:
+        conditions: Sequence[Json] = self.objects[kind, namespace, name].get("status", {}).get("conditions", ())
+        found = next((one for one in conditions if one["type"] == "Active"), {})
+        return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def merged(before: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found

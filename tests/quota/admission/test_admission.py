@@ -1,0 +1,444 @@
+"""Quota is reserved, waited for, preempted and released; admissions follow from checks; queues say how they stand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json, Request
+from controlplane.kube.requests import timestamp
+from controlplane.runtime.controller import WriteRefusal
+from tests.quota.admission.scene import NS, Scene, quota
+
+LOWER = {"withinClusterQueue": "LowerPriority"}
+CHECK = "prov"
+
+
+def check(scene: Scene, name: str = CHECK, *, active: bool = True) -> None:
+    status = {"conditions": [{"type": "Active", "status": "True" if active else "False"}]}
+    scene.put(kinds.ADMISSION_CHECKS, name, spec={"controllerName": "example.com/check"}, status=status)
+
+
+def checked(scene: Scene, name: str = "q", cpu: str = "10", **more: Json) -> None:
+    check(scene)
+    scene.queue(name, cpu, admissionChecksStrategy={"admissionChecks": [{"name": CHECK}]}, **more)
+
+
+def answer(scene: Scene, name: str, state: str, **more: object) -> None:
+    found = {"name": CHECK, "state": state, "message": "", "lastTransitionTime": timestamp(scene.now), **more}
+    scene.put(kinds.WORKLOADS, name, NS, status={**scene.status(name), "admissionChecks": [found]})
+    scene.settle()
+
+
+def test_quota_is_reserved_and_the_workload_admitted_at_once() -> None:
+    scene = Scene()
+    scene.queue("q", "10")
+    scene.workload("a", "q", "2", count=3)
+    scene.settle()
+    assert scene.status("a")["admission"] == {
+        "clusterQueue": "q",
+        "podSetAssignments": [
+            {"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "6"}, "count": 3}
+        ],
+    }
+    reserved, admitted = scene.condition("a", "QuotaReserved"), scene.condition("a", "Admitted")
+    assert (reserved["reason"], reserved["message"]) == ("QuotaReserved", "Quota reserved in ClusterQueue q")
+    assert (admitted["reason"], admitted["message"]) == ("Admitted", "The workload is admitted")
+    (decision,) = scene.said(events.QuotaReservationDecided, "a")
+    assert (decision.amounts, decision.borrowed) == ({"default": {"cpu": 6000}}, {})
+
+
+def test_what_is_borrowed_is_in_the_ledger() -> None:
+    scene = Scene()
+    scene.queue("q", "2", cohortName="all")
+    scene.queue("other", "8", cohortName="all")
+    scene.workload("a", "q", "5")
+    scene.settle()
+    (decision,) = scene.said(events.QuotaReservationDecided, "a")
+    assert decision.borrowed == {"default": {"cpu": 3000}}
+    usage = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["flavorsReservation"]
+    assert usage == [{"name": "default", "resources": [{"name": "cpu", "total": "5", "borrowed": "3"}]}]
+
+
+def test_who_does_not_fit_waits_and_is_admitted_when_quota_is_released() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "3")
+    scene.settle()
+    scene.workload("b", "q", "4")
+    scene.settle()
+    waits = scene.condition("b", "QuotaReserved")
+    assert (waits["status"], waits["reason"]) == ("False", "WaitingForQuota")
+    assert "insufficient unused quota for cpu in flavor default, 2 more needed" in waits["message"]
+    assert scene.status("b")["resourceRequests"] == [{"name": "main", "resources": {"cpu": "4"}}]
+    scene.finish("a")
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+    assert "resourceRequests" not in scene.status("b")
+    (released,) = scene.said(events.QuotaPosted, "a")
+    assert (released.reason, released.amounts) == (R.WORKLOAD_FINISHED, {"default": {"cpu": -3000}})
+
+
+def test_a_pass_with_nothing_to_do_writes_nothing() -> None:
+    scene = Scene()
+    scene.queue("q", "5", queueingStrategy="StrictFIFO")
+    for name in "abc":
+        scene.workload(name, "q", "3")
+    scene.settle()
+    scene.pass_time(2)  # counts are written once a second
+    before = len(scene.log)
+    scene.controller.index.all_dirty()
+    scene.settle()
+    scene.pass_time(3600)
+    assert len(scene.log) == before
+
+
+def test_strict_fifo_waits_for_the_first_and_best_effort_does_not() -> None:
+    admitted = {}
+    for strategy in ("StrictFIFO", "BestEffortFIFO"):
+        scene = Scene()
+        scene.queue("q", "5", queueingStrategy=strategy)
+        scene.workload("big", "q", "9")
+        scene.now += timedelta(seconds=1)
+        scene.workload("small", "q", "1")
+        scene.settle()
+        admitted[strategy] = scene.is_true("small", "Admitted")
+    assert admitted == {"StrictFIFO": False, "BestEffortFIFO": True}
+
+
+def test_a_higher_priority_preempts_and_takes_over_once_the_pods_are_gone() -> None:
+    scene = Scene()
+    scene.queue("q", "4", preemption=LOWER)
+    scene.workload("low", "q", "3")
+    scene.settle()
+    high = scene.workload("high", "q", "3", priority=10)
+    scene.settle()
+    evicted, preempted = scene.condition("low", "Evicted"), scene.condition("low", "Preempted")
+    assert (evicted["status"], evicted["reason"]) == ("True", "Preempted")
+    assert preempted["reason"] == "InClusterQueue"
+    assert f"(UID: {high['metadata']['uid']}, JobUID: UNKNOWN)" in preempted["message"]
+    assert scene.condition("high", "QuotaReserved")["reason"] == "WaitingForPreemptedWorkloads"
+    (decision,) = scene.said(events.WorkloadPreemptionDecided, "low")
+    assert (decision.preemptor, decision.amounts) == (f"{NS}/high", {"default": {"cpu": 3000}})
+    assert not scene.is_true("high", "Admitted")
+    scene.release("low")
+    scene.settle()
+    assert scene.is_true("high", "Admitted")
+    assert scene.condition("low", "QuotaReserved")["status"] == "False"
+    assert scene.said(events.QuotaPosted, "low")[-1].reason == R.RESERVATION_RELEASED
+
+
+def test_checks_are_pending_before_they_are_ready() -> None:
+    scene = Scene()
+    checked(scene)
+    scene.workload("a", "q")
+    scene.settle()
+    assert [(one["name"], one["state"]) for one in scene.status("a")["admissionChecks"]] == [(CHECK, "Pending")]
+    assert scene.is_true("a", "QuotaReserved")
+    assert scene.condition("a", "Admitted")["reason"] == "UnsatisfiedAdmissionChecks"
+    answer(scene, "a", "Ready")
+    assert scene.is_true("a", "Admitted")
+
+
+def test_a_check_that_asks_for_another_try_evicts_and_sets_the_time() -> None:
+    scene = Scene()
+    checked(scene)
+    scene.workload("a", "q")
+    scene.settle()
+    scene.now += timedelta(seconds=10)
+    answer(scene, "a", "Retry", requeueAfterSeconds=60, message="no machines")
+    at = scene.now + timedelta(seconds=60)
+    assert scene.status("a")["requeueState"]["requeueAt"] == timestamp(at)
+    scene.pass_time(61)
+    evicted = scene.condition("a", "Evicted")
+    assert (evicted["reason"], evicted["message"]) == (
+        "AdmissionCheck",
+        f'Evicted due to AdmissionCheck in Retry state: "{CHECK}" (no machines)',
+    )
+    (state,) = scene.status("a")["admissionChecks"]
+    assert (state["state"], state["retryCount"]) == ("Pending", 1)
+    assert state["message"] == "Reset to Pending after eviction. Previously: Retry"
+
+
+def test_a_check_that_rejects_deactivates() -> None:
+    scene = Scene()
+    checked(scene)
+    scene.workload("a", "q")
+    scene.settle()
+    answer(scene, "a", "Rejected", message="too large")
+    assert scene.of("a")["spec"]["active"] is False
+    evicted = scene.condition("a", "Evicted")
+    assert evicted["reason"] == "DeactivatedDueToAdmissionCheck"
+    assert evicted["message"] == (
+        f'The workload is deactivated due to AdmissionCheck in Rejected state: "{CHECK}" (too large)'
+    )
+    assert not scene.condition("a", "DeactivationTarget")
+    assert scene.posted()[f"admission/workload/{NS}/a"] == {("q", "default", "cpu"): 0}
+
+
+@pytest.mark.parametrize(("policy", "admitted", "reserved"), [("Hold", False, False), ("HoldAndDrain", True, False)])
+def test_a_stopped_cluster_queue(policy: str, *, admitted: bool, reserved: bool) -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("runs", "q", "3")
+    scene.settle()
+    scene.queue("q", "5", stopPolicy=policy)
+    scene.workload("waits", "q", "1")
+    scene.settle()
+    assert scene.is_true("runs", "Evicted") is admitted
+    assert scene.is_true("waits", "QuotaReserved") is reserved
+    waits = scene.condition("waits", "QuotaReserved")
+    assert (waits["reason"], waits["message"]) == ("Suspended", "ClusterQueue q is inactive")
+    assert scene.active(kinds.CLUSTER_QUEUES, "q") == ("False", "Stopped", "Can't admit new workloads: is stopped.")
+    assert scene.active(kinds.LOCAL_QUEUES, "q", NS)[:2] == ("False", "ClusterQueueIsInactive")
+    scene.queue("q", "5")
+    scene.settle()
+    assert scene.is_true("waits", "Admitted")
+
+
+def test_a_stopped_local_queue_drains() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "3")
+    scene.settle()
+    scene.put(kinds.LOCAL_QUEUES, "q", NS, spec={"clusterQueue": "q", "stopPolicy": "HoldAndDrain"})
+    scene.settle()
+    assert scene.condition("a", "Evicted")["reason"] == "LocalQueueStopped"
+    assert scene.active(kinds.LOCAL_QUEUES, "q", NS) == ("False", "Stopped", "LocalQueue is stopped")
+
+
+def test_a_reservation_whose_queue_is_gone_is_taken_back() -> None:
+    scene = Scene()
+    checked(scene)
+    scene.workload("a", "q")
+    scene.settle()
+    assert scene.is_true("a", "QuotaReserved")
+    scene.drop((kinds.LOCAL_QUEUES, NS, "q"))
+    scene.settle()
+    assert scene.condition("a", "QuotaReserved")["message"] == "LocalQueue q doesn't exist"
+    assert "admission" not in scene.status("a")
+
+
+def test_missing_queues_are_said_and_others_go_on() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.put(kinds.LOCAL_QUEUES, "lost", NS, spec={"clusterQueue": "none"})
+    scene.workload("a", "none")
+    scene.workload("b", "lost")
+    scene.workload("c", "q")
+    scene.settle()
+    # As with Kueue: a Workload that nobody has looked at yet says why it cannot be.
+    assert scene.condition("a", "QuotaReserved")["message"] == "LocalQueue none doesn't exist"
+    assert scene.condition("b", "QuotaReserved")["message"] == "ClusterQueue none doesn't exist"
+    assert scene.active(kinds.LOCAL_QUEUES, "lost", NS)[:2] == ("False", "ClusterQueueDoesNotExist")
+    assert scene.is_true("c", "Admitted")
+
+
+def test_a_missing_flavor_a_missing_check_and_an_inactive_one_are_told_by_the_queue() -> None:
+    scene = Scene()
+    scene.put(
+        kinds.CLUSTER_QUEUES,
+        "q",
+        spec={
+            "resourceGroups": [quota("5", "none")],
+            "admissionChecksStrategy": {"admissionChecks": [{"name": "lost"}]},
+        },
+    )
+    scene.settle()
+    assert scene.active(kinds.CLUSTER_QUEUES, "q") == (
+        "False",
+        "FlavorNotFound",
+        (
+            "Can't admit new workloads: references missing ResourceFlavor(s): none, "
+            "references missing AdmissionCheck(s): lost."
+        ),
+    )
+    check(scene, "lost", active=False)
+    scene.put(kinds.RESOURCE_FLAVORS, "none", spec={})
+    scene.settle()
+    assert scene.active(kinds.CLUSTER_QUEUES, "q")[1] == "AdmissionCheckInactive"
+    check(scene, "lost")
+    scene.settle()
+    assert scene.active(kinds.CLUSTER_QUEUES, "q") == ("True", "Ready", "Can admit new workloads")
+
+
+def test_an_object_that_does_not_fit_its_api_is_refused_and_others_go_on() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.put(kinds.CLUSTER_QUEUES, "bad", spec={"resourceGroups": [quota("lots")]})
+    scene.workload("a", "q")
+    scene.settle()
+    (refused,) = scene.said(events.AdmissionInputRefused)
+    assert refused.name == "bad"
+    assert refused.field == "spec.resourceGroups[0].flavors[default].resources[cpu].nominalQuota"
+    assert scene.is_true("a", "Admitted")
+
+
+def test_cohorts_that_are_their_own_ancestors_admit_nothing_and_others_go_on() -> None:
+    scene = Scene()
+    scene.put(kinds.COHORTS, "x", spec={"parentName": "y"})
+    scene.put(kinds.COHORTS, "y", spec={"parentName": "x"})
+    scene.queue("looped", "5", cohortName="x")
+    scene.queue("q", "5")
+    scene.workload("a", "looped")
+    scene.workload("b", "q")
+    scene.settle()
+    waits = scene.said(events.WorkloadInadmissible, "a")[-1]
+    assert (waits.why, waits.message) == ("Suspended", "ClusterQueue looped is inactive")
+    assert scene.is_true("b", "Admitted")
+
+
+def test_a_namespace_that_is_not_selected() -> None:
+    scene = Scene()
+    scene.queue("q", "5", namespaceSelector={"matchLabels": {"dep": "eng"}})
+    scene.workload("a", "q")
+    scene.settle()
+    found = scene.condition("a", "QuotaReserved")
+    assert (found["reason"], found["message"]) == (
+        "Misconfigured",
+        "workload namespace doesn't match ClusterQueue selector",
+    )
+    scene.put(kinds.NAMESPACES, NS, metadata={"labels": {"dep": "eng"}})
+    scene.settle()
+    assert scene.is_true("a", "Admitted")
+
+
+def test_what_is_in_use_is_kept_and_goes_with_its_last_user() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q")
+    scene.settle()
+    queue, flavor = (kinds.CLUSTER_QUEUES, "", "q"), (kinds.RESOURCE_FLAVORS, "", "default")
+    assert scene.objects[queue]["metadata"]["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
+    scene.delete(kinds.CLUSTER_QUEUES, "q")
+    scene.delete(kinds.RESOURCE_FLAVORS, "default")
+    scene.settle()
+    assert queue in scene.objects
+    assert flavor in scene.objects
+    assert scene.active(kinds.CLUSTER_QUEUES, "q")[1] == "Terminating"
+    scene.finish("a")
+    scene.settle()
+    assert queue not in scene.objects
+    assert flavor not in scene.objects
+
+
+def test_a_workload_whose_owner_is_gone_is_finished_and_let_go() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q")
+    scene.settle()
+    labels = {"kueue.x-k8s.io/job-uid": "job-a"}
+    kept = {"ownerReferences": [], "labels": labels, "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    scene.put(kinds.WORKLOADS, "a", NS, metadata=kept)
+    scene.settle()
+    assert scene.condition("a", "Finished")["reason"] == "OwnerNotFound"
+    assert scene.of("a")["metadata"]["finalizers"] == []
+
+
+def test_a_workload_that_runs_for_too_long_is_deactivated() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", maximumExecutionTimeSeconds=100)
+    scene.settle()
+    scene.pass_time(50)
+    assert scene.of("a")["spec"].get("active") is None
+    scene.pass_time(51)
+    assert scene.of("a")["spec"]["active"] is False
+    assert scene.condition("a", "Evicted")["reason"] == "DeactivatedDueToMaximumExecutionTimeExceeded"
+
+
+def test_a_gate_keeps_a_workload_out_of_its_queue() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q")
+    gate = {"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}}
+    scene.put(kinds.WORKLOADS, "a", NS, metadata=gate)
+    scene.settle()
+    told = scene.condition("a", "QuotaReserved")
+    assert (told["reason"], told["message"]) == ("AdmissionGated", "Admission is gated by: example.com/gate")
+    scene.put(kinds.WORKLOADS, "a", NS, metadata={"annotations": {}})
+    scene.settle()
+    assert scene.is_true("a", "Admitted")
+
+
+def test_a_reservation_that_is_refused_gives_the_quota_back_and_is_tried_again() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+
+    def refused(request: Request) -> WriteRefusal | None:
+        mine = request.ref.kind == kinds.WORKLOADS and request.ref.name == "a"
+        return WriteRefusal(403, "Forbidden", "not allowed") if mine else None
+
+    scene.refuses = refused
+    scene.workload("a", "q", "5")
+    scene.settle()
+    scene.workload("b", "q", "5")
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+    assert scene.posted()[f"admission/workload/{NS}/a"] == {("q", "default", "cpu"): 0}
+    scene.refuses = lambda request: None
+    scene.finish("b")
+    scene.pass_time(600)
+    assert scene.is_true("a", "Admitted")
+
+
+def test_a_workload_that_changes_before_the_write_is_decided_about_anew() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "5")
+    scene.decide()
+    assert scene.said(events.QuotaReservationDecided, "a")
+    scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
+    scene.settle()
+    assert scene.is_true("a", "Admitted")
+    assert scene.posted()[f"admission/workload/{NS}/a"] == {("q", "default", "cpu"): 5000}
+
+
+def test_a_reservation_that_kueue_made_before_is_taken_over() -> None:
+    scene = Scene()
+    scene.workload("a", "q", "4")
+    admission = {
+        "clusterQueue": "q",
+        "podSetAssignments": [
+            {"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "4"}, "count": 1}
+        ],
+    }
+    scene.set_condition("a", "QuotaReserved", admission=admission)
+    scene.set_condition("a", "Admitted")
+    scene.queue("q", "5")
+    scene.workload("b", "q", "2")
+    scene.settle()
+    assert not scene.is_true("b", "QuotaReserved")
+    (taken,) = scene.said(events.QuotaPosted, "a")
+    assert (taken.reason, taken.amounts) == (R.OBSERVED_RESERVATION, {"default": {"cpu": 4000}})
+
+
+def test_pods_that_are_done_give_their_quota_back() -> None:
+    scene = Scene()
+    scene.queue("q", "4")
+    scene.workload("a", "q", "1", count=4)
+    scene.settle()
+    scene.workload("b", "q", "2")
+    scene.settle()
+    assert not scene.is_true("b", "QuotaReserved")
+    scene.put(kinds.WORKLOADS, "a", NS, status={**scene.status("a"), "reclaimablePods": [{"name": "main", "count": 2}]})
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+    assert scene.said(events.QuotaPosted, "a")[-1].reason == R.PODS_RECLAIMED
+
+
+def test_fair_sharing_is_told_in_the_statuses() -> None:
+    scene = Scene(fair_sharing=True)
+    scene.put(kinds.COHORTS, "all", spec={})
+    scene.queue("q", "2", cohortName="all")
+    scene.queue("other", "8", cohortName="all")
+    scene.workload("a", "q", "5")
+    scene.settle()
+    assert scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["fairSharing"] == {"weightedShare": 300}
+    assert scene.objects[kinds.COHORTS, "", "all"]["status"]["fairSharing"] == {"weightedShare": 0}

@@ -1,0 +1,209 @@
+"""What must hold of admission whatever happens: quota is never given twice, the ledger adds up, a replay is the live state."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.controller import AdmissionController
+from controlplane.controllers.quota.admission.facts import by_flavor
+from controlplane.controllers.quota.engine.amounts import add
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Request
+from controlplane.runtime.controller import WriteRefusal
+from tests.quota.admission.scene import NS, Scene
+from tests.support.deep import examples
+
+pytestmark = pytest.mark.generated
+
+GENERATED = settings(max_examples=examples(60, 600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUEUES = ("a", "b", "c")
+PREEMPTION = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+
+_NAMES = st.sampled_from([f"w{number}" for number in range(6)])
+_STEPS = st.one_of(
+    st.tuples(st.just("submit"), _NAMES, st.sampled_from(QUEUES), st.integers(1, 6), st.integers(0, 2)),
+    st.tuples(st.just("finish"), _NAMES),
+    st.tuples(st.just("release"), _NAMES),
+    st.tuples(st.just("delete"), _NAMES),
+    st.tuples(st.just("touch"), _NAMES),
+    st.tuples(st.just("deactivate"), _NAMES),
+    st.tuples(st.just("stop"), st.sampled_from(QUEUES), st.sampled_from(["None", "Hold", "HoldAndDrain"])),
+    st.tuples(st.just("decide")),
+    st.tuples(st.just("write")),
+    st.tuples(st.just("crash")),
+    st.tuples(st.just("refuse"), _NAMES),
+    st.tuples(st.just("lose")),
+    st.tuples(st.just("wait"), st.integers(1, 400)),
+)
+
+
+class Play:
+    """A scene with three ClusterQueues of one Cohort, to which things happen."""
+
+    def __init__(self, *, fair_sharing: bool) -> None:
+        self.scene = Scene(fair_sharing=fair_sharing)
+        strategies = ("StrictFIFO", "BestEffortFIFO", "BestEffortFIFO")
+        for name, cpu, strategy in zip(QUEUES, ("4", "6", "2"), strategies, strict=True):
+            self.specs = {"cohortName": "all", "preemption": PREEMPTION, "queueingStrategy": strategy}
+            self.scene.queue(name, cpu, **self.specs)
+        self.scene.settle()
+
+    def there(self, name: str) -> bool:
+        return (kinds.WORKLOADS, NS, name) in self.scene.objects
+
+    def step(self, what: str, *more: Any) -> None:
+        self.scene.now += timedelta(seconds=1)
+        if what in ("finish", "release", "delete", "touch", "deactivate") and not self.there(more[0]):
+            return
+        getattr(self, f"_{what}")(*more)
+        self.check()
+
+    def _submit(self, name: str, queue: str, cpu: int, priority: int) -> None:
+        if not self.there(name):
+            self.scene.workload(name, queue, str(cpu), priority=priority)
+
+    def _finish(self, name: str) -> None:
+        if self.scene.is_true(name, "Admitted"):
+            self.scene.finish(name)
+
+    def _release(self, name: str) -> None:
+        if self.scene.is_true(name, "Evicted"):
+            self.scene.release(name)
+
+    def _delete(self, name: str) -> None:
+        self.scene.drop((kinds.WORKLOADS, NS, name))
+
+    def _touch(self, name: str) -> None:
+        self.scene.put(kinds.WORKLOADS, name, NS, metadata={"labels": {"touched": str(self.scene.now)}})
+
+    def _deactivate(self, name: str) -> None:
+        self.scene.put(kinds.WORKLOADS, name, NS, spec={**self.scene.of(name)["spec"], "active": False})
+
+    def _stop(self, queue: str, policy: str) -> None:
+        spec = self.scene.objects[kinds.CLUSTER_QUEUES, "", queue]["spec"]
+        self.scene.put(kinds.CLUSTER_QUEUES, queue, spec={**spec, "stopPolicy": policy})
+
+    def _decide(self) -> None:
+        self.scene.decide()
+
+    def _write(self) -> None:
+        self.scene.carry_out()
+
+    def _crash(self) -> None:
+        self.scene.controller = self.scene.replayed()
+
+    def _refuse(self, name: str) -> None:
+        self.scene.refuses = lambda request: refusal(request, name)
+
+    def _lose(self) -> None:
+        self.scene.loses = lambda request: True
+        self.scene.carry_out()
+        self.scene.loses = lambda request: False
+
+    def _wait(self, seconds: int) -> None:
+        self.scene.now += timedelta(seconds=seconds)
+
+    def check(self) -> None:
+        """Quota is within what there is, and each ClusterQueue's reservations are those of its Workloads."""
+        engine = self.scene.controller.index.engine
+        total = 0
+        for node in engine.snapshot.queues.values():
+            summed = 0
+            for info in node.workloads.values():
+                summed = add(summed, info.usage.get(("default", "cpu"), 0))
+            assert node.usage.get(("default", "cpu"), 0) == summed
+            total += summed
+        assert total <= 12_000, "more is reserved than the Cohort has"
+
+
+def refusal(request: Request, name: str) -> WriteRefusal | None:
+    return WriteRefusal(403, "Forbidden", "not allowed") if request.ref.name == name else None
+
+
+def picture(controller: AdmissionController) -> dict[str, Any]:
+    """What a controller has folded, as plain values."""
+    index = controller.index
+    return {
+        "workloads": dict(index.workloads),
+        "objects": dict(index.objects),
+        "usage": {name: dict(node.usage) for name, node in index.engine.snapshot.queues.items()},
+        "reserved": {key: info.usage for key, info in index.engine.snapshot.workloads.items()},
+        "evicted": {key for key, info in index.engine.snapshot.workloads.items() if info.workload.evicted},
+        "active": {name: sorted(queue.active) for name, queue in index.engine.queues.pending.items()},
+        "inadmissible": {name: sorted(queue.inadmissible) for name, queue in index.engine.queues.pending.items()},
+        "wakes": {name: queue.wakes for name, queue in index.engine.queues.pending.items()},
+        "cycle": index.engine.cycle,
+        "said": set(index.cycles.said),
+        "touched": dict(index.touched),
+    }
+
+
+@given(steps=st.lists(_STEPS, max_size=40), fair_sharing=st.booleans())
+@GENERATED
+def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool) -> None:
+    play = Play(fair_sharing=fair_sharing)
+    scene = play.scene
+    for step in steps:
+        play.step(*step)
+    # Faults over: everything settles, and then nothing is written any more.
+    scene.refuses = lambda request: None
+    scene.settle()
+    scene.pass_time(1000)
+    scene.pass_time(1000)
+    play.check()
+    before = len(scene.log)
+    scene.controller.index.all_dirty()
+    scene.settle()
+    assert len(scene.log) == before, "a pass with nothing to do wrote something"
+
+    # A replay is the live state.
+    again = scene.replayed()
+    assert picture(again) == picture(scene.controller)
+
+    # The ledger says what each Workload has; what is over adds up to nothing.
+    has = {
+        f"admission/workload/{key}": {info.cluster_queue: by_flavor(info.usage)}
+        for key, info in scene.controller.index.engine.snapshot.workloads.items()
+    }
+    for stream, posted in scene.posted().items():
+        left: dict[str, Any] = {}
+        for (queue, flavor, resource), amount in posted.items():
+            assert amount >= 0
+            if amount:
+                left.setdefault(queue, {}).setdefault(flavor, {})[resource] = amount
+        assert left == has.get(stream, {})
+    assert has.keys() <= scene.posted().keys()
+
+    # What is decided has come to be: the API server says the same as the log.
+    for (kind, _, name), obj in scene.objects.items():
+        if kind == kinds.WORKLOADS:
+            active = obj["spec"].get("active") is not False and not scene.is_true(name, "Finished")
+            reserves = f"{NS}/{name}" in scene.controller.index.engine.snapshot.workloads
+            assert reserves == (scene.is_true(name, "QuotaReserved") and active)
+
+
+@given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=8))
+@GENERATED
+def test_strict_fifo_admits_in_order(sizes: list[int]) -> None:
+    scene = Scene()
+    scene.queue("q", "4", queueingStrategy="StrictFIFO")
+    names = [f"w{number}" for number in range(len(sizes))]
+    for name, size in zip(names, sizes, strict=True):
+        scene.workload(name, "q", str(size))
+        scene.now += timedelta(seconds=1)
+    running: list[str] = []
+    for _ in range(2 * len(sizes)):
+        scene.settle()
+        running = [name for name in names if scene.is_true(name, "Admitted") and not scene.is_true(name, "Finished")]
+        if running:
+            scene.finish(running[0])
+    decided = [
+        one.stream.rpartition("/")[2] for one in scene.log if isinstance(one.event, events.QuotaReservationDecided)
+    ]
+    assert decided == names
