@@ -101,7 +101,9 @@ def job_set(name: str, *, labels: Json | None = None, **spec: Any) -> Json:
         {
             "name": "workers",
             "replicas": 2,
-            "template": {"spec": {"parallelism": 3, "completions": 2, "template": template(tolerations=[{"operator": "Exists"}])}},
+            "template": {
+                "spec": {"parallelism": 3, "completions": 2, "template": template(tolerations=[{"operator": "Exists"}])}
+            },
         },
     ]
     return {
@@ -205,7 +207,9 @@ def test_workloads_are_those_of_kueues_own_manager(servers: Fleet, database_url:
         until("our Workloads", lambda: all(workload_of(servers, name) for name in names))
     ours = {name: plain(workload_of(servers, name) or {}) for name in names}
     for name in sorted(names):
-        assert json.dumps(ours[name], sort_keys=True, indent=1) == json.dumps(theirs[name], sort_keys=True, indent=1), name
+        assert json.dumps(ours[name], sort_keys=True, indent=1) == json.dumps(theirs[name], sort_keys=True, indent=1), (
+            name
+        )
     servers.kubectl("delete", "jobs,jobsets", "--all")
     let_go(servers)
 

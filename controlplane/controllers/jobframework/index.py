@@ -68,6 +68,14 @@ class JobIndex:
         """Return a Workload that no job owns, None if there is none of this name."""
         return self._free.get((namespace, name))
 
+    def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
+        """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
+        kind = self.observer.kind_of(owner)
+        if kind is None:
+            return False
+        parent = self.state(job_stream(kind.name, namespace, owner.name)).job
+        return parent is None or parent.uid != owner.uid or bool(parent.queue) or self.ancestor(parent).found
+
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return the topmost job with a queue that a job belongs to (`FindAncestorJobManagedByKueue` in
         kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go).
