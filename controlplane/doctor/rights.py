@@ -82,6 +82,7 @@ _MANAGEMENT = (
         manifest="rbac/management/quota.yaml",
         when=_dispatches_and(lambda settings: settings.multikueue.quota_automation == "yes"),
     ),
+    _Granted(manifest="rbac/management/admission.yaml", when=lambda settings: settings.quota.builtin),
     _Granted(
         manifest="multikueue-webhook/clusterrole.yaml",
         when=_dispatches_and(lambda settings: settings.webhook.certificate),

@@ -53,6 +53,18 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
         "kueue.x-k8s.io/clusterqueues": ("patch",),
         "kueue.x-k8s.io/clusterqueues/status": ("patch",),
     }
+    assert applied_beside("deploy/rbac/management/admission.yaml") == {
+        **dict.fromkeys(("kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/cohorts", "core/namespaces"), SEE),
+        **{
+            f"kueue.x-k8s.io/{kind}": tuple(sorted((*SEE, "patch")))
+            for kind in ("workloads", "clusterqueues", "resourceflavors", "admissionchecks")
+        },
+        **{
+            f"kueue.x-k8s.io/{kind}/status": ("patch",)
+            for kind in ("workloads", "clusterqueues", "localqueues", "cohorts")
+        },
+        "events.k8s.io/events": ("create",),
+    }
     assert applied_beside("deploy/rbac/worker/quota.yaml") == {
         "kueue.x-k8s.io/clusterqueues": SEE,
         "kueue.x-k8s.io/localqueues": SEE,

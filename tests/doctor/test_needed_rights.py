@@ -49,6 +49,7 @@ SETTINGS: list[Settings] = [
     chosen(),
     chosen(multikueue_kinds=EVERY_KIND),
     chosen(multikueue_quota_automation="yes"),
+    chosen(quota_mode="builtin"),
     chosen(multikueue_external_frameworks="Render.v1.example.com"),
     chosen(webhook_certificate="/etc/tls.crt"),
     chosen(ALL, multikueue_kinds=EVERY_KIND, candidates_namespace_selector="send=yes"),
@@ -93,6 +94,7 @@ def test_secrets_are_asked_for_in_the_namespace_of_the_settings() -> None:
         ({"multikueue_kinds": "ray.io/rayservice"}, "worker", "patch rayservices.ray.io"),
         ({"multikueue_external_frameworks": "Render.v1.example.com"}, "worker", "create renders.example.com"),
         ({"multikueue_quota_automation": "yes"}, "home", "patch clusterqueues.kueue.x-k8s.io"),
+        ({"quota_mode": "builtin"}, "home", "patch localqueues.kueue.x-k8s.io/status"),
         ({"multikueue_quota_automation": "yes"}, "worker", "list localqueues.kueue.x-k8s.io"),
         (
             {"multikueue_cluster_profile_enabled": "yes"},

@@ -26,7 +26,11 @@ CONTROLLERS = ["multikueue", "candidates", "podgroups", "coscheduling"]
 def everything() -> Settings:
     """Settings under which a service hosts every controller."""
     settings = Settings()
-    return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, controllers=CONTROLLERS))
+    return msgspec.structs.replace(
+        settings,
+        run=msgspec.structs.replace(settings.run, controllers=CONTROLLERS),
+        quota=msgspec.structs.replace(settings.quota, mode="builtin"),
+    )
 
 
 def service() -> ControllerRouter:

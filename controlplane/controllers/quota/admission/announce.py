@@ -36,7 +36,8 @@ def announcements(
             f"{decision.cluster_queue}; {_priorities(preemptor, seen)}"
         )
         by = ObjectRef(WORKLOADS, preemptor.namespace, preemptor.name)
-        found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), position, identity, now))
+        # As with Kueue, whatever one cycle preempts for it is one Event.
+        found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), decision.cycle, identity, now))
     return tuple(found)
 
 
