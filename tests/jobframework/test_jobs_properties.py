@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Request, meta
 from controlplane.runtime.controller import OpenWrite
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, Scene, job
 from tests.support.deep import examples
+from tests.support.folded import copied, difference
 
 NAMES = ("a", "b")
 FOREIGN = "foreign"
@@ -165,10 +167,9 @@ class Walk:
 
     def _replays(self) -> None:
         scene = self.scene
-        again, live = scene.replayed().index, scene.controller.index
-        assert again.states == live.states
-        assert again.catalog == live.catalog
-        assert again.connection == live.connection
+        again = scene.replayed()
+        again.take_dirty()
+        assert difference(again, scene.controller) == {}
         for recorded in scene.log:
             if isinstance(recorded.event, events.JobDecision):
                 assert 0 < recorded.caused_by < recorded.position
@@ -191,4 +192,18 @@ def test_whatever_is_done_what_must_hold_holds(actions: list[tuple[str, str]]) -
     walk = Walk()
     for action, name in actions:
         walk.do(action, name)
+    walk.holds()
+
+
+def test_what_was_folded_is_kept_for_the_next_start() -> None:
+    walk = Walk()
+    for action in ("create", "settle", "admit", "settle", "double", "evict", "half", "settle"):
+        walk.do(action, "a")
+    walk.do("create", "b")
+    walk.scene.settle()
+    live, again = walk.scene.controller, JobFrameworkController(walk.scene.policy, "other")
+    copied(live, again)
+    assert difference(live, again) == {}
+    assert again.index.states == live.index.states
+    walk.scene.controller = again
     walk.holds()

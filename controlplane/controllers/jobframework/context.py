@@ -6,7 +6,6 @@ In: the events of those, in the log's order. Out: lookups. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from controlplane.controllers.jobframework import events
@@ -40,13 +39,13 @@ class ClassMissing(LookupError):  # noqa: N818
         self.name, self.of_workloads = name, of_workloads
 
 
-@dataclass(slots=True)
 class Catalog:
-    """Flavors by name, and priority classes by kind and name; `at`: where in the log each was seen last, or went."""
+    """Flavors by name, and priority classes by kind and name; `at`: where in the log each was seen last."""
 
-    flavors: dict[str, events.JobFlavorObserved] = field(default_factory=dict)
-    classes: dict[tuple[str, str], events.JobPriorityClassObserved] = field(default_factory=dict)
-    at: dict[tuple[str, str], int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.flavors: dict[str, events.JobFlavorObserved] = {}
+        self.classes: dict[tuple[str, str], events.JobPriorityClassObserved] = {}
+        self.at: dict[tuple[str, str], int] = {}
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a flavor or a class. What is gone is so by its UID."""
