@@ -12,8 +12,8 @@ from controlplane.job_kinds.base import JobKind
 _INTRO = {
     "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller leaves it alone.",
     "worker": "The copies of users' jobs are created, watched and deleted.",
-    "jobframework": "Only where `quota.mode` is `builtin`: Workloads are made of jobs, and jobs are started and stopped, by this service in the\n"
-    "# place of Kueue's manager. Not part of the kustomization: apply it beside.",
+    "jobframework": "Only where `quota.mode` is `builtin`: Workloads are made of jobs, and jobs are started and\n"
+    "# stopped, by this service in the place of Kueue's manager. Not part of the kustomization: apply it beside.",
 }
 _ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker", "jobframework": "controlplane"}
 _NAMES = {"jobframework": "controlplane-jobframework"}
