@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 import yaml
 
@@ -28,6 +32,7 @@ from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 from tests.real.fleet import MANAGEMENT, WHY_NOT, Fleet, fleet, until
+from tests.simulation.contract import realserver
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
@@ -268,6 +273,74 @@ def test_jobs_run_and_end_with_no_kueue_there(servers: Fleet, database_url: str,
         told = json.loads(servers.kubectl("get", "events.events.k8s.io", "--output", "json"))["items"]
         of_jobs = {one["reason"] for one in told if one["regarding"]["kind"] == "Job"}
         assert {"CreatedWorkload", "Started", "Stopped", "FinishedWorkload"} <= of_jobs
+
+
+@contextmanager
+def process(servers: Fleet, url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Have `controlplane run` in a process of its own, which is killed at the end."""
+    environment = {
+        **os.environ,
+        "CONTROLPLANE_DATABASE_URL": url,
+        "CONTROLPLANE_DATABASE_ROLE": "controlplane_service",
+        "CONTROLPLANE_MANAGEMENT_KUBECONFIG": str(servers.path),
+        "CONTROLPLANE_QUOTA_MODE": "builtin",
+        "CONTROLPLANE_HTTP_PORT": str(realserver.free_port()),
+        "CONTROLPLANE_HTTP_ADDRESS": "127.0.0.1",
+    }
+    with (folder / "log").open("ab") as log:
+        found = subprocess.Popen([sys.executable, "-m", "controlplane", "run"], env=environment, stdout=log, stderr=log)
+        try:
+            yield found
+        finally:
+            found.kill()
+            found.wait(60)
+
+
+def test_a_process_that_is_killed_at_any_moment_doubles_nothing(
+    servers: Fleet, database_url: str, tmp_path: Path
+) -> None:
+    """Each process is killed after it has decided more than the one before: some of it is written by then, some is not."""
+    prepare(servers)
+    servers.kubectl("delete", "jobs", "--all")
+    servers.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(queue("cq", "3")))
+    names = [f"killed-{at}" for at in range(6)]
+    servers.kubectl(
+        "apply", "-f", "-", stdin=yaml.safe_dump_all([job(name, suspend=at % 2 == 0) for at, name in enumerate(names)])
+    )
+
+    def decided(count: int) -> bool:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            query = "SELECT count(*) FROM audit.events WHERE stream LIKE 'jobframework/job/%' AND type LIKE '%Decided'"
+            (found,) = connection.execute(query).fetchone() or (0,)
+        return int(found) >= count
+
+    for count in (1, 3, 7, 10):
+        with process(servers, database_url, tmp_path) as running:
+            until(f"{count} decisions", lambda count=count: decided(count) or running.poll() is not None)
+            assert running.poll() is None, (tmp_path / "log").read_text()[-3000:]
+    with process(servers, database_url, tmp_path):
+        until("a Workload each", lambda: all(workload_of(servers, name) for name in names))
+        until("three that run", lambda: len(_running(servers, names)) == 3)
+        until("the others wait", lambda: all(_settled(servers, name) for name in names))
+    told = json.loads(servers.kubectl("get", "events.events.k8s.io", "--output", "json"))["items"]
+    for name in names:
+        made = [one for one in told if one["regarding"]["name"] == name and one["reason"] == "CreatedWorkload"]
+        assert len(made) <= 1
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        query = "SELECT stream, count(DISTINCT data ->> 'uid') FROM audit.events WHERE type = 'JobWorkloadObserved' GROUP BY 1"
+        assert dict(connection.execute(query).fetchall()) == {
+            f"jobframework/job/jobs.batch/default/{name}": 1 for name in names
+        }
+
+
+def _running(servers: Fleet, names: Sequence[str]) -> set[str]:
+    return {name for name in names if not (servers.get("job", name) or {})["spec"]["suspend"]}
+
+
+def _settled(servers: Fleet, name: str) -> bool:
+    """Whether a job runs if its Workload is admitted, and only then."""
+    admitted = says(workload_of(servers, name), "Admitted").get("status") == "True"
+    return admitted is not (servers.get("job", name) or {})["spec"]["suspend"]
 
 
 def _preempted(servers: Fleet, at: str) -> None:
