@@ -170,6 +170,14 @@ class Walk:
         again = scene.replayed()
         again.take_dirty()
         assert difference(again, scene.controller) == {}
+        without = JobFrameworkController(scene.policy, "test")
+        live = scene.controller
+        for recorded in scene.log:
+            ours = recorded.stream.startswith("jobframework/")
+            if not (ours and live.leaves_nothing(recorded.stream) and recorded.stream not in live.needed_streams()):
+                without.fold(recorded)
+        without.take_dirty()
+        assert difference(without, live).keys() <= {"index.places.newest._gone"}
         for recorded in scene.log:
             if isinstance(recorded.event, events.JobDecision):
                 assert 0 < recorded.caused_by < recorded.position

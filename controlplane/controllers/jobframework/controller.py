@@ -6,7 +6,7 @@ keeps folds; what to do is decided in `decide`, how it looks in `render`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.controllers.connectivity import events as connectivity
@@ -37,6 +37,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 
     GIVEN = ("policy", "identity", "_adapters")
+    ENDING = frozenset({WORD})
+    """The first word of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
     def __init__(self, policy: JobFrameworkPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
@@ -84,6 +86,21 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     def is_over(self, stream: str) -> bool:
         """Whether nothing is left of a stream, so that nothing can follow for it."""
         return stream.startswith(_JOBS) and stream not in self.index.states
+
+    def leaves_nothing(self, stream: str) -> bool:
+        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
+        one of `needed_streams` either; but for the UIDs of what went last, which are hints.
+        """
+        return not self.index.holds(stream)
+
+    def needed_streams(self) -> set[str]:
+        """Return the streams on whose events what is known of others rests, also if they are over."""
+        return self.index.places.newest.shown_by()
+
+    @property
+    def forgets_after(self) -> timedelta:
+        """No time: what happened to a job counts for no other."""
+        return timedelta(0)
 
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a job."""

@@ -64,6 +64,20 @@ class JobIndex:
         """Return the state of a job's stream."""
         return self.states.get(stream, _EMPTY)
 
+    def holds(self, stream: str) -> bool:
+        """Whether anything is known by the events of a stream."""
+        _, word, *rest = stream.split("/")
+        match word:
+            case "job":
+                return stream in self.states
+            case "workload":
+                return tuple(rest) in self._free
+            case "flavor":
+                return rest[0] in self.catalog.flavors
+            case "priorityclass":
+                return tuple(rest) in self.catalog.classes
+        return False
+
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
         """Return a Workload that no job owns, None if there is none of this name."""
         return self._free.get((namespace, name))
