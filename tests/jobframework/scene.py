@@ -51,14 +51,14 @@ def job(name: str = "a", *, queue: str = QUEUE, suspend: bool = True, labels: Js
 class Scene:
     """One cluster, one log, one controller. `held`: writes that are decided and not carried out."""
 
-    def __init__(self, *, wait_for_pods_ready: bool = False, view: bool = True) -> None:
+    def __init__(self, *, pods_ready: bool = False, view: bool = True) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
         self.store = Store("here", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
         self.view = View(self.store, KUEUE_KINDS)
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
-        self.policy = JobFrameworkPolicy(adapters=ADAPTERS, wait_for_pods_ready=wait_for_pods_ready)
+        self.policy = JobFrameworkPolicy(adapters=ADAPTERS, pods_ready=pods_ready)
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)
         self.log: list[Recorded] = []

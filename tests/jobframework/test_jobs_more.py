@@ -292,7 +292,7 @@ def test_pods_that_ended_give_their_quota_back() -> None:
 
 
 def test_readiness_is_shown_where_it_is_waited_for() -> None:
-    scene = Scene(wait_for_pods_ready=True)
+    scene = Scene(pods_ready=True)
     scene.flavor()
     scene.create(job())
     scene.settle()

@@ -18,10 +18,10 @@ NESTED_AT_MOST = 10
 
 
 class JobFrameworkPolicy(Value):
-    """The settings. `adapters`: the kinds that are reconciled. `wait_for_pods_ready`: the condition PodsReady is written."""
+    """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written."""
 
     adapters: Mapping[Kind, JobKind] = {}
-    wait_for_pods_ready: bool = False
+    pods_ready: bool = False
 
 
 class Priority(Value):

@@ -113,7 +113,7 @@ def _told(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWork
             head = writes.head(workload)
             step.write(events.ReclaimablePodsDecided(**head, pods=pods, reason=JobReason.PODS_ENDED))
             return True
-    if not step.context.policy.wait_for_pods_ready:
+    if not step.context.policy.pods_ready:
         return False
     status, reason, message = _readiness(job, workload)
     shown = workload.condition("PodsReady")

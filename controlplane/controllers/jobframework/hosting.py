@@ -40,4 +40,6 @@ def host(settings: Settings) -> Sequence[HostedController]:
 def policy_of(settings: Settings) -> JobFrameworkPolicy:
     """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of them."""
     kinds = adapters_for((*settings.multikueue.kinds, *settings.multikueue.external_frameworks)).values()
-    return JobFrameworkPolicy(adapters={one.kind: one for one in kinds if one.reconciled})
+    return JobFrameworkPolicy(
+        adapters={one.kind: one for one in kinds if one.reconciled}, pods_ready=settings.quota.pods_ready == "yes"
+    )
