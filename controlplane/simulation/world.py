@@ -69,7 +69,7 @@ class ClusterSpec:
     is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
     can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods is
     on, and pods run. `job_pods`: Jobs have pods to look at. `sets`: those for StatefulSets and LeaderWorkerSets are;
-    `kinds` has them then."""
+    `kinds` has them then. `kueue`: Kueue's manager acts there; otherwise its objects are there and nobody is."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
     flavor: str = "default-flavor"
@@ -84,6 +84,7 @@ class ClusterSpec:
     pods: bool = False
     job_pods: bool = False
     sets: bool = False
+    kueue: bool = True
     port: int = 0
     address: str = "127.0.0.1"
     history: int = 10_000
@@ -120,7 +121,8 @@ class SimulatedCluster:
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Everybody who acts in the cluster."""
         more = (self.runs, self.pods, self.sets, self.shown_pods)
-        return (self.kueue, self.jobs, *(one for one in more if one is not None))
+        kueue = (self.kueue,) if self.spec.kueue else ()
+        return (*kueue, self.jobs, *(one for one in more if one is not None))
 
     def remember(self, token: str, port: int) -> None:
         """Take over the token and the port of an earlier run."""

@@ -69,12 +69,13 @@ class Live:
         kinds: tuple[ServedKind, ...] = DEFAULT_KINDS,
         pods: bool = False,
         workers_are: dict[str, Any] | None = None,
+        manager_is: dict[str, Any] | None = None,
     ) -> None:
         pace = JobPace(duration=timedelta(hours=1))
         plenty, nothing = {"cpu": "100"}, {"cpu": "0"}
         everywhere = (namespaces or {}).get("", (NS,))
         self.world = World(
-            ClusterSpec(quota=plenty, pace=pace, namespaces=everywhere, kinds=kinds, pods=pods),
+            ClusterSpec(quota=plenty, pace=pace, namespaces=everywhere, kinds=kinds, pods=pods, **(manager_is or {})),
             {
                 name: ClusterSpec(
                     **{
