@@ -22,6 +22,7 @@ from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
+from controlplane.controllers.quota.admission.events import EVENTS as ADMISSION_EVENTS
 from controlplane.controllers.quota.events import EVENTS as QUOTA_EVENTS
 from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
 from controlplane.log.codec import Codec
@@ -80,6 +81,7 @@ READ: tuple[type[Event], ...] = (
     *POD_EVENTS,
     *JUDGING_EVENTS,
     *QUOTA_EVENTS,
+    *ADMISSION_EVENTS,
     *LOCAL_EVENTS,
     *SCHEDULING_EVENTS,
     *TARGET_EVENTS,

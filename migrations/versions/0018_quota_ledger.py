@@ -32,7 +32,8 @@ COLUMNS = {
     "cluster_queue": "The ClusterQueue whose quota it is.",
     "flavor": "The ResourceFlavor.",
     "resource": "The resource.",
-    "amount": "What is added to what the Workload has, negative for what is taken from it: cpu in thousandths, everything else in whole units.",
+    "amount": "What is added to what the Workload has, negative for what is taken from it: cpu in thousandths, everything else in whole"
+    " units.",
     "balance": "What the Workload has of it after the entry; 0 once it is given back.",
     "borrowed": "How much of what it has exceeds the nominal quota of the ClusterQueue.",
     "caused_by": "The position of the event that it rests on.",

@@ -54,7 +54,15 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
         "kueue.x-k8s.io/clusterqueues/status": ("patch",),
     }
     assert applied_beside("deploy/rbac/management/admission.yaml") == {
-        **dict.fromkeys(("kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/cohorts", "core/namespaces"), SEE),
+        **dict.fromkeys(
+            (
+                "kueue.x-k8s.io/localqueues",
+                "kueue.x-k8s.io/cohorts",
+                "kueue.x-k8s.io/workloadpriorityclasses",
+                "core/namespaces",
+            ),
+            SEE,
+        ),
         **{
             f"kueue.x-k8s.io/{kind}": tuple(sorted((*SEE, "patch")))
             for kind in ("workloads", "clusterqueues", "resourceflavors", "admissionchecks")

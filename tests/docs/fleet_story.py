@@ -20,11 +20,12 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import EffectFailed
-from controlplane.log.event import NewEvent
+from controlplane.log.event import Event, NewEvent
 from tests.audit.samples import sample
 from tests.audit.script import Life, Script, at
 from tests.candidates.told import Told
 from tests.multikueue.scene import HOME_KINDS
+from tests.quota.admission.scene import Scene
 
 EAST, NORTH, WEST = CLUSTERS = ("east", "north", "west")
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -125,8 +126,24 @@ def story() -> Fleet:
     fleet.job_of("team-a", "late", cpu="4").offered(*CLUSTERS)
     fleet.job_of("team-b", "next", cpu="2").job().seen({"QuotaReserved": True}).decide()
     pod_of_three(fleet)
+    quota_of_a_team(fleet)
     fleet.put(at(MANAGEMENT, LogRebound(by="jane")))
     return fleet
+
+
+def quota_of_a_team(fleet: Fleet) -> None:
+    """Quota is reserved by the service for a moment (`quota.mode: builtin`): a Workload gets some, borrows, and ends."""
+    scene = Scene()
+    scene.queue("team-c", "2", cohortName="all")
+    scene.queue("spare", "8", cohortName="all")
+    scene.settle()
+    scene.workload("job-index-0a1b2", "team-c", "5")
+    scene.settle()
+    scene.finish("job-index-0a1b2")
+    scene.settle()
+    for one in scene.log:
+        if one.stream == "admission/workload/team/job-index-0a1b2" and isinstance(one.event, Event):
+            fleet.put(NewEvent(stream=one.stream, event=one.event, cluster=MANAGEMENT))
 
 
 def pod_of_three(fleet: Fleet) -> None:

@@ -29,7 +29,7 @@ from controlplane.web.health import Health
 from tests.real.pair import NEEDED, install, kubeconfig_of, until, why_not
 from tests.simulation.contract import realserver
 
-FILES = (*NEEDED, "cohorts", "resourceflavors")
+FILES = (*NEEDED, "cohorts", "resourceflavors", "workloadpriorityclasses")
 WHY = why_not(FILES)
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 

@@ -442,3 +442,52 @@ def test_fair_sharing_is_told_in_the_statuses() -> None:
     scene.settle()
     assert scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["fairSharing"] == {"weightedShare": 300}
     assert scene.objects[kinds.COHORTS, "", "all"]["status"]["fairSharing"] == {"weightedShare": 0}
+
+
+def test_a_changed_priority_class_gives_its_workloads_their_priority() -> None:
+    scene = Scene()
+    scene.queue("q", "1")
+    scene.put(kinds.WORKLOAD_PRIORITY_CLASSES, "high", value=5)
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    scene.workload("a", "q", priority=5, priorityClassRef=ref)
+    scene.workload("b", "q", priority=5, priorityClassRef={**ref, "group": "scheduling.k8s.io"})
+    scene.settle()
+    scene.put(kinds.WORKLOAD_PRIORITY_CLASSES, "high", value=9)
+    scene.settle()
+    assert [scene.of(name)["spec"]["priority"] for name in "ab"] == [9, 5]
+    # As with Kueue: who changes it by hand keeps that until the class changes.
+    scene.put(kinds.WORKLOADS, "a", NS, spec={**scene.of("a")["spec"], "priority": 1})
+    scene.settle()
+    assert scene.of("a")["spec"]["priority"] == 1
+
+
+def test_why_it_waits_is_said_although_the_workload_changes_before_the_write() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "3")
+    scene.settle()
+    scene.workload("b", "q", "4")
+    scene.decide()
+    assert scene.said(events.WorkloadInadmissible, "b")
+    scene.put(kinds.WORKLOADS, "b", NS, metadata={"labels": {"changed": "yes"}})
+    scene.settle()
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForQuota"
+    assert len(scene.said(events.WorkloadInadmissible, "b")) == 1
+
+
+def test_who_is_like_one_that_did_not_fit_says_so_without_being_tried() -> None:
+    scene = Scene()
+    scene.queue("q", "1")
+    scene.workload("a", "q")
+    for name in ("b", "c"):
+        scene.workload(name, "q", "1")
+    scene.settle()
+    scene.put(kinds.WORKLOADS, "c", NS, spec={**scene.of("c")["spec"], "active": False})
+    scene.settle()
+    scene.put(kinds.WORKLOADS, "c", NS, spec={**scene.of("c")["spec"], "active": True})
+    scene.settle()
+    waits = scene.condition("c", "QuotaReserved")
+    assert (waits["reason"], waits["message"]) == (
+        "WaitingForQuota",
+        "Bypassed scheduling evaluation because an equivalent workload recently failed",
+    )

@@ -186,6 +186,8 @@ def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool) -> 
             active = obj["spec"].get("active") is not False and not scene.is_true(name, "Finished")
             reserves = f"{NS}/{name}" in scene.controller.index.engine.snapshot.workloads
             assert reserves == (scene.is_true(name, "QuotaReserved") and active)
+            if active and not reserves and not scene.is_true(name, "Evicted"):
+                assert scene.condition(name, "QuotaReserved").get("message"), "nobody says why it waits"
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=8))

@@ -6,6 +6,7 @@ something that quota rests on is not in view."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +22,7 @@ from controlplane.controllers.quota.admission.reconcile import IN_USE, Step, loo
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
 from controlplane.controllers.quota.admission.workload_queues import queues_of
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Request
 from controlplane.kube.requests import merge_diff
@@ -31,6 +33,7 @@ from controlplane.runtime.writes import OpenWrites, WritingController
 # Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is not
 # waited for.
 _COUNTS = timedelta(seconds=1)
+_SELDOM = (events.AdmissionNamespaceObserved, events.AdmissionPriorityClassObserved)  # what is never written
 _TARGET = f"{MANAGEMENT}/Workload"
 
 
@@ -60,9 +63,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         stream, event, bodies = found
         if change.gone:
             self._repeats.forget(change.source)
-        elif isinstance(event, events.AdmissionNamespaceObserved) and self._repeats.says_nothing_new(
-            change.source, event
-        ):
+        elif isinstance(event, _SELDOM) and self._repeats.says_nothing_new(change.source, event):
             return None
         return change.observed(stream, event, now, bodies)
 
@@ -108,11 +109,14 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             wake = trouble.until
         elif state.held:
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
+        elif state.observed is not None and not state.effects and state.new_priority is not None:
+            found.append(_write(state.observed, Step(R.PRIORITY_CHANGED, spec={"priority": state.new_priority})))
         elif state.observed is not None and not state.effects:
             looked = look(state.observed, queues_of(self.index, state.observed), now)
             wake = looked.wake
-            if looked.step is not None:
-                found.append(_write(state.observed, looked.step))
+            step = looked.step or _unsaid(state, now)
+            if step is not None:
+                found.append(_write(state.observed, step))
         return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
@@ -207,10 +211,19 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
 
 
+def _unsaid(state: WorkloadState, now: datetime) -> Step | None:
+    """Return the write of why a Workload waits, where the first one was overtaken."""
+    waits, seen = state.unsaid, state.observed
+    if waits is None:
+        return None
+    status = WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
+    return Step(R.CONDITIONS_SYNCED, status.status) if status.unreserve(waits.why, waits.message) else None
+
+
 def _write(seen: events.AdmissionWorkloadObserved, step: Step) -> events.AdmissionWrite:
     target: dict[str, Any] = {"uid": seen.uid, "resource_version": seen.resource_version, "reason": step.reason}
-    if step.inactive:
-        return events.WorkloadSpecDecided(**target)
+    if step.spec is not None:
+        return events.WorkloadSpecDecided(**target, changes=step.spec)
     if step.finalizers is not None:
         return events.FinalizersDecided(**target, finalizers=step.finalizers)
     assert step.status is not None, "a step that writes nothing"

@@ -38,7 +38,8 @@ class PodSetFacts(Part):
 
 
 class AdmissionWorkloadObserved(ObjectObserved):
-    """A Workload: what its pods ask for, and its status as the API server has it."""
+    """A Workload: what its pods ask for, and its status as the API server has it. `priority_class`: the
+    WorkloadPriorityClass that it names, "" for none or for a PriorityClass of pods."""
 
     generation: int = 0
     deleting: bool = False
@@ -49,6 +50,7 @@ class AdmissionWorkloadObserved(ObjectObserved):
     gated_by: str = ""
     queue: str = ""
     priority: int = 0
+    priority_class: str = ""
     active: bool = True
     maximum_execution_seconds: int | None = None
     pod_sets: list[PodSetFacts] = []
@@ -125,6 +127,17 @@ class AdmissionNamespaceObserved(ObjectObserved):
 
 class AdmissionNamespaceGone(ObjectVanished):
     """The namespace was deleted."""
+
+
+class AdmissionPriorityClassObserved(ObjectObserved):
+    """A WorkloadPriorityClass; Workloads of it get its value as their priority."""
+
+    deleting: bool = False
+    value: int = 0
+
+
+class AdmissionPriorityClassGone(ObjectVanished):
+    """The WorkloadPriorityClass was deleted. Workloads keep their priority."""
 
 
 class AdmissionInputRefused(ObjectUnfit):
@@ -207,10 +220,10 @@ class WorkloadStatusDecided(WorkloadAdmissionWrite):
 
 
 class WorkloadSpecDecided(AdmissionWrite):
-    """Deactivate a Workload (`spec.active` becomes False)."""
+    """Change the spec of a Workload: deactivate it, or give it the priority of its class; `changes` as a merge patch."""
 
     WHAT: ClassVar[str] = "Workload"
-    active: bool = False
+    changes: dict[str, Any] = {}
 
 
 class ReservationRetried(AdmissionDecision):
@@ -264,6 +277,8 @@ EVENTS: tuple[type[Event], ...] = (
     AdmissionCheckUnseen,
     AdmissionNamespaceObserved,
     AdmissionNamespaceGone,
+    AdmissionPriorityClassObserved,
+    AdmissionPriorityClassGone,
     AdmissionInputRefused,
     QuotaReservationDecided,
     WorkloadInadmissible,

@@ -5,7 +5,7 @@ to be decided about. A reservation counts from its decision on, and is given bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from controlplane.controllers.quota.admission.state import (
     folded_write,
     posted,
     seen_again,
+    without_said,
 )
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.settings import EngineSettings
@@ -77,15 +78,6 @@ class AdmissionIndex:
         state = self.objects.get(stream_of(kind, namespace, name))
         return state.observed if state is not None else None
 
-    def of_kind(self, word: str) -> Iterable[Any]:
-        """Return the objects of a kind, by the word of their streams."""
-        prefix = f"admission/{word}/"
-        return [
-            state.observed
-            for stream, state in self.objects.items()
-            if stream.startswith(prefix) and state.observed is not None
-        ]
-
     def tree(self, cluster_queue: str) -> str:
         """Return the name of the Cohort tree that a ClusterQueue is in."""
         node = self.engine.snapshot.queues.get(cluster_queue)
@@ -109,6 +101,8 @@ class AdmissionIndex:
                 self._fold_workload(recorded, place)
             elif word == "namespace":
                 self._fold_namespace(recorded)
+            elif word == "priorityclass":
+                self._fold_priority_class(recorded.event)
             elif word in _WORD_KINDS:
                 self._fold_object(recorded, word)
 
@@ -133,10 +127,11 @@ class AdmissionIndex:
                 self._forget(key)
             case events.QuotaReservationDecided():
                 state = posted(folded_write(state, recorded), event)
-                self.workloads[key] = _replace(state, reservation=event)
+                self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
             case events.WorkloadInadmissible():
-                self.workloads[key] = folded_write(state, recorded)
+                waits = event if event.written else None
+                self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():
                 self.workloads[key] = folded_write(state, recorded)
@@ -147,6 +142,8 @@ class AdmissionIndex:
                 self._put(recorded, state)
             case events.AdmissionWriteFailed():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
+            case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
+                self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)
         for name in {before, self._queue_of(key)} - {""}:
@@ -171,8 +168,10 @@ class AdmissionIndex:
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
         if old is None or old.resource_version != event.resource_version:
             state = _replace(state, reservation=None)
+        if state.new_priority == event.priority:
+            state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
-        self.workloads[key] = state = seen_again(state, event, recorded)
+        self.workloads[key] = state = without_said(seen_again(state, event, recorded))
         if state.reservation is None:
             self._put(recorded, state)
 
@@ -254,6 +253,17 @@ class AdmissionIndex:
             if key.startswith(f"{event.name}/"):
                 self._dirty[f"admission/workload/{key}"] = None
 
+    def _fold_priority_class(self, event: Any) -> None:
+        """As with Kueue, a class gives its Workloads their priority when it comes or changes, and at no other time."""
+        if not isinstance(event, events.AdmissionPriorityClassObserved):
+            return
+        for key, state in self.workloads.items():
+            seen = state.observed
+            if seen is not None and seen.priority_class == event.name:
+                wanted = event.value if seen.priority != event.value else None
+                self.workloads[key] = _replace(state, new_priority=wanted)
+                self._dirty[f"admission/workload/{key}"] = None
+
     def _fold_object(self, recorded: Recorded, word: str) -> None:
         event: Any = recorded.event
         stream = recorded.stream
@@ -269,7 +279,7 @@ class AdmissionIndex:
             ):
                 self._changed(recorded, lambda now: _put_object(self.engine, event, now))
                 self._others(word, event)
-            elif word == "clusterqueue" and before.status.get("conditions") != event.status.get("conditions"):
+            elif isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
                 self._leading_to(event.name)
         elif (drop := _DROPS.get(type(event))) is not None:
             if state.observed is not None and state.observed.uid == event.uid:
@@ -294,6 +304,10 @@ class AdmissionIndex:
                 self._dirty[f"admission/workload/{key}"] = None
             return
         self.all_dirty()
+
+
+def _said(event: events.AdmissionClusterQueueObserved) -> object:
+    return event.status.get("conditions")
 
 
 def _active(event: Any) -> object:

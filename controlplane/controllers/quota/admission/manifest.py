@@ -24,6 +24,7 @@ MANIFEST = Manifest(
         "admission/flavor/NAME": "a ResourceFlavor",
         "admission/check/NAME": "an AdmissionCheck",
         "admission/namespace/NAME": "a namespace",
+        "admission/priorityclass/NAME": "a WorkloadPriorityClass",
         "admission/refused/KIND/NS/NAME": "an object that cannot be read",
     },
 )

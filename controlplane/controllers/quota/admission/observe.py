@@ -29,6 +29,7 @@ _WORDS: dict[Kind, str] = {
     kinds.RESOURCE_FLAVORS: "flavor",
     kinds.ADMISSION_CHECKS: "check",
     kinds.NAMESPACES: "namespace",
+    kinds.WORKLOAD_PRIORITY_CLASSES: "priorityclass",
 }
 KINDS = tuple(_WORDS)
 """What is watched on the management cluster."""
@@ -41,6 +42,7 @@ SEEN: dict[type[Event], Kind] = {
     events.AdmissionFlavorObserved: kinds.RESOURCE_FLAVORS,
     events.AdmissionCheckSeen: kinds.ADMISSION_CHECKS,
     events.AdmissionNamespaceObserved: kinds.NAMESPACES,
+    events.AdmissionPriorityClassObserved: kinds.WORKLOAD_PRIORITY_CLASSES,
 }
 GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
@@ -50,6 +52,7 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionFlavorGone: kinds.RESOURCE_FLAVORS,
     events.AdmissionCheckUnseen: kinds.ADMISSION_CHECKS,
     events.AdmissionNamespaceGone: kinds.NAMESPACES,
+    events.AdmissionPriorityClassGone: kinds.WORKLOAD_PRIORITY_CLASSES,
 }
 _GONE = {kind: event for event, kind in GONE.items()}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
@@ -108,6 +111,10 @@ def _observed(kind: Kind, obj: Json) -> Event:
         return events.AdmissionNamespaceObserved(
             **fields.identity(obj), labels={str(key): str(value) for key, value in labels.items()}
         )
+    if kind == kinds.WORKLOAD_PRIORITY_CLASSES:
+        return events.AdmissionPriorityClassObserved(
+            **fields.identity(obj), value=parse_queues.priority_class(obj).value
+        )
     _READS[kind](obj)  # what cannot be read is refused here, and not when it is folded
     metadata = meta(obj)
     found: dict[str, Any] = {
@@ -139,11 +146,19 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         gated_by=text(annotations, parse_workloads.GATED_BY, "metadata.annotations"),
         queue=text(spec, "queueName", "spec"),
         priority=number(spec, "priority", "spec"),
+        priority_class=_priority_class(spec),
         active=spec.get("active") is not False,
         maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
         status=section(obj, "status"),
     )
+
+
+def _priority_class(spec: Json) -> str:
+    found = section(spec, "priorityClassRef", "spec")
+    kind = kinds.WORKLOAD_PRIORITY_CLASSES
+    is_workloads = (found.get("group"), found.get("kind")) == (kind.group, kind.kind)
+    return text(found, "name", "spec.priorityClassRef") if is_workloads else ""
 
 
 def _pod_set(obj: Json, where: str) -> events.PodSetFacts:

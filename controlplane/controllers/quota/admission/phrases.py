@@ -14,7 +14,7 @@ WRITES: Mapping[str, str] = {
     "WorkloadInadmissible": "the condition QuotaReserved",
     "WorkloadPreemptionDecided": "the preemption",
     "WorkloadStatusDecided": "the Workload's status",
-    "WorkloadSpecDecided": "the Workload's spec.active",
+    "WorkloadSpecDecided": "the Workload's spec",
     "QueueStatusDecided": "the queue's status",
     "FinalizersDecided": "the finalizers",
 }
@@ -37,6 +37,12 @@ def _reserved(event: events.QuotaReservationDecided) -> str:
     borrowed = f" ({amounts(event.borrowed)} borrowed)" if event.borrowed else ""
     then = "quota is to be reserved and the Workload admitted" if event.admitted else "quota is to be reserved"
     return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}"
+
+
+def _spec(event: events.WorkloadSpecDecided) -> str:
+    if event.changes.get("active") is False:
+        return "Workload is to be deactivated"
+    return f"Workload's priority is to be {event.changes.get('priority')}"
 
 
 def _changed(event: events.WorkloadStatusDecided) -> str:
@@ -62,12 +68,14 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionCheckUnseen: "AdmissionCheck {e.name} is gone",
         events.AdmissionNamespaceObserved: "namespace {e.name} is there",
         events.AdmissionNamespaceGone: "namespace {e.name} is gone",
+        events.AdmissionPriorityClassObserved: "WorkloadPriorityClass {e.name} is {e.value}",
+        events.AdmissionPriorityClassGone: "WorkloadPriorityClass {e.name} is gone",
         events.AdmissionInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.QuotaReservationDecided: _reserved,
         events.WorkloadInadmissible: "Workload has to wait in {e.cluster_queue} ({e.why}): {e.message}",
         events.WorkloadPreemptionDecided: "Workload is to be preempted for {e.preemptor} ({e.why})",
         events.WorkloadStatusDecided: _changed,
-        events.WorkloadSpecDecided: "Workload is to be deactivated",
+        events.WorkloadSpecDecided: _spec,
         events.ReservationRetried: "Workload is queued again",
         events.QueueStatusDecided: lambda e: f"status is to change: {', '.join(sorted(e.changes))}",
         events.FinalizersDecided: lambda e: f"finalizers are to be {', '.join(e.finalizers) or 'none'}",

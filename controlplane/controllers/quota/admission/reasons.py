@@ -35,6 +35,7 @@ class AdmissionReason(StrEnum):
     CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
     QUEUE_MISSING = "AdmissionQueueMissing"
     EXECUTION_TIME_EXCEEDED = "ExecutionTimeExceeded"
+    PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
     # what follows for queues, flavors and checks
     STATUS_CHANGED = "QueueStatusChanged"
@@ -80,6 +81,7 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.CLUSTER_QUEUE_STOPPED: _same("the ClusterQueue is stopped"),
     R.QUEUE_MISSING: _same("a queue of the Workload is terminating or missing"),
     R.EXECUTION_TIME_EXCEEDED: _same("the Workload ran for longer than it may"),
+    R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
     R.STATUS_CHANGED: _same("the status does not say how the queue stands"),
     R.IN_USE: _same("the object may be in use, and must not go while it is"),

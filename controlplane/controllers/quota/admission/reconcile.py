@@ -30,13 +30,16 @@ _BY_SCHEDULER = frozenset(
         reasons.PENDING_EVALUATION,
     }
 )
+# What a Workload says that is in its queue again and was not tried since.
+_BYPASSED = frozenset({"", ws.DEACTIVATED, ws.PENDING_EVALUATION, ws.SUSPENDED, "Pending"})
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
     """The queues of a Workload. `local` and `cluster` are as they were seen, None if they are not there; `name` is the
     ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
-    the admission checks that count for it; `problem`: why its namespace or its requests are not admissible."""
+    the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
+    it is not even tried, since one like it did not fit."""
 
     local: events.AdmissionLocalQueueObserved | None = None
     cluster: events.AdmissionClusterQueueObserved | None = None
@@ -44,6 +47,7 @@ class Queues:
     active: bool = False
     checks: Collection[str] = ()
     problem: str = ""
+    no_fit: str = ""
 
 
 @dataclass(slots=True)
@@ -54,7 +58,7 @@ class Step:
     status: Json | None = None
     evicted: str = ""
     message: str = ""
-    inactive: bool = False
+    spec: Json | None = None
     finalizers: list[str] | None = None
 
 
@@ -136,7 +140,7 @@ def _active(case: _Case) -> Found:
     if not case.seen.active:
         return
     if work.is_true(ws.DEACTIVATION_TARGET):
-        yield Look(Step(R.DEACTIVATION_TARGET, inactive=True))
+        yield Look(Step(R.DEACTIVATION_TARGET, spec={"active": False}))
     at = work.requeue_at()
     if at is not None and at > case.now:
         yield Look(wake=at)
@@ -253,6 +257,8 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.MISCONFIGURED, case.queues.problem
     if case.seen.gated_by:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
+    if told is not None and told[0] in _BYPASSED and case.queues.no_fit:
+        return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
     if told is None or told[0] in _BY_SCHEDULER:
         return told
     return ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"

@@ -28,7 +28,7 @@ def request(kind: Kind, seen: Any, decision: events.AdmissionWrite) -> Request |
         case events.WorkloadAdmissionWrite():
             return _workload_status(ref, seen, decision)
         case events.WorkloadSpecDecided():
-            return _patch(ref, decision, {"spec": {"active": decision.active}}, "")
+            return _patch(ref, decision, {"spec": decision.changes}, "")
         case events.FinalizersDecided():
             return _patch(ref, decision, {"metadata": {"finalizers": decision.finalizers}}, "")
         case events.QueueStatusDecided():

@@ -13,6 +13,7 @@ import msgspec
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import by_flavor, by_place
 from controlplane.controllers.quota.engine.amounts import add
+from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
 from controlplane.values import Value
@@ -37,11 +38,16 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 
 class WorkloadState(ObjectState):
-    """A Workload. `reservation`: quota that is decided and not seen yet, at the `reserved_at` of its decision; `held`:
-    a reservation could not be written, and it is not queued before it is time to try again."""
+    """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is not
+    queued before it is time to try again.
+
+    `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
+    waits, as long as its condition does not say so: the write of it may be overtaken, and a cycle says it once."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
+    new_priority: int | None = None
+    unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
 
 
@@ -61,6 +67,18 @@ def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:
         effects=stays,
         trouble=trouble,
     )
+
+
+def without_said(state: WorkloadState) -> WorkloadState:
+    """Return the state of a Workload that was seen: what its condition says now is not `unsaid`, nor what no longer
+    counts since it has quota."""
+    waits = state.unsaid
+    if waits is None or state.observed is None:
+        return state
+    conditions: list[Json] = state.observed.status.get("conditions") or []
+    found = next((one for one in conditions if one["type"] == "QuotaReserved"), {})
+    said = found.get("reason") == waits.why and found.get("message") == waits.message
+    return _replace(state, unsaid=None) if said or found.get("status") == "True" else state
 
 
 def folded_write(state: Any, recorded: Recorded) -> Any:

@@ -28,6 +28,7 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
     node = index.engine.snapshot.queues.get(name)
     if cluster is None or node is None:
         return Queues(local=local, name=name)
+    pending = index.engine.queues.pending.get(name)
     problem = misconfigured(index.engine.snapshot, node, facts.workload(seen))
     return Queues(
         local=local,
@@ -36,6 +37,7 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
         active=node.active,
         checks=_checks(node, seen),
         problem=problem[0] if problem is not None else "",
+        no_fit=pending.known_not_to_fit(f"{seen.namespace}/{seen.name}") if pending is not None else "",
     )
 
 

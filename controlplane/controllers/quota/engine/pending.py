@@ -31,7 +31,7 @@ class PendingQueue:
         self.active: dict[str, Info] = {}
         self.inadmissible: dict[str, Info] = {}
         self.wakes = 0
-        self._no_fit: set[object] = set()
+        self._no_fit: dict[object, str] = {}
         self._first = ""
         self._by_shape: dict[object, dict[str, Info]] = {}
         self._buckets: dict[str, Bucket] = {}
@@ -44,6 +44,11 @@ class PendingQueue:
     def find(self, key: str) -> Info | None:
         """Return a workload that waits here, or None."""
         return self.active.get(key) or self.inadmissible.get(key)
+
+    def known_not_to_fit(self, key: str) -> str:
+        """Return why a workload is not even tried, since one of its shape did not fit; "" if it is."""
+        info = self.inadmissible.get(key)
+        return self._no_fit.get(info.shape, "") if info is not None else ""
 
     def head(self, used: Used | None = None) -> Info | None:
         """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
@@ -91,8 +96,8 @@ class PendingQueue:
         if self._first == key:
             self._first = ""
 
-    def requeue(self, info: Info, reason: str, now: float, wakes: int) -> None:
-        """Put back who was tried; `wakes` is what it was when the decision was made."""
+    def requeue(self, info: Info, reason: str, now: float, wakes: int, told: str = "") -> None:
+        """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its condition."""
         if reason == reasons.PENDING_PREEMPTION:
             self._first = info.key if self.strategy == BEST_EFFORT_FIFO else ""
         strict = self.strategy == STRICT_FIFO
@@ -106,7 +111,7 @@ class PendingQueue:
         self._deactivate(info.key)
         self.inadmissible[info.key] = info
         if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
-            self._no_fit.add(info.shape)
+            self._no_fit[info.shape] = told
             for alike in list(self._by_shape.get(info.shape, {}).values()):
                 self._deactivate(alike.key)
                 self.inadmissible[alike.key] = alike

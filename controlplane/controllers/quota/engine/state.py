@@ -205,7 +205,7 @@ class State:
             self._admit(info, decision, now)
         else:
             tried = info.having(progress=decision.progress)
-            pending.requeue(tried, decision.requeue, now, decision.wakes)
+            pending.requeue(tried, decision.requeue, now, decision.wakes, decision.reason)
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 self.evicting(victim.workload)
