@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import EVENTS, JOBS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, Json, meta
 from controlplane.settings import Settings
-from tests.outages.stage import NS, Stage, condition, settings
+from tests.outages.stage import NS, Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -42,8 +42,6 @@ def own(on: Stage, name: str, **spec: Any) -> None:
 
 
 def own_queue(on: Stage, cpu: str = "2") -> None:
-    from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS  # noqa: PLC0415
-
     store = on.manager.store
     store.create(RESOURCE_FLAVORS, {"metadata": {"name": "spot"}, "spec": {"nodeLabels": {"pool": "spot"}}})
     flavor = {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
@@ -52,6 +50,20 @@ def own_queue(on: Stage, cpu: str = "2") -> None:
     spec = {"resourceGroups": groups, "namespaceSelector": {}, "preemption": preemption}
     store.create(CLUSTER_QUEUES, {"metadata": {"name": "own"}, "spec": spec})
     store.create(LOCAL_QUEUES, {"metadata": {"namespace": NS, "name": "own"}, "spec": {"clusterQueue": "own"}})
+
+
+def end(on: Stage, name: str) -> None:
+    """Let a job of the management cluster end."""
+    done = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "done"}
+    status = {"status": {"conditions": [done], "active": 0, "succeeded": 1}}
+    on.manager.store.patch(JOBS, NS, name, status, subresource="status", field_manager="kube-controller-manager")
+
+
+def waits(on: Stage, name: str) -> bool:
+    """Whether it was said of a job's Workload that there is no quota for it."""
+    found = on.workload(name=name) or {"status": {}}
+    conditions = found.get("status", {}).get("conditions", ())
+    return any(one["type"] == "QuotaReserved" and one["status"] == "False" for one in conditions)
 
 
 def suspended(on: Stage, name: str) -> bool:
@@ -94,11 +106,11 @@ async def test_jobs_of_the_management_cluster_itself_run_wait_and_follow(stage: 
     assert job is not None
     assert job["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "spot"}
     own(on, "second", suspend=True)
-    await on.until(lambda: condition(on.workload(name="second") or {}, "QuotaReserved"), "the second waits")
+    await on.until(lambda: waits(on, "second"), "the second waits")
     assert suspended(on, "second")
-    on.end("management", name="first")
+    end(on, "first")
     await on.until(lambda: not suspended(on, "second"), "the second has its turn")
-    on.end("management", name="second")
+    end(on, "second")
     await on.until(lambda: on.finished(name="second"), "finished")
 
 
@@ -117,7 +129,7 @@ async def test_a_process_that_is_killed_again_and_again_makes_each_workload_once
             "somebody runs",
         )
         assert len(running) <= 2, "no more than there is quota for"
-        on.end("management", name=running[0])
+        end(on, running[0])
         await on.kill()
         await on.up()
         await on.until(lambda name=running[0]: on.finished(name=name), "finished")
@@ -139,7 +151,7 @@ async def test_while_nothing_happens_nothing_is_written(stage: Make) -> None:
     own(on, "runs")
     await on.until(lambda: not suspended(on, "runs") and admitted(on, "runs"), "one runs")
     own(on, "waits", suspend=True)
-    await on.until(lambda: condition(on.workload(name="waits") or {}, "QuotaReserved"), "one waits")
+    await on.until(lambda: waits(on, "waits"), "one waits")
     await on.quiet(2.5)
     before, asked = on.position, on.count("management", "patch")
     await on.quiet(2.5)
