@@ -508,6 +508,22 @@ def test_a_job_takes_the_workload_that_it_names() -> None:
     assert scene.replayed().index.states == scene.controller.index.states
 
 
+def test_other_owners_of_a_named_workload_stay() -> None:
+    source = waiting()
+    scene = Scene()
+    made = job()
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
+    scene.create(made)
+    another = job("z")
+    another["metadata"]["labels"] = {}
+    uid = meta(scene.create(another))["uid"]
+    other = {"apiVersion": "batch/v1", "kind": "Job", "name": "z", "uid": uid}
+    head = {"namespace": NS, "name": "ready-made", "ownerReferences": [other]}
+    scene.store.create(WORKLOADS, {"metadata": head, "spec": source.workload()["spec"]})
+    scene.settle()
+    assert [one["name"] for one in meta(scene.workload())["ownerReferences"]] == ["z", "a"]
+
+
 def test_a_named_workload_that_asks_for_something_else_is_finished() -> None:
     source = waiting(parallelism=1)
     scene = Scene()

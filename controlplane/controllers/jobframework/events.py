@@ -123,11 +123,12 @@ class QueuedJobGone(ObjectVanished):
 
 
 class JobWorkloadObserved(ObjectObserved):
-    """A Workload. `spec` and `status` name its bodies."""
+    """A Workload. `references`: its owners, if none of them controls it; `spec` and `status` name its bodies."""
 
     generation: int = 0
     deleting: bool = False
     owner: QueuedOwner | None = None
+    references: list[Json] = []
     finalizers: list[str] = []
     origin: bool = False
     gated_by: str = ""
@@ -234,7 +235,8 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
 
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
-    """Change a Workload: its whole spec, by the body, or only what is named (`queue`, `priority`, `gate`, `owner`)."""
+    """Change a Workload: its whole spec, by the body, or only what is named (`queue`, `priority`, `gate`, `owner`).
+    `references` are the owners that it has already."""
 
     what: str
     body: str = ""
@@ -244,6 +246,7 @@ class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     gated_by: str = ""
     active: bool = True
     job_uid: str = ""
+    references: list[Json] = []
 
 
 class JobWorkloadRemovalDecided(WorkloadOfJobWrite):

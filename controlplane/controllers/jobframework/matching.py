@@ -142,7 +142,9 @@ def _prebuilt(step: JobPass, job: events.QueuedJobObserved) -> Found:
         return None, True
     if found.owner is None:
         step.write(
-            events.JobWorkloadUpdateDecided(**writes.head(found), what="owner", job_uid=job.uid, reason=JobReason.BOUND)
+            events.JobWorkloadUpdateDecided(
+                **writes.head(found), what="owner", job_uid=job.uid, references=found.references, reason=JobReason.BOUND
+            )
         )
         return None, False
     if not equivalent(job, found, step.context.catalog.flavors):

@@ -142,11 +142,12 @@ class JobObserver:
             return None
         metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
         reference, admission = section(spec, "priorityClassRef", "spec"), section(status, "admission", "status")
-        bodies = body_of(spec), body_of(status)
+        bodies, owner = (body_of(spec), body_of(status)), controller_of(obj)
         event = events.JobWorkloadObserved(
             **fields.identity(obj),
             generation=number(metadata, "generation", "metadata"),
-            owner=controller_of(obj),
+            owner=owner,
+            references=items(metadata, "ownerReferences", "metadata") if owner is None else [],
             finalizers=strings(metadata, "finalizers", "metadata"),
             origin=ORIGIN_LABEL in section(metadata, "labels"),
             gated_by=str(section(metadata, "annotations").get(GATED_BY) or ""),

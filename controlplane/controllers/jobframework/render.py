@@ -152,7 +152,7 @@ def _update(
             return _patch(place, decision, {"metadata": {"annotations": {GATED_BY: decision.gated_by or None}}})
         case "owner":
             owner = owner_reference(place, adapter, decision.job_uid)
-            body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [owner]}
+            body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}
             return _patch(place, decision, {"metadata": body})
     body = body_in(bodies, decision.body)
     job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
