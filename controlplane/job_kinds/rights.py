@@ -16,7 +16,6 @@ _INTRO = {
     "# stopped, by this service in the place of Kueue's manager. Not part of the kustomization: apply it beside.",
 }
 _ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker", "jobframework": "controlplane"}
-_NAMES = {"jobframework": "controlplane-jobframework"}
 _BESIDE = """\
   - apiGroups: [kueue.x-k8s.io]
     resources: [workloads]
@@ -41,13 +40,18 @@ def cluster_role(place: str) -> str:
     """Return the documents of `deploy/rbac/PLACE/jobs.yaml`, or of `deploy/rbac/management/jobframework.yaml`; `KeyError` for
     another place.
     """
-    name = _NAMES.get(place, f"controlplane-{place}-jobs")
     kinds = sorted((one for one in JOB_KINDS.values() if not one.external), key=lambda one: one.kind.name)
     rules = "".join(_rule(one, *right) for one in kinds for right in rights(one, place))
-    rules = (_BESIDE if place == "jobframework" else "") + rules
+    beside = f"{_documents('controlplane-jobframework', _BESIDE, place)}---\n" if place == "jobframework" else ""
+    name = f"controlplane-{place}-jobs"
     return f"""\
 # {_INTRO[place]}
 # Made by `python -m controlplane.job_kinds {place}`. Kinds that are not dispatched may be left out.
+{beside}{_documents(name, rules, place)}"""
+
+
+def _documents(name: str, rules: str, place: str) -> str:
+    return f"""\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:

@@ -92,6 +92,13 @@ def test_the_job_framework_may_write_jobs_and_their_workloads() -> None:
         "kueue.x-k8s.io/workloadpriorityclasses": SEE,
         "scheduling.k8s.io/priorityclasses": SEE,
         "events.k8s.io/events": ("create",),
+    }
+    (of_jobs,) = (
+        one_
+        for one_ in documents((ROOT / path).read_text())
+        if one_["metadata"]["name"] == "controlplane-jobframework-jobs" and one_["kind"] == "ClusterRole"
+    )
+    assert rights(of_jobs) == {
         **{name: tuple(sorted((*SEE, "patch"))) for name in kinds},
         **{f"{name}/finalizers": ("update",) for name in kinds},
         "batch/jobs/status": ("patch",),
