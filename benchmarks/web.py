@@ -141,7 +141,7 @@ def _paths(one: str, url: str) -> list[str]:
         f"/workloads/{one}", f"/events/{position}", f"/events/{position}?at=1h", "/outages", "/queues", "/pods",
         "/usage?namespace=team-7", "/usage",
         "/usage?by=day,cluster&days=30",
-        f"/workloads/{one}?at=1h", "/?at=1h", "/workloads?at=1h&namespace=team-7", "/api/v1/workloads",
+        f"/workloads/{one}?at=1h", "/?at=1h", "/workloads?at=1h", "/workloads?at=1h&namespace=team-7", "/queues?at=1h", "/api/v1/workloads",
     ]  # fmt: skip
 
 

@@ -8,13 +8,14 @@ unless somebody wants to see them."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.connectivity.eligibility import FIT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import WorkloadObserved
+from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 
@@ -49,35 +50,42 @@ def load(
     reader: LogReader, policy: MultiKueuePolicy, namespace: str | None = None, *, finished: bool = False
 ) -> WorkloadIndex:
     """Return the fleet as it is now; of finished Workloads only those of which something is left, unless `finished`."""
-    return folded(reader, policy, reader.live_workloads(namespace, finished=finished), namespace)
+    return folded(reader, policy, reader.live_workloads(namespace, finished=finished))
 
 
 def folded(
-    reader: LogReader, policy: MultiKueuePolicy, workloads: Sequence[str], namespace: str | None = None
+    reader: LogReader,
+    policy: MultiKueuePolicy,
+    workloads: Sequence[str],
+    hear: Callable[[Recorded], None] | None = None,
 ) -> WorkloadIndex:
-    """Return what is around all Workloads, and those of some streams with their jobs, up to where the reader reads."""
+    """Return what is around all Workloads, and those of some streams with their jobs, up to where the reader reads.
+    `hear` is told each event of those streams, in order.
+    """
     around = list(reader.events(Filter(streams=surroundings(reader))))
     if not workloads:
         return fold(policy, around)
-    stories = _stories(reader, workloads)
-    owners = {_job_name(e.event) for e in stories if isinstance(e.event, WorkloadObserved)} - {""}
-    jobs = _named(reader.streams("job", namespace=namespace), owners)
-    jobs += judgements(jobs)
-    events = heapq.merge(around, stories, reader.events(Filter(streams=jobs)), key=lambda recorded: recorded.position)
-    return fold(policy, events)
+    stories = _in_pieces(reader, workloads)
+    if hear is not None:
+        for recorded in stories:
+            hear(recorded)
+    jobs = sorted({stream for one in stories if (stream := _job_of(one, policy))})
+    rest = _in_pieces(reader, [*jobs, *judgements(jobs)])
+    return fold(policy, heapq.merge(around, stories, rest, key=lambda recorded: recorded.position))
 
 
-def _stories(reader: LogReader, workloads: Sequence[str]) -> list[Recorded]:
+def _in_pieces(reader: LogReader, streams: Sequence[str]) -> list[Recorded]:
     """Return the events of some streams in order, asked for in pieces: for thousands of streams at once PostgreSQL would
     read the whole log."""
-    pieces = (workloads[first : first + _PIECE] for first in range(0, len(workloads), _PIECE))
+    pieces = (streams[first : first + _PIECE] for first in range(0, len(streams), _PIECE))
     found = [recorded for piece in pieces for recorded in reader.events(Filter(streams=piece))]
     return sorted(found, key=lambda recorded: recorded.position)
 
 
-def _job_name(seen: WorkloadObserved) -> str:
-    return f"{seen.namespace}/{seen.owner.name}" if seen.owner else ""
-
-
-def _named(streams: Sequence[str], names: set[str]) -> list[str]:
-    return [stream for stream in streams if "/".join(stream.split("/")[-2:]) in names]
+def _job_of(recorded: Recorded, policy: MultiKueuePolicy) -> str:
+    """Return the stream of the job that a Workload is seen to belong to, "" if there is none."""
+    event = recorded.event
+    if not isinstance(event, WorkloadObserved) or event.owner is None:
+        return ""
+    adapter = policy.adapters.get(event.owner.gvk)
+    return job_stream(adapter.kind.name, event.namespace, event.owner.name) if adapter is not None else ""

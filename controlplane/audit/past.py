@@ -30,21 +30,6 @@ _WORKLOADS: LiteralString = (
     "SELECT * FROM audit.as_of(%(log)s, %(at)s) WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s"
     " ORDER BY namespace, name"
 )
-# OFFSET 0: each is looked up alone. What is asked of clusters is what `audit.as_of` asks.
-_THOSE: LiteralString = """
-WITH absence AS MATERIALIZED (
-    SELECT a.cluster FROM audit.cluster_absences a
-    WHERE a.log = %(log)s AND a.since <= %(at)s AND (a.until > %(at)s OR a.until IS NULL)
-)
-SELECT p.namespace, p.name, p.queue, p.owner, p.cluster, p.attempt, p.since, p.reason, p.message,
-       CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster)
-           THEN 'Lost' ELSE p.phase END AS phase
-FROM unnest(%(namespaces)s::text[], %(names)s::text[]) AS w (namespace, name)
-CROSS JOIN LATERAL (
-    SELECT p.* FROM audit.workload_phases p
-    WHERE p.log = %(log)s AND p.namespace = w.namespace AND p.name = w.name AND p.since <= %(at)s
-      AND (p.until > %(at)s OR p.until IS NULL) AND p.phase <> 'Deleted' OFFSET 0
-) p ORDER BY p.namespace, p.name"""
 _CLUSTERS: LiteralString = "SELECT * FROM audit.fleet_at(%(log)s, %(at)s) ORDER BY cluster"
 # LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them.
 _CLUSTER_QUEUES: LiteralString = """
@@ -68,12 +53,6 @@ def workloads_at(reader: LogReader, at: datetime, namespace: str | None = None) 
     return reader.rows(_WORKLOADS, at=at, namespace=namespace)
 
 
-def those_at(reader: LogReader, at: datetime, names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return some Workloads as they were at a time, by namespace and name; those that were not there are left out."""
-    given = {"namespaces": [namespace for namespace, _ in names], "names": [name for _, name in names]}
-    return reader.rows(_THOSE, at=at, **given) if names else []
-
-
 def clusters_at(reader: LogReader, at: datetime) -> list[dict[str, Any]]:
     """Return the clusters as they were at a time, by name."""
     return reader.rows(_CLUSTERS, at=at)
@@ -88,10 +67,7 @@ def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> 
     for one in workloads_at(reader, at, namespace):
         if one["queue"]:
             counts.setdefault((one["namespace"], one["queue"]), Counter())[column.get(one["phase"], "other")] += 1
-    known = {
-        (one["namespace"], one["name"]): one["cluster_queue"] or ""
-        for one in reader.rows(_CLUSTER_QUEUES, at=at, namespace=namespace)
-    }
+    known = cluster_queues_at(reader, at, namespace)
     return [
         {
             "namespace": place[0],
@@ -101,6 +77,14 @@ def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> 
         }
         for place in sorted({*counts, *known})
     ]
+
+
+def cluster_queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> dict[tuple[str, str], str]:
+    """Return the ClusterQueue of each LocalQueue at a time, "" if it named none, by namespace and name."""
+    return {
+        (one["namespace"], one["name"]): one["cluster_queue"] or ""
+        for one in reader.rows(_CLUSTER_QUEUES, at=at, namespace=namespace)
+    }
 
 
 def usage(

@@ -204,7 +204,7 @@ def _watch(options: Options, labels: LabelSelector | None) -> int:
     refuse_order(options)
     first = open_reader(options)
     policy = policy_in_force(options, first)
-    shown, last, said = ChangedRows(options, COLUMNS), dict[str, dict[str, Any]](), dict[str, Any]()
+    shown, last, said = ChangedRows(options, COLUMNS, "cluster"), dict[str, dict[str, Any]](), dict[str, Any]()
 
     def look(reader: LogReader) -> None:
         index, now = load(reader, policy), SystemClock().now()
@@ -225,6 +225,8 @@ def _watch(options: Options, labels: LabelSelector | None) -> int:
 
 def _say_outage(options: Options, outage: dict[str, Any] | None) -> None:
     """Print that a mass outage began, changed, or is over."""
+    if options.output == "name":
+        return
     if options.output != "table":
         document(options.output, {"mass_outage": outage})
     else:

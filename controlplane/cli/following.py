@@ -16,7 +16,7 @@ import click
 from controlplane.cli.errors import Exit
 from controlplane.cli.history import open_reader
 from controlplane.cli.options import JSONPATH, Options
-from controlplane.cli.output import aligned, dump, line, visible, widths, zoned
+from controlplane.cli.output import aligned, dump, line, names, visible, widths, zoned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _POLL = 2.0  # seconds between two looks when no notification comes
 _LONGEST_PAUSE = 5.0  # seconds between two attempts to reach the database again
 _REST = 3  # times what a look takes: a large fleet takes seconds to fold, and the database has others to serve
-_NOT_WATCHED = {"csv": "-o csv", "name": "-o name", "svg": "-o svg"}
+_NOT_WATCHED = {"csv": "-o csv", "svg": "-o svg"}
 
 
 def watch_option(text: str) -> Callable[[Any], Any]:
@@ -89,10 +89,10 @@ class ChangedRows:
     row.
 
     A table has its headings once, and columns that later rows only widen. `form` json prints an object a line,
-    yaml a document each."""
+    yaml a document each; name KIND/NAMESPACE/NAME."""
 
-    def __init__(self, options: Options, columns: Sequence[str]) -> None:
-        self._form, self._headings = options.output, not options.no_headers
+    def __init__(self, options: Options, columns: Sequence[str], kind: str = "") -> None:
+        self._form, self._headings, self._kind = options.output, not options.no_headers, kind
         self._columns = zoned(columns)
         self._widths: list[int] | None = None
         self._known: dict[Hashable, Any] = {}
@@ -109,6 +109,8 @@ class ChangedRows:
             self._known[key] = state
         if self._form == "table":
             self._print([[visible("" if cell is None else str(cell)) for cell in cells] for *_, cells in fresh])
+        elif self._form == "name":
+            names(self._kind, [value for _, _, value, _ in fresh])
         else:
             for _, _, value, _ in fresh:
                 document(self._form, value)

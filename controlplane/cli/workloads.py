@@ -86,8 +86,8 @@ def workloads(
     With --watch each row is printed again when it changes, and one that no
     longer belongs to the list a last time, as it is then.
 
-    The log has labels of jobs where the dispatcher scores clusters
-    (multikueue.dispatcherName: scored); only there --selector finds anything.
+    --selector is about the labels of jobs, as long as the log has the
+    templates that they are in.
 
     \b
     With -o json or yaml, a list of objects (with --watch one object a line,
@@ -126,10 +126,7 @@ def workloads(
     return Exit.OK
 
 
-_UNLABELLED = (
-    "the log has no labels of these jobs; it has them where the dispatcher scores clusters"
-    " (multikueue.dispatcherName: scored)"
-)
+_UNLABELLED = "the log has no labels of these jobs: it has not seen them, or their templates were removed"
 
 
 class Listed(NamedTuple):
@@ -171,18 +168,21 @@ def _load(
     reader: LogReader, policy: MultiKueuePolicy, asked: Asked, streams: Sequence[str] | None = None
 ) -> tuple[list[Listed], list[str]]:
     """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its clusters."""
-    from controlplane.audit.fleet import folded, load
+    from controlplane.audit.fleet import folded
+    from controlplane.audit.labels import labels_of
     from controlplane.audit.workloads_now import one_of
 
     if streams is None:
-        index = load(reader, policy, asked.namespace, finished=asked.finished)
-    else:
-        index = folded(reader, policy, streams, asked.namespace)
+        streams = reader.live_workloads(asked.namespace, finished=asked.finished)
+    index = folded(reader, policy, streams)
     now, every = _now(), []
     seen = reader.first_seen(list(index.workloads))
+    jobs = {stream: index.stream_of_job(state) for stream, state in index.workloads.items()}
+    labels = labels_of(reader, set(jobs.values())) if asked.labels is not None else {}
     for stream, state in sorted(index.workloads.items()):
-        labels = index.context(state).subject.labels
-        every.append(Listed(one_of(index, state, seen.get(stream, now), now), labels))
+        # A log that scored clusters by labels has them beside the template.
+        own = labels.get(jobs[stream]) or index.context(state).subject.labels
+        every.append(Listed(one_of(index, state, seen.get(stream, now), now), own))
     return every, sorted(index.connections)
 
 
@@ -191,7 +191,7 @@ def _watch(options: Options, asked: Asked) -> int:
     refuse_order(options)
     first = open_reader(options)
     policy = policy_in_force(options, first)
-    shown = ChangedRows(options, (*COLUMNS, *WIDE) if options.wide else COLUMNS)
+    shown = ChangedRows(options, (*COLUMNS, *WIDE) if options.wide else COLUMNS, "workload")
     last: dict[str, dict[str, Any]] = {}
 
     def look(reader: LogReader) -> None:

@@ -96,7 +96,7 @@ async def answered(site: Site, page: Page, request: Request) -> tuple[msgspec.St
     given = parameters(page.asks, request.query_params.multi_items())
     allowed = await allowed_for(site, request, given, everything=page.everything)
     at = given.pop("at", "")
-    if page.follows and not at and not site.follower.ready:
+    if page.follows and not site.follower.ready:
         raise StillReading
 
     def ask() -> tuple[msgspec.Struct, Asked]:

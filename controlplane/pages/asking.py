@@ -18,6 +18,7 @@ from controlplane.audit.shown import clock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.pages.follower import Follower
+from controlplane.pages.past import MOST, Past, unchanged
 from controlplane.settings import Settings
 
 
@@ -91,6 +92,22 @@ class Asked:
     def moment(self) -> datetime:
         """The time of which it is asked."""
         return self.at or self.now
+
+    def past(self) -> Past:
+        """Return the Workloads at the time of which it is asked, but for those that were over and have not changed since.
+
+        Raises `BadQuestion` if there were too many of them."""
+        follower, until = self.follower, self.reader.until or 0
+        past = follower.pasts.at(until)
+        with follower.pasts.reading:
+            with follower.lock:
+                wanted = past.lacks(follower.directory.open_at(self.moment.timestamp(), self.namespaces))
+                past.take(unchanged(follower.index, follower.directory, wanted, until))
+            wanted = past.lacks(wanted)
+            if len(wanted) > MOST:
+                raise BadQuestion(f"at: {len(wanted):,} Workloads have changed since then: ask for one namespace")
+            past.read(self.reader, self.policy(), wanted, self.moment)
+        return past
 
     def policy(self) -> MultiKueuePolicy:
         """Return what the service decided by, at the time of which it is asked."""

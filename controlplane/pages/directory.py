@@ -95,6 +95,7 @@ class Directory:
         self._database.executescript(_SCHEMA)
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
         """By namespace, queue, cluster and what is shown as the state."""
+        self._finished: Counter[tuple[str, str]] = Counter()  # those that are there and have finished, by queue
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -107,6 +108,7 @@ class Directory:
         self._database.executemany(_INSERT, found)
         self._database.execute("COMMIT")
         self.counts.update(_sort(row) for row in found)
+        self._finished.update(_queue(row) for row in found if row.state == "Finished")
 
     def filled(self) -> None:
         """Make the indexes: all rows of the past are there."""
@@ -121,13 +123,21 @@ class Directory:
             return
         if before is not None:
             self.counts[_sort(before)] -= 1
+            self._finished[_queue(before)] -= before.state == "Finished"
         self._database.execute(_INSERT.replace("INSERT", "INSERT OR REPLACE"), row)
         self.counts[_sort(row)] += 1
+        self._finished[_queue(row)] += row.state == "Finished"
 
     def get(self, namespace: str, name: str) -> Row | None:
         """Return the row of a Workload."""
         found = self._database.execute(f"{_SELECT} WHERE namespace = ? AND name = ?", (namespace, name)).fetchone()
         return None if found is None else Row(*found)
+
+    def rows(self, wanted: Wanted) -> list[Row]:
+        """Return all rows that fit, in no order."""
+        where, given = _conditions(wanted)
+        query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''}"
+        return [Row(*found) for found in self._database.execute(query, given)]
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of all rows."""
@@ -141,8 +151,14 @@ class Directory:
 
     def total(self, wanted: Wanted) -> int | None:
         """Return how many rows fit; None if that would have to be counted one by one."""
-        if wanted.text:
+        if wanted.text or (wanted.state == "Finished" and wanted.cluster):
             return None
+        if wanted.state == "Finished":
+            return sum(
+                count
+                for (namespace, queue), count in self._finished.items()
+                if (wanted.namespaces is None or namespace in wanted.namespaces) and wanted.queue in ("", queue)
+            )
         return sum(
             count
             for (namespace, queue, cluster, shown), count in self.counts.items()
@@ -152,12 +168,13 @@ class Directory:
             and _of_state(wanted.state, shown)
         )
 
-    def open_at(self, at: float, namespaces: Sequence[str] | None, limit: int) -> list[tuple[str, str]]:
-        """Return the Workloads that may have been there at a time and not as they are now, at most so many."""
+    def open_at(self, at: float, namespaces: Sequence[str] | None) -> list[tuple[str, str, float]]:
+        """Return the Workloads that may have been there at a time and not as they are now: namespace, name and when each
+        was first seen."""
         where, given = _conditions(Wanted(namespaces))
         index = "" if where else "INDEXED BY by_over_changed_since_state"
         query = _OPEN.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
-        return self._database.execute(query, [at, *given, at, at, *given, limit]).fetchall()
+        return self._database.execute(query, [at, *given, at, at, *given]).fetchall()
 
     def over_at(self, at: float, wanted: Wanted, sort: str, limit: int) -> tuple[list[Row], int | None]:
         """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many there
@@ -167,14 +184,25 @@ class Directory:
             where.append("result = ?")
             given.append(wanted.state)
         condition = " AND ".join(["over = 1 AND state = 'Finished' AND changed <= ?", *where])
-        order = "namespace, name" if sort == "name" else "changed DESC, namespace DESC, name DESC"
-        rows = self._database.execute(f"{_SELECT} WHERE {condition} ORDER BY {order} LIMIT ?", [at, *given, limit])
+        query = f"{_SELECT} WHERE {condition} ORDER BY {_order(sort)} LIMIT ?"
+        rows = self._database.execute(query, [at, *given, limit])
         found = [Row(*row) for row in rows]
         if wanted.text:
             return found, None
         query = _COUNT.format(condition=condition)
         (count,) = self._database.execute(query, [at, *given, _COUNTED + 1]).fetchone()
         return found, count if count <= _COUNTED else None
+
+    def finished_at(self, at: float, namespaces: Sequence[str] | None) -> Counter[tuple[str, str]]:
+        """Return how many Workloads of each queue had finished at a time and have not changed since, by namespace and queue:
+        all but those that changed later, which are fewer for most times that are asked for."""
+        found = Counter({key: n for key, n in self._finished.items() if namespaces is None or key[0] in namespaces})
+        where, given = _conditions(Wanted(namespaces))
+        index = "" if where else "INDEXED BY by_over_changed_since_state"
+        query = _LATER.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
+        for namespace, queue, count in self._database.execute(query, [at, *given]):
+            found[namespace, queue] -= count
+        return +found
 
     def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> Found:
         """Return the rows after a cursor, the newest first, or by name. Raises `CursorError`."""
@@ -183,8 +211,7 @@ class Directory:
             key = _key(after, sort)
             where.append("(namespace, name) > (?, ?)" if sort == "name" else f"({sort}, namespace, name) < (?, ?, ?)")
             given += key
-        order = "namespace, name" if sort == "name" else f"{sort} DESC, namespace DESC, name DESC"
-        query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY {order} LIMIT ?"
+        query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY {_order(sort)} LIMIT ?"
         rows = [Row(*found) for found in self._database.execute(query, [*given, limit + 1])]
         more = rows[limit - 1] if len(rows) > limit else None
         return Found(rows[:limit], "" if more is None else _cursor(more, sort))
@@ -195,8 +222,12 @@ SELECT namespace, queue, state, waits_for, count(*) FROM workloads INDEXED BY by
 WHERE over = 0 AND waits_for <> '' {where}
 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2 LIMIT 500"""
 _OPEN = """
-SELECT namespace, name FROM workloads {index} WHERE over = 0 AND since <= ? {allowed}
-UNION ALL SELECT namespace, name FROM workloads {index} WHERE over = 1 AND changed > ? AND since <= ? {allowed} LIMIT ?"""
+SELECT namespace, name, since FROM workloads {index} WHERE over = 0 AND since <= ? {allowed}
+UNION ALL
+SELECT namespace, name, since FROM workloads {index} WHERE over = 1 AND changed > ? AND since <= ? {allowed}"""
+_LATER = """
+SELECT namespace, queue, count(*) FROM workloads {index} WHERE over = 1 AND changed > ? AND state = 'Finished' {allowed}
+GROUP BY 1, 2"""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM workloads WHERE {condition} LIMIT ?)"
 _COUNTED = 50_000  # rows; more are not counted one by one
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM workloads"  # noqa: S608 - columns of this module
@@ -205,6 +236,14 @@ _INSERT = f"INSERT INTO workloads ({', '.join(_COLUMNS)}) VALUES ({', '.join('?'
 
 def _sort(row: Row) -> tuple[str, str, str, str]:
     return row.namespace, row.queue, row.cluster, row.shown
+
+
+def _order(sort: str) -> str:
+    return "namespace, name" if sort == "name" else f"{sort} DESC, namespace DESC, name DESC"
+
+
+def _queue(row: Row) -> tuple[str, str]:
+    return row.namespace, row.queue
 
 
 def _of_state(state: str, shown: str) -> bool:
@@ -226,6 +265,8 @@ def _conditions(wanted: Wanted) -> tuple[list[str], list[object]]:
             given.append(value)
     if wanted.state == "active":
         where.append("over = 0")
+    elif wanted.state == "Finished":  # shown as its result
+        where.append("over = 1 AND state = 'Finished'")
     elif wanted.state:
         where.append("over = 0 AND shown = ?" if wanted.state in ACTIVE else "shown = ?")
         given.append(wanted.state)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import psycopg
 import structlog
@@ -17,18 +16,19 @@ import structlog
 from controlplane.audit.fleet import folded
 from controlplane.audit.policy import in_force
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.workloads_now import one_of, result
+from controlplane.audit.workloads_now import one_of
 from controlplane.clock import SystemClock
 from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
 from controlplane.log.connect import first_line
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
-from controlplane.pages.directory import Directory, Row
+from controlplane.pages.directory import Directory
+from controlplane.pages.past import Pasts
 from controlplane.pages.pending_pods import PendingPods
 from controlplane.pages.pending_pods import read as pending_pods_of
+from controlplane.pages.rows import LastSeen, name_of, row_of, row_of_live, row_of_past
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
 from controlplane.pages.usage_keeper import UsageKeeper
 from controlplane.pages.workloads_seen import Seen, workloads_seen
@@ -66,10 +66,10 @@ class Follower:
         self.directory = Directory()
         self.trends = Trends()
         self.pending_pods = PendingPods()
+        self.pasts = Pasts()
         self.index = WorkloadIndex(reading_policy(self._settings))
         self._folding = Folding(self.index.fold)
-        self._touched: dict[str, Recorded] = {}
-        self._seen: dict[str, Recorded] = {}
+        self._last = LastSeen()
 
     @property
     def position(self) -> int:
@@ -126,16 +126,15 @@ class Follower:
             return False
         # Before the position is told: whoever sees it knows that the hours up to it are not complete yet.
         news = dict.fromkeys(one.stream for one in events if one.stream.startswith("workload/"))
-        self.usage.changed(map(_name_of, news), events[-1].recorded_at)
+        self.usage.changed(map(name_of, news), events[-1].recorded_at)
         with self.lock:
             for recorded in events:
                 self._take(recorded)
-            dirty = list(dict.fromkeys([*self._touched, *self.index.take_dirty()]))
+            dirty = list(dict.fromkeys([*self._last.touched, *self.index.take_dirty()]))
         for first in range(0, len(dirty), _BATCH):
             with self.lock:
                 self._show(dirty[first : first + _BATCH])
-        self._touched.clear()
-        self._seen.clear()
+        self._last.clear()
         for listener in list(self._listeners):
             listener(self.position)
         return True
@@ -147,38 +146,17 @@ class Follower:
         self.pending_pods.take(recorded)
         if isinstance(recorded.event, PolicyInForce):
             self.index.policy = reading_policy(self._settings, recorded.event)
-        if recorded.stream.startswith("workload/"):
-            if isinstance(recorded.event, WorkloadObserved):
-                self._seen[recorded.stream] = recorded
-            if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
-                self._touched[recorded.stream] = recorded
+        self._last.take(recorded)
 
     def _show(self, streams: Sequence[str]) -> None:
         now = SystemClock().now()
         for stream in streams:
             if not stream.startswith("workload/"):
                 continue
-            namespace, name = _name_of(stream)
-            before, last = self.directory.get(namespace, name), self._touched.get(stream)
-            row = self._row(stream, before, last, now)
+            namespace, name = name_of(stream)
+            row = row_of(self.index, self._last, stream, self.directory.get(namespace, name), now)
             if row is not None:
                 self.directory.put(row)
-
-    def _row(self, stream: str, before: Row | None, last: Recorded | None, now: datetime) -> Row | None:
-        state = self.index.workloads.get(stream)
-        at = last.recorded_at.timestamp() if last is not None else before.changed if before is not None else 0.0
-        position = last.position if last is not None else before.position if before is not None else 0
-        if state is not None and state.local is not None:
-            since = datetime.fromtimestamp(before.since if before is not None else at, tz=now.tzinfo)
-            return _of(one_of(self.index, state, since, now), state.local, at, position)
-        # What the index has let go of is told by the last that was seen of it.
-        if (seen := self._seen.get(stream)) is not None and isinstance(seen.event, WorkloadObserved):
-            before = _last_of(seen.event, before, seen.recorded_at.timestamp())
-        if before is None:
-            return None
-        gone = before.state == "Deleted" or (last is not None and isinstance(last.event, WorkloadGone))
-        state_word = "Deleted" if gone else "Finished" if before.result else before.state
-        return before._replace(state=state_word, waits_for="", changed=at, position=position)
 
     def _fill(self, reader: LogReader) -> None:
         """Read what there is: a row of each Workload that is over, and the events of the others."""
@@ -187,7 +165,7 @@ class Follower:
         for found in workloads_seen(reader, head):
             if self._stop.is_set():
                 return
-            directory.fill(_past(seen) for seen in found if seen.over)
+            directory.fill(row_of_past(seen) for seen in found if seen.over)
             live |= {seen.stream: seen for seen in found if not seen.over}
             self.read += len(found)
         reader.until = head
@@ -205,7 +183,7 @@ class Follower:
             state = index.workloads.get(stream)
             if state is not None and state.local is not None:
                 at, position = known.at.timestamp(), known.position
-                directory.put(_of(one_of(index, state, known.since, now), state.local, at, position))
+                directory.put(row_of_live(one_of(index, state, known.since, now), state.local, at, position))
         directory.filled()
         with self.lock:
             self.directory.close()
@@ -218,45 +196,6 @@ class Follower:
             self.usage.changed((), newest.recorded_at)
         for listener in list(self._listeners):
             listener(head)
-
-
-def _name_of(stream: str) -> tuple[str, str]:
-    _, namespace, name = stream.split("/", 2)
-    return namespace, name
-
-
-def _past(seen: Seen) -> Row:
-    """Return the row of what is over."""
-    namespace, name = _name_of(seen.stream)
-    return Row(
-        namespace, name, "Finished" if seen.gone is None else "Deleted", seen.result or "", seen.queue,
-        seen.cluster_queue, seen.kind, seen.owner, seen.cluster, 0, "",
-        seen.since.timestamp(), (seen.gone_at or seen.at).timestamp(), seen.gone or seen.position,
-    )  # fmt: skip
-
-
-def _last_of(seen: WorkloadObserved, before: Row | None, at: float) -> Row:
-    """Return the row of what was seen before it was let go of."""
-    row = before or Row(seen.namespace, seen.name, "Deleted", since=at)
-    owner = seen.owner
-    return row._replace(
-        state="Finished" if seen.is_true("Finished") else "Deleted",
-        result=result(seen) if seen.is_true("Finished") else "",
-        queue=seen.queue_name,
-        cluster_queue=seen.cluster_queue,
-        kind=owner.kind if owner else "",
-        owner=owner.name if owner else "",
-        cluster=seen.cluster_name or row.cluster,
-    )
-
-
-def _of(one: dict[str, Any], local: WorkloadObserved, changed: float, position: int) -> Row:
-    """Return the row of what is live, or has just finished."""
-    return Row(
-        one["namespace"], one["name"], one["state"], one["result"] or result(local) if one["state"] == "Finished" else "",
-        one["queue"], local.cluster_queue, one["kind"], one["job"], one["cluster"], one["attempt"], one["waits_for"],
-        one["since"].timestamp(), changed, position,
-    )  # fmt: skip
 
 
 def wait_until_ready(follower: Follower, patience: timedelta) -> bool:

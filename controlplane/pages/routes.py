@@ -17,8 +17,8 @@ View = Callable[[Asked], msgspec.Struct]
 
 
 class Page(NamedTuple):
-    """A page. `api` is its address below `API`. `everything`: it is only for who may see all namespaces. `follows`: now
-    it is made of what is followed; `past`: it can be asked as of a time. `template` is "" where only the API has it."""
+    """A page. `api` is its address below `API`. `everything`: it is only for who may see all namespaces. `follows`: it
+    is made of what is followed; `past`: it can be asked as of a time. `template` is "" where only the API has it."""
 
     name: str
     path: str

@@ -24,6 +24,7 @@ VIEWS = (
     "config_changes",
     "effects",
     "events",
+    "job_labels",
     "outage_workloads",
     "outages",
     "pending_reasons",

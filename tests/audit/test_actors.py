@@ -209,7 +209,7 @@ async def test_no_event_breaks_them_wherever_it_is(database_url: str) -> None:
     query(database_url, "SELECT * FROM audit.quota_usage")
 
 
-@pytest.mark.parametrize("view", ["quota_usage", "actors", "candidates", "reservations"])
+@pytest.mark.parametrize("view", ["quota_usage", "actors", "candidates", "reservations", "job_labels"])
 async def test_a_name_is_answered_from_an_index(database_url: str, view: str) -> None:
     script = Script("a")
     for number in range(300):

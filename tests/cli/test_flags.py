@@ -10,11 +10,15 @@ import time
 from collections.abc import Iterator
 
 import click
+import msgspec
+import psycopg
 import pytest
 from click.testing import CliRunner
 
 from controlplane.__main__ import run
 from controlplane.cli import cli
+from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.log.event import Body, NewEvent, body_of
 from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.cli.test_arguments import commands
@@ -235,6 +239,34 @@ def test_a_selector_where_the_log_has_no_labels(url: str, capsys: pytest.Capture
     assert run(["--database-url", url, "workloads", "-l", "team=a"]) == 0
     assert "the log has no labels of these jobs" in capsys.readouterr().err
     assert "-l: 'a=b=c' is not a label selector" in refused(capsys, "workloads", "-l", "a=b=c", *NOWHERE)
+
+
+async def test_a_selector_of_labels_that_are_in_templates(database_url: str) -> None:
+    script = Script("a")
+    bodies = {name: body_of({"labels": labels, "spec": {}}) for name, labels in LABELS.items()}
+    for name in bodies:
+        script.workload(f"{name}-0a1b2").job().seen()
+    told = [
+        _with(new, bodies[new.event.name]) if isinstance(new.event, JobObserved) else new for new in script.appended
+    ]
+    await write(database_url, told)
+    listed = ("workloads", "-o", "jsonpath={.items[*].job}")
+    for selector, names in (("team=red", ["w"]), ("team", ["w", "x"]), ("!team", ["y"]), ("team!=red", ["x", "y"])):
+        assert said(database_url, *listed, "-l", selector).split() == names
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute("SELECT kind, namespace, name, labels FROM audit.job_labels ORDER BY name").fetchall()
+        assert rows == [("jobs.batch", "default", name, labels) for name, labels in LABELS.items()]
+        connection.execute("DELETE FROM controlplane.bodies WHERE body ->> 'labels' LIKE '%blue%'")
+    assert said(database_url, *listed, "-l", "team").split() == ["w"]
+
+
+def _with(new: NewEvent, body: Body) -> NewEvent:
+    """The job x is one of which something was left out."""
+    hashes = {"kept": {"template": body.ref}} if new.event.name == "x" else {"template": body.ref}
+    return msgspec.structs.replace(new, event=msgspec.structs.replace(new.event, **hashes), bodies=(body,))
+
+
+LABELS = {"w": {"team": "red"}, "x": {"team": "blue", "tier": "a"}, "y": dict[str, str]()}
 
 
 async def test_a_selector(database_url: str) -> None:

@@ -66,6 +66,24 @@ async def test_what_leaves_the_list_is_shown_a_last_time(database_url: str, foll
     assert [json.loads(line)["state"] for line in watching.out] == ["Nominated", "Running"]
 
 
+async def test_names_of_what_changes(database_url: str, follow: Callable[..., Follower]) -> None:
+    script = Script("a")
+    log, life = Log(database_url, script), script.workload("w-0a1b2").offered("a")
+    script.workload("x-0a1b2").offered("a")
+    await log.grow()
+    watching = follow(database_url, "workloads", "-w", "-o", "name")
+    clusters = follow(database_url, "clusters", "-w", "-o", "name")
+    watching.until(lambda: len(watching.out) == 2)
+    life.runs("a", "a")
+    await log.grow()
+    watching.until(lambda: len(watching.out) == 3)
+    clusters.until(lambda: len(clusters.out) >= 2)
+    watching.stop()
+    clusters.stop()
+    assert watching.out == [f"workload/default/{name}-0a1b2" for name in "wxw"]
+    assert clusters.out[:2] == ["cluster/@management", "cluster/a"]
+
+
 async def test_clusters_through_a_database_that_goes_away(database_url: str, follow: Callable[..., Follower]) -> None:
     script = Script("a", "b")
     log = Log(database_url, script)

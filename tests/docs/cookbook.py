@@ -16,7 +16,7 @@ import psycopg
 from controlplane.audit.reads import READ
 from controlplane.log import schema
 from tests.audit.database import keep
-from tests.docs.fleet_story import story
+from tests.docs.fleet_story import TEMPLATES, story
 from tests.docs.snippets import ROOT
 from tests.support import postgres
 
@@ -71,6 +71,11 @@ def answer(url: str, query: str) -> str:
 def tell(url: str) -> None:
     """Write the log of the story into a database."""
     asyncio.run(keep(url, story().recorded, types=READ))
+    with psycopg.connect(url) as connection:
+        connection.cursor().executemany(
+            "INSERT INTO controlplane.bodies (hash, body, recorded_at) VALUES (%s, %s, now())",
+            [(body.hash, body.text) for body in TEMPLATES.values()],
+        )
 
 
 def with_fleet(server: postgres.Server, template: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import EffectFailed
-from controlplane.log.event import Event, NewEvent
+from controlplane.log.event import Event, NewEvent, body_of
 from tests.audit.samples import sample
 from tests.audit.script import Life, Script, at
 from tests.candidates.told import Told
@@ -29,6 +29,12 @@ from tests.quota.admission.scene import Scene
 
 EAST, NORTH, WEST = CLUSTERS = ("east", "north", "west")
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+TEMPLATES = {
+    "team-a": body_of({"labels": {"project": "vision"}, "spec": {}}),
+    "team-b": body_of({"labels": {"project": "speech"}, "spec": {}}),
+}
+"""Those of the jobs of each namespace; of `team` the log has none."""
 
 
 class Fleet(Script):
@@ -39,6 +45,10 @@ class Fleet(Script):
         if isinstance(event, observations.WorkloadObserved):
             event = msgspec.structs.replace(event, queue_name=f"{event.namespace}-queue")
             new = msgspec.structs.replace(new, event=event)
+        elif isinstance(event, observations.JobObserved) and event.namespace in TEMPLATES:
+            new = msgspec.structs.replace(
+                new, event=msgspec.structs.replace(event, template=TEMPLATES[event.namespace].ref)
+            )
         return super().put(new)
 
     def job_of(self, namespace: str, job: str, **asks: str) -> Life:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.audit.past import workloads_at
 from controlplane.audit.reads import READ, LogReader
 from tests.audit.database import keep
 from tests.docs.fleet_story import story
@@ -33,6 +34,34 @@ def story_of(pages: TestClient, path: str, at: str) -> Any:
     return found
 
 
+ASKED = (
+    {}, {"sort": "name"}, {"sort": "since"}, {"namespace": "team-b"}, {"state": "Finished"}, {"state": "Succeeded"},
+    {"state": "active"},
+    {"state": "Failed", "sort": "name"}, {"cluster": "west"}, {"queue": "team-a-queue"}, {"text": "sim"}, {"limit": "2"},
+)  # fmt: skip
+
+
+def list_of(pages: TestClient, at: str, given: dict[str, str]) -> list[Any]:
+    """Return a list without what is deleted, which nobody asks the past for, and how often was tried what is over, which the
+    present does not know."""
+    items = api(pages, "/workloads", at=at, **given)["items"]
+    return [
+        {**one, "attempt": 0 if one["state"] == "Finished" else one["attempt"]}
+        for one in items
+        if one["state"] != "Deleted"
+    ]
+
+
+def queues_of(pages: TestClient, at: str) -> dict[str, Any]:
+    """Return the queues in which there is a Workload; what is deleted counts as finished in the present alone."""
+    found = {}
+    for one in api(pages, "/queues", at=at)["items"]:
+        one["counts"].pop("finished")
+        if any(one["counts"].values()):
+            found[one["namespace"], one["queue"]] = one
+    return found
+
+
 @pytest.mark.parametrize("part", deep_after(3, [0.62, 0.45, 0.8, 0.2, 0.3, 0.5, 0.55, 0.7, 0.75, 0.9, 0.95]))
 def test_it_is_that_of_a_log_that_ended_then(
     postgres_server: postgres.Server, migrated_template: str, pages: TestClient, part: float
@@ -46,6 +75,9 @@ def test_it_is_that_of_a_log_that_ended_then(
         asyncio.run(keep(url, before, types=READ))
         with served(url) as ended:
             assert api(pages, "/pods", at=at) == api(ended, "/pods")
+            assert queues_of(pages, at) == queues_of(ended, "")
+            for given in ASKED:
+                assert list_of(pages, at, given) == list_of(ended, "", given), given
             absences = api(ended, "/outages")["items"]
             assert api(pages, "/outages", at=at)["items"] == absences
             for one in absences:
@@ -84,25 +116,39 @@ def test_what_became_of_lost_runs_is_what_the_view_says(pages: TestClient, fleet
         assert timedelta(seconds=one["twice"]) == (row["twice"] or timedelta())
 
 
-ASKED = (
-    {}, {"sort": "name"}, {"namespace": "team-b"}, {"state": "Finished"}, {"state": "Succeeded"}, {"state": "active"},
-    {"state": "Failed", "sort": "name"}, {"cluster": "west"}, {"queue": "team-a-queue"}, {"text": "sim"},
-    {"limit": "2"}, {"limit": "2", "after": "2"},
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("part", deep_after(3, [0.45, 0.8, 1, 0.15, 0.6, 0.97]))
-def test_the_list_of_the_past_is_what_the_view_says(
-    pages: TestClient, monkeypatch: pytest.MonkeyPatch, part: float
+def test_the_list_of_the_past_is_what_the_view_says(pages: TestClient, fleet_url: str, part: float) -> None:
+    """It is made of the directory and what is folded; the view is made of the events in SQL."""
+    at = TIMES[min(int(len(TIMES) * part), len(TIMES) - 1)] + LATER
+    with LogReader.connect(fleet_url) as reader:
+        said = {(row["namespace"], row["name"]): row for row in workloads_at(reader, at)}
+    found = api(pages, "/workloads", at=at.isoformat(), limit="500")
+    assert found["total"] == len(said)
+    for one in found["items"]:
+        row = said.pop((one["namespace"], one["name"]))
+        assert one["state"] == row["phase"]
+        assert one["cluster"] == (row["cluster"] or "")
+        assert one["queue"] == (row["queue"] or "")
+        assert f"{one['kind']}/{one['owner']}".strip("/") == (row["owner"] or "")
+        assert one["result"] == (row["reason"] if row["phase"] == "Finished" else "")
+        assert one["attempt"] in ([row["attempt"]] if row["phase"] != "Finished" else [0, row["attempt"]])
+    assert not said
+
+
+def test_of_more_workloads_than_are_read_for_a_time_one_namespace_is_asked_for(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is made of the directory and the history of what changed since, or of all histories."""
-    at = (TIMES[min(int(len(TIMES) * part), len(TIMES) - 1)] + LATER).isoformat()
-    for given in ASKED:
-        quick = api(pages, "/workloads", at=at, **given)
-        with monkeypatch.context() as slow:
-            slow.setattr("controlplane.pages.views.workloads._CHANGED", -1)
-            whole = api(pages, "/workloads", at=at, **given)
-        whole["namespaces"] = quick["namespaces"] = []
-        assert quick["total"] in (None, whole["total"])
-        whole["total"] = quick["total"]
-        assert quick == whole, given
+    at = (TIMES[len(TIMES) // 2] + LATER).isoformat()
+    monkeypatch.setattr("controlplane.pages.asking.MOST", 0)
+    for path in ("/workloads", "/queues"):
+        answer = pages.get(f"/api/v1{path}", params={"at": at})
+        assert answer.status_code == 400
+        assert "Workloads have changed since then: ask for one namespace" in answer.json()["error"]
+
+
+def test_a_time_that_was_asked_for_is_not_read_again(pages: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = (TIMES[len(TIMES) // 2] + LATER).isoformat()
+    first = api(pages, "/workloads", at=at)
+    monkeypatch.setattr("controlplane.pages.past.folded", None)
+    assert api(pages, "/workloads", at=at) == first
+    assert api(pages, "/queues", at=at)["items"]

@@ -7,7 +7,7 @@ import copy
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers.quota.engine import parse_queues
@@ -59,6 +59,7 @@ def test_a_decision_changes_nothing_and_is_always_the_same(seed: int) -> None:
 @pytest.mark.generated
 @GENERATED
 @given(SEEDS)
+@example(24872)
 def test_usage_stays_within_limits(seed: int) -> None:
     play = Play(question(seed))
     for _ in range(4):

@@ -26,11 +26,17 @@ class ConnectionMarks:
         self._facets = facets
         self._before: dict[str, Connection] = {}
         self._marks: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
 
     @property
     def marks(self) -> dict[str, int]:
         """All of them."""
         return self._marks
+
+    @property
+    def newest_by_cluster(self) -> Mapping[str, int]:
+        """The newest mark of each connection, by the name of the cluster."""
+        return self._newest
 
     def fold(self, connections: Mapping[str, Connection], names: Iterable[str], position: int) -> None:
         """Take note of some connections as they are after an event."""
@@ -39,9 +45,12 @@ class ConnectionMarks:
             if after is None or after is before:
                 continue
             stream = cluster_stream(name)
-            self._marks |= changes(stream, self._facets, before, after, position)
             was, now = _shown(before), _shown(after)
-            self._marks |= {f"{stream}/{kind}.view": position for kind, _ in was.items() ^ now.items()}
+            changed = changes(stream, self._facets, before, after, position)
+            changed |= {f"{stream}/{kind}.view": position for kind, _ in was.items() ^ now.items()}
+            if changed:
+                self._marks |= changed
+                self._newest[name] = position
             self._before[name] = after
 
     def of(self, name: str, kinds: Iterable[str]) -> dict[str, int]:

@@ -56,7 +56,7 @@ class ContextMarks:
         else:
             self._jobs[stream] = (after, moved(marks, "job", JOB, before, after, at))
 
-    def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> Marks:
+    def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> ChainMap[str, int]:
         """Return the marks around a Workload: `job` is the stream of its job, the others are names, "" for none."""
         kind, _, rest = job.removeprefix("job/").partition("/")
         namespace, _, name = rest.partition("/")
@@ -72,6 +72,12 @@ class ContextMarks:
         }
         marks = self._jobs[job][1] if job in self._jobs else {}
         return ChainMap(dict(marks), own, self._connections.marks)
+
+    def newest(self, marks: ChainMap[str, int], clusters: Iterable[str]) -> int:
+        """Return the newest of the marks around a Workload (`of`), of connections only of those of some clusters."""
+        job, own, _ = marks.maps
+        connections = (self._connections.newest_by_cluster.get(name, 0) for name in clusters)
+        return max((*job.values(), *own.values(), *connections), default=0)
 
     def condition(self, stream: str, beside: Iterable[str]) -> int:
         """Return the newest event that a condition may rest on: of the object's stream, and of others."""

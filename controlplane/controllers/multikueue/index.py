@@ -5,7 +5,7 @@ about. A replay builds the same."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -57,7 +57,6 @@ from controlplane.kube.kinds import (
     WORKLOADS,
 )
 from controlplane.log.event import Recorded
-from controlplane.runtime.marks import Marks
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS
@@ -180,7 +179,7 @@ class WorkloadIndex(SharedJobs):
             return self.history.queues.seen(cluster, kind)
         return super()._existing(cluster, kind)
 
-    def marks(self, state: WorkloadState) -> Marks:
+    def marks(self, state: WorkloadState) -> ChainMap[str, int]:
         """Return where in the log what is around a Workload came to be as it is."""
         local, route = state.local, self.route(state.local) if state.local is not None else None
         check = self.checks.get(route.check) if route is not None else None

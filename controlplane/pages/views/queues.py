@@ -1,17 +1,18 @@
 """The LocalQueues: how many Workloads of each are how far, for what they wait, and who is first; and the hours used.
 
-In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time as `controlplane as-of` says; or `UsageTable`, of
+In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time from what is folded up to there; or `UsageTable`, of
 the hours that are kept, as `controlplane usage` adds them up."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Any
 
-from controlplane.audit.past import BY, GROUPS, added_up, queues_at
+from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
+from controlplane.pages.directory import Directory
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
@@ -81,66 +82,86 @@ class UsageTable(Value):
 
 def queues(asked: Asked) -> QueueList:
     """Return the LocalQueues."""
-    names = asked.namespaces
-    if asked.at is not None:
-        rows = queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
-        found = [_past(row) for row in rows if names is None or row["namespace"] in names]
-        return QueueList(items=found)
-    follower = asked.follower
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    names, follower = asked.namespaces, asked.follower
+    if asked.at is None:
+        with follower.lock:
+            heads, leads = _heads(follower.index.workloads.values(), follower.directory, names)
+            return _list(_counts(follower.directory, names), follower.directory.pending(names), heads, leads)
+    past = asked.past()
     with follower.lock:
-        for (namespace, queue, _, shown), count in follower.directory.counts.items():
-            if queue and count and (names is None or namespace in names):
-                counts.setdefault((namespace, queue), Counter())[_COLUMN.get(shown, "finished")] += count
-        waiting: dict[tuple[str, str], list[Waiting]] = {}
-        for namespace, queue, state, waits_for, count in follower.directory.pending(names):
-            waiting.setdefault((namespace, queue), []).append(Waiting(state=state, waits_for=waits_for, count=count))
-        heads, leads = _heads(asked)
+        finished = follower.directory.finished_at(asked.at.timestamp(), names)
+    counts = _counts(past.directory, names)
+    for place, count in finished.items():
+        if place[1]:
+            counts.setdefault(place, Counter())["finished"] += count
+    heads, leads = _heads(past.states.values(), past.directory, names)
+    known = cluster_queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
+    for place in known:
+        if asked.sees(place[0]):
+            counts.setdefault(place, Counter())
+    return _list(counts, past.directory.pending(names), heads, {**leads, **known})
+
+
+_Place = tuple[str, str]
+
+
+def _list(
+    counts: Mapping[_Place, Counter[str]],
+    pending: Iterable[tuple[str, str, str, str, int]],
+    heads: Mapping[_Place, Head],
+    leads: Mapping[_Place, str],
+) -> QueueList:
+    waiting: dict[_Place, list[Waiting]] = {}
+    for namespace, queue, state, waits_for, count in pending:
+        waiting.setdefault((namespace, queue), []).append(Waiting(state=state, waits_for=waits_for, count=count))
     return QueueList(
         items=[
             QueueItem(
-                namespace=namespace,
-                queue=queue,
-                cluster_queue=leads.get((namespace, queue), ""),
+                namespace=place[0],
+                queue=place[1],
+                cluster_queue=leads.get(place, ""),
                 counts={name: found[name] for name in GROUPS},
-                head=heads.get((namespace, queue)),
-                waiting=waiting.get((namespace, queue), []),
+                head=heads.get(place),
+                waiting=waiting.get(place, []),
             )
-            for (namespace, queue), found in sorted(counts.items())
+            for place, found in sorted(counts.items())
         ]
     )
 
 
-def _heads(asked: Asked) -> tuple[dict[tuple[str, str], Head], dict[tuple[str, str], str]]:
+def _counts(directory: Directory, names: Sequence[str] | None) -> dict[_Place, Counter[str]]:
+    """Return how many Workloads of each queue are how far."""
+    found: dict[_Place, Counter[str]] = {}
+    for (namespace, queue, _, shown), count in directory.counts.items():
+        if queue and count and (names is None or namespace in names):
+            found.setdefault((namespace, queue), Counter())[_COLUMN.get(shown, "finished")] += count
+    return found
+
+
+def _heads(
+    states: Iterable[WorkloadState], directory: Directory, names: Sequence[str] | None
+) -> tuple[dict[_Place, Head], dict[_Place, str]]:
     """Return who is first of those without quota in each queue, and the ClusterQueue that each leads to."""
-    first: dict[tuple[str, str], tuple[int, float, Head]] = {}
-    leads: dict[tuple[str, str], str] = {}
-    follower = asked.follower
-    for state in follower.index.workloads.values():
+    first: dict[_Place, tuple[int, float, Head]] = {}
+    leads: dict[_Place, str] = {}
+    for state in states:
         local = state.local
         if local is None or local.is_true("Finished") or local.deleting:
+            continue
+        if names is not None and state.namespace not in names:
             continue
         place = (state.namespace, local.queue_name)
         if local.cluster_queue:
             leads[place] = local.cluster_queue
         if local.is_true("QuotaReserved") or not local.active:
             continue
-        row = follower.directory.get(state.namespace, state.name)
+        row = directory.get(state.namespace, state.name)
         key = (-local.priority.value, row.since if row is not None else 0.0)
         if place not in first or key < first[place][:2]:
             said = local.condition("QuotaReserved")
             why = said.message if said is not None and said.message else row.waits_for if row is not None else ""
             first[place] = (*key, Head(name=state.name, priority=local.priority.value, waits_for=why))
     return {place: found[2] for place, found in first.items()}, leads
-
-
-def _past(row: Mapping[str, Any]) -> QueueItem:
-    return QueueItem(
-        namespace=row["namespace"],
-        queue=row["queue"],
-        cluster_queue=row["cluster_queue"],
-        counts={name: row[name] for name in GROUPS},
-    )
 
 
 def hours(asked: Asked) -> UsageTable:

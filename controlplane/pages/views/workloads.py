@@ -1,24 +1,20 @@
 """The list of Workloads, now or at a time.
 
 In: an `Asked`. Out: a page of it. Now: from the directory, whatever their number; at a time: from the directory too, as far as
-nothing has changed since, and the rest as `audit.as_of` has it."""
+nothing has changed since, and the rest from what is folded up to there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
 
-from controlplane.audit.past import those_at, workloads_at
 from controlplane.audit.standing import WORDS
 from controlplane.pages.asking import Asked, BadQuestion, Parameter
-from controlplane.pages.directory import ACTIVE, SORTS, CursorError, Row, Wanted
+from controlplane.pages.directory import SORTS, CursorError, Row, Wanted
 from controlplane.values import Value
 
 RESULTS = ("Succeeded", "Failed")
 STATES = ("active", *WORDS, *RESULTS)
 MOST = 500
-_CHANGED = 1000  # Workloads whose history is read for a list of the past; PostgreSQL takes a millisecond for each
 
 PARAMETERS = (
     Parameter("namespace", "only those of a namespace"),
@@ -98,49 +94,12 @@ def _item(row: Row) -> WorkloadItem:
 
 def _at(asked: Asked, limit: int) -> WorkloadList:
     """Return the Workloads as they were at a time; their cursor is how many were before."""
-    given = asked.given
-    after = given.get("after", "") or "0"
+    given, names, at = asked.given, asked.namespaces, asked.moment.timestamp()
+    after, state = given.get("after", "") or "0", given.get("state", "")
     if not after.isdigit() or len(after) > 12:
         raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
     first = int(after)
-    found = _of_directory(asked, first + limit + 1) or _of_view(asked)
-    more = str(first + limit) if len(found.items) > first + limit else ""
-    items = found.exact(asked, found.items[first : first + limit])
-    return WorkloadList(items=items, total=found.total, after=more, namespaces=found.namespaces)
-
-
-class _Then(NamedTuple):
-    """Workloads at a time, the first ones in the order that was asked for. `over`: of those of the directory less is known
-    than the log knows."""
-
-    items: list[WorkloadItem]
-    total: int | None
-    namespaces: list[str]
-    over: frozenset[tuple[str, str]] = frozenset()
-
-    def exact(self, asked: Asked, shown: Sequence[WorkloadItem]) -> list[WorkloadItem]:
-        """Return items that are shown, with all that the log knows of them."""
-        names = [(one.namespace, one.name) for one in shown if (one.namespace, one.name) in self.over]
-        known = {(row["namespace"], row["name"]): _past(row) for row in those_at(asked.reader, asked.moment, names)}
-        return [known.get((one.namespace, one.name), one) for one in shown]
-
-
-def _of_view(asked: Asked) -> _Then:
-    """Return all of them, by the view: it reads the history of each."""
-    names = asked.namespaces
-    rows = workloads_at(asked.reader, asked.moment, names[0] if names is not None and len(names) == 1 else None)
-    found = [_past(row) for row in rows if asked.sees(row["namespace"])]
-    kept = _sorted(asked, [one for one in found if _fits(one, asked.given)])
-    return _Then(kept, len(kept), sorted({one.namespace for one in found}))
-
-
-def _of_directory(asked: Asked, count: int) -> _Then | None:
-    """Return the first of them, by the directory: only the history of those that changed since then is read. None if these
-    are too many, or the log is still being read."""
-    given, names, at = asked.given, asked.namespaces, asked.moment.timestamp()
-    follower, state = asked.follower, given.get("state", "")
-    if not follower.ready:
-        return None
+    count, follower = first + limit + 1, asked.follower
     wanted = Wanted(
         names,
         given.get("queue", ""),
@@ -148,50 +107,23 @@ def _of_directory(asked: Asked, count: int) -> _Then | None:
         "" if state == "Finished" else state,
         given.get("text", ""),
     )
+    past = asked.past()
     with follower.lock:
-        open_then = follower.directory.open_at(at, names, _CHANGED + 1)
-        if len(open_then) > _CHANGED:
-            return None
         finished = state in ("", "Finished", *RESULTS)
         over, total = follower.directory.over_at(at, wanted, given["sort"], count) if finished else ([], 0)
         known = follower.directory.namespaces()
-    rows = [_past(row) for row in those_at(asked.reader, asked.moment, open_then)]
-    kept = [one for one in rows if _fits(one, given)]
-    found = _sorted(asked, [*kept, *map(_item, over)])
-    seen = [name for name in known if asked.sees(name) and (names is None or name in names)]
-    whole = None if total is None else len(kept) + total
-    return _Then(found[:count], whole, seen, frozenset((row.namespace, row.name) for row in over))
+    changed = [row for row in past.directory.rows(wanted) if state != "Finished" or row.state == "Finished"]
+    found = _sorted(asked, [_item(row) for row in (*changed, *over)])
+    return WorkloadList(
+        items=found[first : first + limit],
+        total=None if total is None else len(changed) + total,
+        after=str(first + limit) if len(found) > first + limit else "",
+        namespaces=[name for name in known if asked.sees(name) and (names is None or name in names)],
+    )
 
 
 def _sorted(asked: Asked, items: list[WorkloadItem]) -> list[WorkloadItem]:
     if asked.given["sort"] == "name":
         return sorted(items, key=lambda one: (one.namespace, one.name))
-    return sorted(items, key=lambda one: (one.changed or asked.moment, one.namespace, one.name), reverse=True)
-
-
-def _past(row: dict[str, Any]) -> WorkloadItem:
-    kind, _, owner = (row["owner"] or "").partition("/")
-    over = row["phase"] == "Finished"
-    return WorkloadItem(
-        namespace=row["namespace"],
-        name=row["name"],
-        state=row["phase"],
-        result=(row["reason"] or "") if over else "",
-        queue=row["queue"] or "",
-        kind=kind,
-        owner=owner,
-        cluster=row["cluster"] or "",
-        attempt=row["attempt"] or 0,
-        waits_for="" if over else row["message"] or "",
-        changed=row["since"],
-    )
-
-
-def _fits(one: WorkloadItem, given: Any) -> bool:
-    state, text = given.get("state", ""), given.get("text", "")
-    return (
-        given.get("queue", "") in ("", one.queue)
-        and given.get("cluster", "") in ("", one.cluster)
-        and (state in ("", one.state, one.result) or (state == "active" and one.state in ACTIVE))
-        and (text in one.name or text in one.owner)
-    )
+    by = asked.given["sort"]
+    return sorted(items, key=lambda one: (getattr(one, by), one.namespace, one.name), reverse=True)

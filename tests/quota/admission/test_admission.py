@@ -491,3 +491,22 @@ def test_who_is_like_one_that_did_not_fit_says_so_without_being_tried() -> None:
         "WaitingForQuota",
         "Bypassed scheduling evaluation because an equivalent workload recently failed",
     )
+
+
+def test_a_write_that_changes_nothing_rests() -> None:
+    """An API server that takes a field away would be asked for ever."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q")
+    for _ in range(3):
+        scene.decide()
+        for write in scene.open_writes():
+            version = scene.of("a")["metadata"]["resourceVersion"]
+            if write.stream.endswith("/a"):
+                scene.record(scene.controller.unneeded(write, version))
+    assert len(scene.said(events.QuotaReservationDecided, "a")) == 1
+    scene.settle()
+    assert scene.posted()[f"admission/workload/{NS}/a"] == {("q", "default", "cpu"): 0}
+    scene.pass_time(301)
+    assert scene.is_true("a", "Admitted")

@@ -140,7 +140,7 @@ class AdmissionIndex:
             case events.ReservationRetried():
                 self.workloads[key] = state = _replace(state, version=recorded.version, held=False)
                 self._put(recorded, state)
-            case events.AdmissionWriteFailed():
+            case events.AdmissionWriteFailed() | events.AdmissionWriteUnneeded():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
             case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)

@@ -5,7 +5,7 @@ a Workload the reservation that is decided and not seen yet, and what the ledger
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opene
 from controlplane.values import Value
 
 _replace = msgspec.structs.replace
+_UNNEEDED, _REST = "Unneeded", timedelta(minutes=5)
 
 
 class Posted(Value):
@@ -58,7 +59,7 @@ def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:
         for target, effect in state.effects.items()
         if effect.decision.resource_version == observed.resource_version
     }
-    trouble = {target: one for target, one in state.trouble.items() if one.error != "Conflict"}
+    trouble = {target: one for target, one in state.trouble.items() if one.error not in ("Conflict", _UNNEEDED)}
     return _replace(
         state,
         observed=observed,
@@ -88,7 +89,9 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
     if isinstance(event, events.AdmissionWriteFailed):
         return refused(state, event)
     if isinstance(event, events.AdmissionWriteUnneeded):
-        return dropped(state, event.target)
+        # It would be decided again at once, and for ever: whatever is not as it should be, a write does not change it.
+        rests = WriteFailure(1, 0, _UNNEEDED, "it changed nothing", recorded.recorded_at + _REST, event.action)
+        return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: rests})
     if isinstance(event, events.WorkloadInadmissible) and not event.written:
         return state
     if isinstance(event, events.AdmissionWrite):

@@ -20,10 +20,13 @@ Usage = dict[FlavorResource, int]
 
 UNLIMITED = 2**63 - 1
 LEAST = -(2**63)
+_LARGE = 2**62  # two of less cannot leave 64 bits
 
 
 def add(a: int, b: int) -> int:
     """Return a sum; unlimited and anything is unlimited."""
+    if -_LARGE < a < _LARGE and -_LARGE < b < _LARGE:
+        return a + b
     if a == UNLIMITED or b == UNLIMITED:
         return UNLIMITED
     return clamped(a + b)
@@ -31,6 +34,8 @@ def add(a: int, b: int) -> int:
 
 def sub(a: int, b: int) -> int:
     """Return a difference; unlimited less unlimited is nothing, and a bounded amount less unlimited the least."""
+    if -_LARGE < a < _LARGE and -_LARGE < b < _LARGE:
+        return a - b
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
     if b == UNLIMITED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from functools import cached_property
+from heapq import merge
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine import model, reasons
@@ -19,6 +20,13 @@ from controlplane.controllers.quota.engine.tree import QuotaNode
 Places = Collection[FlavorResource]
 UsedBy = Callable[[Info], float | None]
 """What a workload's LocalQueue used in the past; None where that does not count."""
+
+
+Ranked = tuple[int, Info]
+"""A workload with its place in the order."""
+
+_FORGET = 32  # workloads more that count as gone, before those are taken out of a ranking
+_FEW = 48  # ClusterQueues whose workloads are merged; of more, all workloads are looked through
 
 
 class Variant(Enum):
@@ -89,15 +97,35 @@ def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy 
 
 
 class Ranking:
-    """All workloads of a tree that use some resources, in order. Made once a cycle; each head takes from it what it needs."""
+    """All workloads of a tree that use some resources, in order, with their places in it. Made once a cycle; each head
+    takes from it what it needs."""
 
     def __init__(self, root: QuotaNode, places: Places, now: float, used: UsedBy | None) -> None:
         self.queues: dict[str, QueueNode] = {queue.name: queue for queue in root.subtree_queues() if queue.active}
         found = [info for queue in self.queues.values() for info in using(queue, places, ())]
-        listed = ordered(found, "", now, used)
-        evicted = sum(info.workload.evicted for info in listed)
+        listed = list(enumerate(ordered(found, "", now, used)))
+        evicted = sum(info.workload.evicted for _, info in listed)
         self.evicted, self.others = listed[:evicted], listed[evicted:]
         self.by_priority = used is None
+        self._gone = 0
+
+    def without(self, gone: Collection[str]) -> Ranking:
+        """Forget workloads that count as gone, if there are many more of them than when that was done before."""
+        if len(gone) >= self._gone + _FORGET:
+            self._gone = len(gone)
+            self.evicted = [one for one in self.evicted if one[1].key not in gone]
+            self.others = [one for one in self.others if one[1].key not in gone]
+            self.__dict__.pop("by_queue", None)
+        return self
+
+    @cached_property
+    def by_queue(self) -> dict[str, tuple[list[Ranked], list[Ranked]]]:
+        """The same by ClusterQueue: those that are being evicted, and the others."""
+        found: dict[str, tuple[list[Ranked], list[Ranked]]] = {name: ([], []) for name in self.queues}
+        for at, listed in enumerate((self.evicted, self.others)):
+            for one in listed:
+                found[one[1].cluster_queue][at].append(one)
+        return found
 
 
 def _some_exceed(root: QuotaNode, places: Places) -> bool:
@@ -111,17 +139,17 @@ def _some_exceed(root: QuotaNode, places: Places) -> bool:
     return False
 
 
-def using(queue: QueueNode, places: Places, hidden: Collection[str]) -> Iterator[Info]:
+def using(queue: QueueNode, places: Places, gone: Collection[str]) -> Iterator[Info]:
     """Yield the workloads of a ClusterQueue that use one of some resources, but those that count as gone."""
     for info in queue.workloads.values():
-        if not info.flavor_resources.isdisjoint(places) and info.key not in hidden:
+        if not info.flavor_resources.isdisjoint(places) and info.key not in gone:
             yield info
 
 
 class PreemptionCandidates:
     """The candidates of one workload in other ClusterQueues, by what gives it the right to preempt them.
 
-    `hidden`: workloads that count as gone.
+    `gone`: workloads that count as gone.
     """
 
     def __init__(
@@ -131,21 +159,21 @@ class PreemptionCandidates:
         places: Places,
         requests: Usage,
         rank: Callable[[], Ranking],
-        hidden: Collection[str],
+        gone: Collection[str],
     ) -> None:
         self.preemptor = preemptor.workload
         self.queue = queue
         self.places = places
         self._rank = rank
-        self.hidden = hidden
+        self.gone = gone
         self.reclaims = (
             queue.parent is not None
             and queue.spec.preemption.reclaim_within_cohort != model.NEVER
             and _some_exceed(queue.root(), places)
         )
-        self._exceeds: dict[str, bool] = {}
         self._advantages: dict[QuotaNode, bool] = {}
-        self._common: dict[str, QuotaNode | None] = {}
+        self._found: dict[tuple[bool, bool], _Replayed] = {}
+        self._commons: dict[str, QuotaNode | None] = {}
         if self.reclaims:
             advantage, remaining = queue.fits_in_quota(requests)
             for cohort in queue.ancestors():
@@ -163,37 +191,82 @@ class PreemptionCandidates:
         """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over which
         priority decides.
         """
-        if not self.reclaims or advantage not in self._advantages.values():
-            return
-        for info in self.satisfying(evicted):
-            common = self._common_cohort(info.cluster_queue)
+        if not self._many[advantage] or (evicted and not self.ranking.evicted):
+            return iter(())
+        if (evicted, advantage) not in self._found:
+            self._found[evicted, advantage] = _Replayed(self._others(evicted, advantage))
+        return iter(self._found[evicted, advantage])
+
+    def _others(self, evicted: bool, advantage: bool) -> Iterator[PreemptionCandidate]:
+        queues, by_queue = self.ranking.queues, self.ranking.by_queue
+        if self._many[advantage] <= _FEW:
+            names = [queue.name for queue in self._exceeding(advantage)]
+            found: Iterator[Ranked] = merge(*(self._satisfying(by_queue[name][0 if evicted else 1]) for name in names))
+        else:
+            found = self._satisfying(self.ranking.evicted if evicted else self.ranking.others)
+        for _, info in found:
+            name = info.cluster_queue
+            if name not in self._commons:
+                self._commons[name] = self._common_cohort(queues[name])
+            common = self._commons[name]
             if common is not None and self._advantages[common] is advantage:
                 variant = Variant.HIERARCHICAL_RECLAIM if advantage else self._by_priority(info.workload)
-                yield PreemptionCandidate(info, self.ranking.queues[info.cluster_queue], common, variant)
+                yield PreemptionCandidate(info, queues[name], common, variant)
+
+    @cached_property
+    def _many(self) -> dict[bool, int]:
+        """How many ClusterQueues exceed their quota, by whether its place gives it an advantage; some may count twice, or
+        have a Cohort above them that does not exceed its own."""
+        found = {True: 0, False: 0}
+        below: QuotaNode = self.queue
+        for common, advantage in self._advantages.items():
+            cohorts = [common, *(child for child in common.cohorts.values() if child is not below)]
+            while cohorts:
+                cohort = cohorts.pop()
+                found[advantage] += sum(len(cohort.over.get(place, ())) for place in self.places)
+                if cohort is not common:
+                    cohorts.extend(cohort.cohorts.values())
+            below = common
+        return found
+
+    def _exceeding(self, advantage: bool) -> Iterator[QuotaNode]:
+        """Yield the active ClusterQueues that exceed their quota, as every Cohort does that is above one and not above both."""
+        below: QuotaNode = self.queue
+        for common, given in self._advantages.items():
+            nodes = [child for child in common.exceeding(self.places) if child is not below and given is advantage]
+            while nodes:
+                node = nodes.pop()
+                if not node.is_queue:
+                    nodes.extend(node.exceeding(self.places))
+                elif node.active:
+                    yield node
+            below = common
+
+    def _common_cohort(self, queue: QuotaNode) -> QuotaNode | None:
+        """Return the lowest Cohort above both ClusterQueues; None if one below it is within its quota."""
+        node: QuotaNode | None = queue if queue is not self.queue else None
+        while node is not None and node not in self._advantages:
+            node = None if node.within_nominal(self.places) else node.parent
+        return node
 
     def satisfying(self, evicted: bool) -> Iterator[Info]:
         """Yield the workloads of other ClusterQueues that exceed their quota, which the policy lets it preempt."""
-        policy, preemptor = self.queue.spec.preemption.reclaim_within_cohort, self.preemptor
-        for info in self.ranking.evicted if evicted else self.ranking.others:
-            if policy != model.ANY and info.workload.priority > preemptor.priority:
-                if self.ranking.by_priority:
-                    return
-                continue
-            name = info.cluster_queue
-            if name not in self._exceeds:
-                queue = self.ranking.queues[name]
-                self._exceeds[name] = queue is not self.queue and not queue.within_nominal(self.places)
-            if self._exceeds[name] and info.key not in self.hidden and satisfies(policy, preemptor, info.workload):
-                yield info
+        queues = {
+            name
+            for name, queue in self.ranking.queues.items()
+            if queue is not self.queue and not queue.within_nominal(self.places)
+        }
+        listed = self.ranking.evicted if evicted else self.ranking.others
+        yield from (info for _, info in self._satisfying(one for one in listed if one[1].cluster_queue in queues))
 
-    def _common_cohort(self, name: str) -> QuotaNode | None:
-        """Return the lowest Cohort above both ClusterQueues; None if one below it is within its quota."""
-        if name not in self._common:
-            node = self.ranking.queues[name].parent
-            while node is not None and node not in self._advantages:
-                node = None if node.within_nominal(self.places) else node.parent
-            self._common[name] = node
-        return self._common[name]
+    def _satisfying(self, listed: Iterable[Ranked]) -> Iterator[Ranked]:
+        policy, preemptor = self.queue.spec.preemption.reclaim_within_cohort, self.preemptor
+        for one in listed:
+            candidate = one[1].workload
+            if policy != model.ANY and candidate.priority > preemptor.priority and self.ranking.by_priority:
+                return  # so are all that come after it
+            if one[1].key not in self.gone and satisfies(policy, preemptor, candidate):
+                yield one
 
     def _by_priority(self, candidate: model.Workload) -> Variant:
         preemption = self.queue.spec.preemption
@@ -205,3 +278,22 @@ class PreemptionCandidates:
         ):
             return Variant.RECLAIM_WITHOUT_BORROWING
         return Variant.RECLAIM_WHILE_BORROWING
+
+
+class _Replayed:
+    """What an iterator yields, for whoever iterates: it is asked for each thing once."""
+
+    def __init__(self, source: Iterator[PreemptionCandidate]) -> None:
+        self._source = source
+        self._known: list[PreemptionCandidate] = []
+
+    def __iter__(self) -> Iterator[PreemptionCandidate]:
+        at = 0
+        while True:
+            if at == len(self._known):
+                more = next(self._source, None)
+                if more is None:
+                    return
+                self._known.append(more)
+            yield self._known[at]
+            at += 1

@@ -6,7 +6,7 @@ not fit at once. Then the heads are taken one after the other, each on top of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.admissibility import problem
@@ -16,12 +16,14 @@ from controlplane.controllers.quota.engine.decisions import Admit, Decision, Ina
 from controlplane.controllers.quota.engine.entry import Entry
 from controlplane.controllers.quota.engine.fair_preemption import FairPreemptor
 from controlplane.controllers.quota.engine.flavor_assigner import FlavorAssigner
+from controlplane.controllers.quota.engine.freed import FreedTrees
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import ANY, ClusterQueue, PodSetAssignment, QuotaAdmission
 from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.partial_admission import can_shrink, most_pods
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
+from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tournament import by_borrowing, by_share
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
@@ -42,20 +44,26 @@ def decide(state: State, now: float) -> list[Decision]:
 
 
 class _Cycle:
-    """One cycle. `preempted`: targets of entries that were taken already, by key."""
+    """One cycle. `freed`: the trees without the targets of entries that were taken already. `kept`: what those that wait keep from
+    others in this cycle, and do not use.
+    """
 
     def __init__(self, state: State, now: float) -> None:
         self.snapshot = state.snapshot
         self.fair_sharing = state.settings.fair_sharing
         self.number = state.cycle + 1
         self.journal: Journal = []
-        self.preempted: dict[str, PreemptionTarget] = {}
+        self.freed = FreedTrees()
+        self.kept: list[tuple[QueueNode, Usage]] = []
         strategies, used = state.settings.preemption_strategies, state.used_by()
-        self.preemptor: Preemptor = (
-            FairPreemptor(now, self.journal, self.snapshot.queues, used, strategies)
-            if self.fair_sharing
-            else Preemptor(now, self.journal, used)
-        )
+
+        def preemptor(queues: Mapping[str, QueueNode], gone: Collection[str]) -> Preemptor:
+            if self.fair_sharing:
+                return FairPreemptor(now, self.journal, queues, used, gone, strategies)
+            return Preemptor(now, self.journal, used, gone)
+
+        self.preemptor = preemptor(self.snapshot.queues, ())
+        self.preemptor_when_freed = preemptor(self.freed.queues, self.freed.preempted)
         self.wakes = {queue.name: queue.wakes for queue in state.queues.pending.values()}
 
     def run(self, heads: Iterable[tuple[PendingQueue, Info]]) -> list[Decision]:
@@ -70,7 +78,7 @@ class _Cycle:
                     refused.append(Inadmissible(info.key, queue.name, *found, info.progress, wakes))
                     continue
                 entry = Entry(info, queue)
-                entry.record(*self._assign(entry))
+                entry.record(*self._assign(entry, queue, self.preemptor))
                 entries.append(entry)
             ordered = by_share(entries, self.journal) if self.fair_sharing else by_borrowing(entries)
             decided: list[Decision] = []
@@ -83,9 +91,11 @@ class _Cycle:
 
     # Nomination.
 
-    def _assign(self, entry: Entry) -> Found:
-        """Return the flavors that an entry would get and its targets, for fewer pods if all do not fit."""
-        info, queue = entry.info, entry.queue
+    def _assign(self, entry: Entry, queue: QueueNode, preemptor: Preemptor) -> Found:
+        """Return the flavors that an entry would get and its targets, for fewer pods if all do not fit. `queue`: its
+        ClusterQueue, in the tree as it is or as it will be.
+        """
+        info = entry.info
         progress = info.progress
         if progress is not None and progress.outdated(queue.generation, self.number, info.shape):
             info = info.having(progress=None)
@@ -93,26 +103,27 @@ class _Cycle:
             info,
             queue,
             self.snapshot.flavors,
-            lambda place, amount: self.preemptor.simulate(info, queue, place, amount),
+            lambda place, amount: preemptor.simulate(info, queue, place, amount),
             self.number,
             fair_sharing=self.fair_sharing,
             nominated=entry.nominated,
         )
-        full = assigner.assign()
-        found = self._with_targets(entry, full)
-        if found is None and can_shrink(info.workload.pod_sets):
-            found = most_pods(info.workload.pod_sets, lambda counts: self._with_targets(entry, assigner.assign(counts)))
-        return found or (full, [])
 
-    def _with_targets(self, entry: Entry, assignment: Assignment) -> Found | None:
-        """Return an assignment with the targets that it needs; None if it does not fit or there are no targets."""
-        if assignment.mode is AssignmentMode.FIT:
-            return assignment, []
-        if assignment.mode is not AssignmentMode.PREEMPT:
-            return None
-        requests, places = assignment.total_requests(entry.info), assignment.needing_preemption()
-        targets = self.preemptor.targets(Need(entry.info, entry.queue, requests, places))
-        return (assignment, targets) if targets else None
+        def with_targets(assignment: Assignment) -> Found | None:
+            """Return an assignment with the targets that it needs; None if it does not fit or there are none."""
+            if assignment.mode is AssignmentMode.FIT:
+                return assignment, []
+            if assignment.mode is not AssignmentMode.PREEMPT:
+                return None
+            requests, places = assignment.total_requests(entry.info), assignment.needing_preemption()
+            targets = preemptor.targets(Need(entry.info, queue, requests, places))
+            return (assignment, targets) if targets else None
+
+        full = assigner.assign()
+        found = with_targets(full)
+        if found is None and can_shrink(info.workload.pod_sets):
+            found = most_pods(info.workload.pod_sets, lambda counts: with_targets(assigner.assign(counts)))
+        return found or (full, [])
 
     # One entry after the other.
 
@@ -126,11 +137,11 @@ class _Cycle:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
             # Who cannot always get its own quota back keeps it from those that come later in the cycle.
             if entry.queue.spec.preemption.reclaim_within_cohort != ANY:
-                add_all(entry.queue, _to_reserve(entry), self.journal)
+                self._keep(entry, _to_reserve(entry))
         elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
             entry.progress = None
-            add_all(entry.queue, entry.assignment.usage, self.journal)
+            self._keep(entry, entry.assignment.usage)
         elif self._overlaps(entry):
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.FAILED_AFTER_NOMINATION, OVERLAPS)
         elif not fits:
@@ -138,13 +149,21 @@ class _Cycle:
         else:
             self._take(entry)
 
+    def _keep(self, entry: Entry, usage: Usage) -> None:
+        self.kept.append((entry.queue, usage))
+        self._use(entry, usage)
+
+    def _use(self, entry: Entry, usage: Usage) -> None:
+        add_all(entry.queue, usage, self.journal)
+        self.freed.take(entry.queue, usage)
+
     def _take(self, entry: Entry) -> None:
-        for target in entry.targets:
-            self.preempted[target.info.key] = target
-        add_all(entry.queue, entry.assignment.usage, self.journal)
+        self.freed.preempt(entry.targets)
         if entry.assignment.mode is AssignmentMode.FIT:
+            self._use(entry, entry.assignment.usage)
             entry.admitted = True
             return
+        self._keep(entry, entry.assignment.usage)
         entry.wait(
             reasons.WAITING_FOR_PREEMPTED,
             reasons.PENDING_PREEMPTION,
@@ -153,52 +172,63 @@ class _Cycle:
         entry.progress = None
 
     def _overlaps(self, entry: Entry) -> bool:
-        return any(target.info.key in self.preempted for target in entry.targets)
+        return any(target.info.key in self.freed.preempted for target in entry.targets)
 
     def _fits(self, entry: Entry) -> bool:
         """Return whether an entry fits once all targets are gone, its own and those before it.
 
-        What fits beside targets fits without them, so most entries are answered before all of them are removed.
+        What fits beside targets fits without them, so most entries are answered before all of them are gone.
         """
-        own = {target.info.key: target for target in entry.targets}
-        mark = len(self.journal)
-        self._remove(own)
-        fits = self._has_room(entry)
-        if not fits:
-            places = entry.assignment.usage.keys()
-            self._remove(
-                {
-                    key: target
-                    for key, target in self.preempted.items()
-                    if key not in own and not target.info.usage.keys().isdisjoint(places)
-                }
-            )
-            fits = self._has_room(entry)
-        rollback(self.journal, mark)
-        return fits
+        usage, preempted = entry.assignment.usage, self.freed.preempted
+        if self._has_room(entry.queue, usage, entry.targets):
+            return True
+        if not preempted or (entry.assignment.mode is AssignmentMode.FIT and not self._fits_now(entry)):
+            return False
+        queue = self.freed.queue(entry.queue)
+        own = [
+            PreemptionTarget(target.info, self.freed.queues[target.queue.name], target.reason)
+            for target in entry.targets
+            if target.info.key not in preempted
+        ]
+        return self._has_room(queue, usage, own)
 
-    def _has_room(self, entry: Entry) -> bool:
-        usage = entry.assignment.usage.items()
-        return all(max(0, entry.queue.available(place)) >= amount for place, amount in usage)
+    def _fits_now(self, entry: Entry) -> bool:
+        """Return whether an entry fits beside what is in use, of which nobody has left yet.
+
+        Kueue does not ask, and may admit above the quota until those have left whom the cycle preempts for others: what fits in
+        the place of them after others were admitted; and, with `PreemptionOverBorrowing`, a workload that has to borrow one
+        resource and to preempt for another, which it takes for one that fits (kubernetes-sigs/kueue
+        pkg/scheduler/scheduler.go, fits; pkg/scheduler/flavorassigner/flavorassigner.go, findFlavorForPodSets).
+        """
+        mark = len(self.journal)
+        for queue, usage in self.kept:
+            remove_all(queue, usage, self.journal)
+        found = self._has_room(entry.queue, entry.assignment.usage, ())
+        rollback(self.journal, mark)
+        return found
+
+    def _has_room(self, queue: QueueNode, usage: Usage, without: Iterable[PreemptionTarget]) -> bool:
+        mark = len(self.journal)
+        for target in without:
+            remove_all(target.queue, target.info.usage, self.journal)
+        found = all(max(0, queue.available(place)) >= amount for place, amount in usage.items())
+        rollback(self.journal, mark)
+        return found
 
     def _assign_again(self, entry: Entry) -> bool:
         """Look for targets other than those that are taken, in the same flavors; return whether the entry fits."""
-        mark = len(self.journal)
-        self._remove(self.preempted)
-        self.preemptor.hidden = set(self.preempted)
         entry.nominated = entry.assignment.nominated()
         entry.info = entry.info.having(progress=None)
-        entry.record(*self._assign(entry))
+        assignment, targets = self._assign(entry, self.freed.queue(entry.queue), self.preemptor_when_freed)
+        entry.record(assignment, [self._as_it_is(target) for target in targets])
         entry.nominated = None
-        self.preemptor.hidden = set()
-        rollback(self.journal, mark)
         if entry.assignment.mode is AssignmentMode.FIT:
             entry.assignment.defer()
         return self._fits(entry)
 
-    def _remove(self, targets: Mapping[str, PreemptionTarget]) -> None:
-        for target in targets.values():
-            remove_all(target.queue, target.info.usage, self.journal)
+    def _as_it_is(self, target: PreemptionTarget) -> PreemptionTarget:
+        """Return a target in the tree as it is."""
+        return PreemptionTarget(target.info, self.snapshot.queues[target.queue.name], target.reason)
 
     # What is said.
 

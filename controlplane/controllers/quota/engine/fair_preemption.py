@@ -6,7 +6,7 @@ pkg/scheduler/preemption/preemption.go, keps/1714-fair-sharing)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.candidates import UsedBy
@@ -30,9 +30,10 @@ class FairPreemptor(Preemptor):
         journal: Journal,
         queues: Mapping[str, QueueNode],
         used: UsedBy | None = None,
+        gone: Collection[str] = (),
         strategies: Sequence[str] = STRATEGIES,
     ) -> None:
-        super().__init__(now, journal, used)
+        super().__init__(now, journal, used, gone)
         self.queues = queues
         self.strategies = tuple(strategies) or STRATEGIES
 

@@ -6,7 +6,7 @@ pkg/scheduler/preemption/preemption.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -50,32 +50,36 @@ class Need:
 
     def fits(self, borrowing: bool) -> bool:
         """Return whether the requests fit as things are, without borrowing if that is not allowed."""
-        for place, amount in self.requests.items():
-            if not borrowing and self.queue.borrows_with(place, amount):
-                return False
-            if amount > max(0, self.queue.available(place)):
-                return False
-        return True
+        if not borrowing and self.borrows():
+            return False
+        return all(amount <= max(0, self.queue.available(place)) for place, amount in self.requests.items())
+
+    def borrows(self) -> bool:
+        """Return whether its ClusterQueue would borrow with the requests."""
+        return any(self.queue.borrows_with(place, amount) for place, amount in self.requests.items())
 
 
 class Preemptor:
     """Finds targets. It writes usages while it tries, notes them in the journal, and takes them back.
 
-    `hidden`: workloads that count as gone. `used`: what LocalQueues used, where that counts.
+    `used`: what LocalQueues used, where that counts. `gone`: workloads that count as gone; their usage is not in the tree.
     """
 
-    def __init__(self, now: float, journal: Journal, used: UsedBy | None = None) -> None:
+    def __init__(self, now: float, journal: Journal, used: UsedBy | None = None, gone: Collection[str] = ()) -> None:
         self.now = now
         self.journal = journal
         self.used = used
-        self.hidden: set[str] = set()
+        self.gone = gone
         self._ranked: dict[tuple[QuotaNode, frozenset[FlavorResource]], Ranking] = {}
 
     def targets(self, need: Need) -> list[PreemptionTarget]:
         """Return whom to preempt, empty if that does not help."""
         others, own = self.candidates(need)
         for borrowing in self._attempts(need, others):
-            if found := self._attempt(need, _in_turn(need, others, own), borrowing):
+            found = self._of_its_own(need, others, own) if not borrowing and need.borrows() else None
+            if found is None:
+                found = self._attempt(need, _in_turn(need, others, own, borrowing), borrowing)
+            if found:
                 return found
         return []
 
@@ -98,16 +102,16 @@ class Preemptor:
         policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
         own: list[Info] = []
         if policy != NEVER:
-            found = using(need.queue, places, self.hidden)
+            found = using(need.queue, places, self.gone)
             satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
             own = ordered(satisfying, need.queue.name, self.now, self.used)
         rank = partial(self._ranking, root, places)
-        return PreemptionCandidates(need.info, need.queue, places, need.requests, rank, self.hidden), own
+        return PreemptionCandidates(need.info, need.queue, places, need.requests, rank, self.gone), own
 
     def _ranking(self, root: QuotaNode, places: frozenset[FlavorResource]) -> Ranking:
         if (root, places) not in self._ranked:
             self._ranked[root, places] = Ranking(root, places, self.now, self.used)
-        return self._ranked[root, places]
+        return self._ranked[root, places].without(self.gone)
 
     def _attempts(self, need: Need, found: PreemptionCandidates) -> tuple[bool, ...]:
         """Return whether it is tried with borrowing, without, or both in which order."""
@@ -123,6 +127,15 @@ class Preemptor:
         self, need: Need, candidates: Iterable[PreemptionCandidate], borrowing: bool
     ) -> list[PreemptionTarget]:
         mark = len(self.journal)
+        targets = self._removed(need, candidates, borrowing)
+        found = self.fill_back(need, targets, borrowing) if targets else []
+        rollback(self.journal, mark)
+        return found
+
+    def _removed(
+        self, need: Need, candidates: Iterable[PreemptionCandidate], borrowing: bool
+    ) -> list[PreemptionTarget]:
+        """Remove candidates until the workload fits, and return them; empty if it does not even then."""
         targets: list[PreemptionTarget] = []
         for candidate in candidates:
             if not _valid(candidate, need, borrowing):
@@ -130,31 +143,63 @@ class Preemptor:
             remove_all(candidate.queue, candidate.info.usage, self.journal)
             targets.append(PreemptionTarget(candidate.info, candidate.queue, candidate.variant.reason))
             if need.fits(borrowing):
-                found = self.fill_back(need, targets, borrowing)
-                rollback(self.journal, mark)
-                return found
-        rollback(self.journal, mark)
+                return targets
         return []
+
+    def _of_its_own(self, need: Need, others: PreemptionCandidates, own: list[Info]) -> list[PreemptionTarget] | None:
+        """Return the targets of a workload whose ClusterQueue would borrow, which it may not; None if it is not as clear.
+
+        All others are before its own, and not one of them keeps it from borrowing: all would be removed, and nearly all be
+        put back in the end. Which of its own stay is said by its quota alone, as long as it fits with all others gone; so it
+        does if it fits with some gone, and then no more than these need be tried: the last ones are put back first.
+        """
+        if any(info.workload.evicted for info in own):
+            return None  # it comes before others
+        mark = len(self.journal)
+        targets: list[PreemptionTarget] = []
+        for info in own:
+            remove_all(need.queue, info.usage, self.journal)
+            targets.append(PreemptionTarget(info, need.queue, Variant.WITHIN_CLUSTER_QUEUE.reason))
+            if not need.borrows():
+                break
+        found: list[PreemptionTarget] | None = []
+        if not need.borrows():
+            found = self._put_back(targets, need.borrows)
+            if not need.fits(False):
+                more = self._removed(need, _in_turn(need, others, (), False), False)
+                found = found + self.fill_back(need, more, False) if more else None
+        rollback(self.journal, mark)
+        return found
 
     def fill_back(self, need: Need, targets: list[PreemptionTarget], borrowing: bool) -> list[PreemptionTarget]:
         """Return the targets without those that the workload fits beside; the last one made room and stays."""
+        return self._put_back(targets, lambda: not need.fits(borrowing))
+
+    def _put_back(self, targets: list[PreemptionTarget], lacks: Callable[[], bool]) -> list[PreemptionTarget]:
+        """Put back the targets without which nothing is lacking, the last ones first but not the very last; return the
+        others.
+        """
         found = list(targets)
         for at in range(len(found) - 2, -1, -1):
             mark = len(self.journal)
             add_all(found[at].queue, found[at].info.usage, self.journal)
-            if need.fits(borrowing):
+            if lacks():
+                rollback(self.journal, mark)
+            else:
                 found[at] = found[-1]
                 found.pop()
-            else:
-                rollback(self.journal, mark)
         return found
 
 
-def _in_turn(need: Need, others: PreemptionCandidates, own: Sequence[Info]) -> Iterator[PreemptionCandidate]:
+def _in_turn(
+    need: Need, others: PreemptionCandidates, own: Sequence[Info], borrowing: bool
+) -> Iterator[PreemptionCandidate]:
     """Yield candidates: those that are being evicted first; where its place decides, then priority, then its own."""
+    never = borrowing and need.queue.spec.preemption.borrow_within_cohort == NEVER  # while it borrows, for its priority
     for evicted in (True, False):
         yield from others.others(evicted, True)
-        yield from others.others(evicted, False)
+        if not never:
+            yield from others.others(evicted, False)
         for info in own:
             if info.workload.evicted is evicted:
                 yield PreemptionCandidate(info, need.queue, None, Variant.WITHIN_CLUSTER_QUEUE)

@@ -7,6 +7,7 @@ for itself what its lending limit does not let go of (its local quota), and uses
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from typing import Any
 
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, FlavorResource, Usage, add, sub
@@ -148,23 +149,33 @@ class QuotaNode:
 
     def add_usage(self, place: FlavorResource, amount: int, journal: Journal | None = None) -> None:
         """Add usage to it, and what exceeds its local quota to its parent."""
-        beyond = sub(amount, self.local_available(place))
-        self._write(place, add(self.usage.get(place, 0), amount), journal)
-        if self.parent is not None and beyond > 0:
-            self.parent.add_usage(place, beyond, journal)
+        node: QuotaNode = self
+        while True:
+            beyond = sub(amount, node.local_available(place))
+            node._write(place, add(node.usage.get(place, 0), amount), journal)
+            if node.parent is None or beyond <= 0:
+                return
+            node, amount = node.parent, beyond
 
     def remove_usage(self, place: FlavorResource, amount: int, journal: Journal | None = None) -> None:
         """Remove usage from it, and from its parent what was beyond its local quota."""
-        beyond = sub(self.usage.get(place, 0), self.local.get(place, 0))
-        self._write(place, sub(self.usage.get(place, 0), amount), journal)
-        if self.parent is not None and beyond > 0:
-            self.parent.remove_usage(place, min(amount, beyond), journal)
+        node: QuotaNode = self
+        while True:
+            used = node.usage.get(place, 0)
+            beyond = sub(used, node.local.get(place, 0))
+            node._write(place, sub(used, amount), journal)
+            if node.parent is None or beyond <= 0:
+                return
+            node, amount = node.parent, min(amount, beyond)
 
-    def _write(self, place: FlavorResource, amount: int, journal: Journal | None) -> None:
+    def _write(self, place: FlavorResource, amount: int | None, journal: Journal | None = None) -> None:
+        """Set its usage, and tell its parent whether that is more than its quota."""
+        before, quota = self.usage.get(place), self.subtree.get(place, 0)
         if journal is not None:
-            journal.append((self, place, self.usage.get(place)))
-        self.usage[place] = amount
-        self._note(place)
+            journal.append((self, place, before))
+        _put(self.usage, place, amount)
+        if self.parent is not None and ((before or 0) > quota) is not ((amount or 0) > quota):
+            self._note(place)
 
     def _note(self, place: FlavorResource) -> None:
         """Tell its parent whether it uses more than its quota."""
@@ -280,12 +291,23 @@ class QuotaNode:
         _put(self.local, place, None if limit is None else max(0, sub(self.subtree.get(place, 0), limit)))
 
 
+def copied(node: QuotaNode, parent: QuotaNode | None = None) -> QuotaNode:
+    """Return a node with all below it, whose usages change without those of the first."""
+    found = copy(node)
+    found.parent = parent
+    found.usage, found.over = dict(node.usage), {}
+    found.cohorts = {name: copied(child, found) for name, child in node.cohorts.items()}
+    found.queues = {name: copied(child, found) for name, child in node.queues.items()}
+    for place in found.usage:
+        found._note(place)
+    return found
+
+
 def rollback(journal: Journal, mark: int = 0) -> None:
     """Restore the usages that a journal has noted since a mark."""
     while len(journal) > mark:
         node, place, before = journal.pop()
-        _put(node.usage, place, before)
-        node._note(place)
+        node._write(place, before)
 
 
 def _put(amounts: Usage, place: FlavorResource, amount: int | None) -> None:

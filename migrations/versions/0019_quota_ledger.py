@@ -2,7 +2,7 @@
 
 It adds a view; the version before goes on with the new schema.
 
-Revision ID: 0018
+Revision ID: 0019
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0018"
-down_revision = "0017"
+revision = "0019"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 def upgrade() -> None:
-    op.execute((SQL / "0018_quota_ledger.sql").read_text())
+    op.execute((SQL / "0019_quota_ledger.sql").read_text())
     op.execute(f"COMMENT ON VIEW audit.quota_ledger IS {_quoted(VIEW)}")
     for column, said in COLUMNS.items():
         op.execute(f"COMMENT ON COLUMN audit.quota_ledger.{column} IS {_quoted(said)}")
