@@ -302,6 +302,7 @@ def test_a_process_that_is_killed_at_any_moment_doubles_nothing(
     """Each process is killed after it has decided more than the one before: some of it is written by then, some is not."""
     prepare(servers)
     servers.kubectl("delete", "jobs", "--all")
+    let_go(servers)
     servers.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(queue("cq", "3")))
     names = [f"killed-{at}" for at in range(6)]
     servers.kubectl(
