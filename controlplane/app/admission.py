@@ -1,6 +1,7 @@
 """The admission webhook, on what this process has folded: every replica may answer, whether it leads or follows.
 
-In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`). Of TaskRuns,
+In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`), and where this
+service decides on quota, of the job framework (`controlplane.controllers.jobframework.admission`). Of TaskRuns,
 CustomRuns and Pods that belong to a PipelineRun, answers of coscheduling
 (`controlplane.controllers.coscheduling.admission`) in the mode that the run is pinned to. Tekton makes a run's first
 TaskRuns within milliseconds, often before the run has come through the log: it is waited for a moment. Whatever stays
@@ -21,9 +22,11 @@ from controlplane.controllers.coscheduling.objects import (
     controller_of,
     labels_of,
 )
+from controlplane.controllers.jobframework.admission import created_as
 from controlplane.controllers.multikueue.admission import answer as claim
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.kube.kinds import PIPELINE_RUNS, Json
+from controlplane.kube.reviews import json_patch, with_patch
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
 from controlplane.values import Value
@@ -32,6 +35,7 @@ from controlplane.web.webhook import Answer
 if TYPE_CHECKING:
     from controlplane.app.service import Service
     from controlplane.controllers.coscheduling.controller import CoschedulingController
+    from controlplane.controllers.jobframework.controller import JobFrameworkController
 
 PATH = "/mutate/coscheduling"
 JOBS_PATH = "/mutate/multikueue"
@@ -53,7 +57,7 @@ class Endpoint(Value):
 def endpoint(settings: Settings) -> Endpoint | None:
     """Return where the webhook is to be served, None if nowhere: the older settings of coscheduling count as well."""
     controllers, common, older = settings.run.controllers, settings.webhook, settings.coscheduling
-    if common.certificate and {"multikueue", "coscheduling"} & set(controllers):
+    if common.certificate and (settings.quota.builtin or {"multikueue", "coscheduling"} & set(controllers)):
         return Endpoint(
             section="webhook",
             key_of_certificate="webhook.certificate",
@@ -80,23 +84,41 @@ def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics
     found: dict[str, Answer] = {}
     if "coscheduling" in settings.run.controllers:
         found[PATH] = Admission(lambda: service.runs, patience, clock, metrics)
-    if "multikueue" in settings.run.controllers and settings.webhook.certificate:
-        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, metrics)
+    if ("multikueue" in settings.run.controllers or settings.quota.builtin) and settings.webhook.certificate:
+        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics)
     return found
 
 
 class JobAdmission:
-    """Answers reviews of jobs. `controller()` is that of the present term, None before the first."""
+    """Answers reviews of jobs. `controller()` is that of the present term, None before the first; `jobs()` that which makes
+    Workloads of jobs, None where Kueue does.
+    """
 
-    def __init__(self, controller: Callable[[], MultiKueueController | None], metrics: Metrics) -> None:
-        self._controller, self._metrics = controller, metrics
+    def __init__(
+        self,
+        controller: Callable[[], MultiKueueController | None],
+        jobs: Callable[[], JobFrameworkController | None],
+        metrics: Metrics,
+    ) -> None:
+        self._controller, self._jobs, self._metrics = controller, jobs, metrics
 
     async def __call__(self, review: Json) -> Json:
         """Return the answer to a review; `ReviewError`, a `ValueError`, if it is none."""
         controller = self._controller()
         if controller is None:
             raise ValueError("this process has not begun to read the log")
-        return _counted(self._metrics, claim(review, controller.policy, controller.index.leads_to_us))
+        review, patch = self._suspended(review)
+        found = claim(review, controller.policy, controller.index.leads_to_us)
+        return _counted(self._metrics, with_patch(found, patch))
+
+    def _suspended(self, review: Json) -> tuple[Json, list[Json]]:
+        """Return the review of a job that is suspended, and the patch that makes it so."""
+        jobs = self._jobs()
+        made = created_as(review, jobs.policy.adapters, jobs.index.may_belong) if jobs is not None else None
+        if made is None:
+            return review, []
+        request = review["request"]
+        return {**review, "request": {**request, "object": made}}, json_patch(request["object"], made)
 
 
 class Admission:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from controlplane.controllers.candidates.references.controller import ReferenceController
     from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
+    from controlplane.controllers.jobframework.controller import JobFrameworkController
     from controlplane.controllers.podgroups.controller import PodGroupController
 
 TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
@@ -47,6 +48,7 @@ class HostedControllers:
         self.copies: ReferenceController | None = named.get("copies")
         self.groups: PodGroupController | None = named.get("podgroups")
         self.runs: CoschedulingController | None = named.get("coscheduling")
+        self.jobs: JobFrameworkController | None = named.get("jobframework")
         self.follows = any(one.follows for one in self._hosted)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(self._hosted) == 1

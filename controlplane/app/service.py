@@ -28,6 +28,7 @@ from controlplane.web.health import Health
 
 if TYPE_CHECKING:
     from controlplane.controllers.coscheduling.controller import CoschedulingController
+    from controlplane.controllers.jobframework.controller import JobFrameworkController
 
 _log = structlog.get_logger(__name__)
 
@@ -63,6 +64,7 @@ class Service(Process):
         self._policy = policy
         self.fleet: MultiKueueController | None = None
         self.runs: CoschedulingController | None = None
+        self.jobs: JobFrameworkController | None = None
 
     def _term(self) -> ServiceTerm:
         if self._context.ports.tunes_collector:
@@ -71,6 +73,7 @@ class Service(Process):
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
         self.runs = hosted.runs
+        self.jobs = hosted.jobs
         gate, log, leader = self._open(Codec(TYPES))
         measure = Measure(self._context.metrics, fleet, self._context.spans, hosted.sources)
         return ServiceTerm(self._context, hosted, measure, gate, log, leader)

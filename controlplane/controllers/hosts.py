@@ -24,6 +24,10 @@ def hosted(settings: Settings, policy: MultiKueuePolicy | None = None) -> list[H
         from controlplane.controllers.quota.admission import hosting as admission
 
         found += admission.host(settings)
+
+        from controlplane.controllers.jobframework import hosting as jobframework
+
+        found += jobframework.host(settings)
     if policy.dispatches and policy.judged:
         from controlplane.controllers.coscheduling.feasibility import hosting as feasibility
 

@@ -7,13 +7,24 @@ from controlplane.controllers.candidates.target.manifest import MANIFEST as CAND
 from controlplane.controllers.connectivity.manifest import MANIFEST as CONNECTIVITY
 from controlplane.controllers.coscheduling.feasibility.manifest import MANIFEST as FEASIBILITY
 from controlplane.controllers.coscheduling.manifest import MANIFEST as COSCHEDULING
+from controlplane.controllers.jobframework.manifest import MANIFEST as JOBFRAMEWORK
 from controlplane.controllers.multikueue.manifest import MANIFEST as MULTIKUEUE
 from controlplane.controllers.podgroups.manifest import MANIFEST as PODGROUPS
 from controlplane.controllers.quota.admission.manifest import MANIFEST as ADMISSION
 from controlplane.controllers.quota.manifest import MANIFEST as QUOTA
 from controlplane.controllers.scheduling.manifest import MANIFEST as SCHEDULING
 
-SERVICE = (CONNECTIVITY, MULTIKUEUE, CANDIDATES, PODGROUPS, COSCHEDULING, FEASIBILITY, QUOTA, ADMISSION)
+SERVICE = (
+    CONNECTIVITY,
+    MULTIKUEUE,
+    CANDIDATES,
+    PODGROUPS,
+    COSCHEDULING,
+    FEASIBILITY,
+    QUOTA,
+    ADMISSION,
+    JOBFRAMEWORK,
+)
 """Those whose events are in the log of a service."""
 SCHEDULER = (CONNECTIVITY, SCHEDULING, CANDIDATE_TARGETS)
 """Those whose events are in the log of a scheduler."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from controlplane.controllers.jobframework.hosting import policy_of as jobframework_policy
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.job_kinds.rights import rights as rights_of_kind
 from controlplane.kube.access import AccessRight
@@ -83,6 +84,11 @@ _MANAGEMENT = (
         when=_dispatches_and(lambda settings: settings.multikueue.quota_automation == "yes"),
     ),
     _Granted(manifest="rbac/management/admission.yaml", when=lambda settings: settings.quota.builtin),
+    _Granted(
+        manifest="rbac/management/jobframework.yaml",
+        when=lambda settings: settings.quota.builtin,
+        role="controlplane-jobframework",
+    ),
     _Granted(
         manifest="multikueue-webhook/clusterrole.yaml",
         when=_dispatches_and(lambda settings: settings.webhook.certificate),
@@ -177,6 +183,12 @@ def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> li
 
 
 def _of_kinds(settings: Settings, place: str) -> Iterator[NeededRight]:
+    if place == "management" and settings.quota.builtin:
+        for kind in jobframework_policy(settings).adapters.values():
+            for resource, verbs in rights_of_kind(kind, "jobframework"):
+                for verb in verbs.split(", "):
+                    right = AccessRight(group=kind.kind.group, resource=resource, verb=verb)
+                    yield NeededRight(right=right, manifest="deploy/rbac/management/jobframework.yaml")
     for kind in policy_of(settings).adapters.values():
         own = "pipelineruns" if kind.integration == "tekton.dev/pipelinerun" else ""
         manifest = f"deploy/{own}/{place}" if own else f"deploy/rbac/{place}/jobs.yaml"

@@ -7,10 +7,11 @@ pkg/controller/jobframework/interface.go, multikueue.go, ff69552e)."""
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from controlplane.job_kinds.generic_job import GenericJob
 from controlplane.kube.conditions import condition, set_condition
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.requests import merge_diff
@@ -43,7 +44,7 @@ class PodSet(NamedTuple):
     template: Path
 
 
-class JobKind(ABC):
+class JobKind(GenericJob):
     """One kind of job.
 
     `integration` is its name in Kueue's `integrations.frameworks`; `external`: it takes part as one of Kueue's

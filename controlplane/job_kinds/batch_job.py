@@ -3,12 +3,18 @@ job_multikueue_adapter.go, ff69552e; statuses: kubernetes/kubernetes pkg/control
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from controlplane.job_kinds.base import PodSet, SimulatedKind
 from controlplane.kube.conditions import condition, set_condition
 from controlplane.kube.kinds import JOBS, Json, meta
+
+_MINIMUM = "kueue.x-k8s.io/job-min-parallelism"
+_SAME_COMPLETIONS = "kueue.x-k8s.io/job-completions-equal-parallelism"
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_WHOLE = re.compile(r"\d{1,10}", re.ASCII)
 
 # Set by the worker's own API server or controller when the copy is created: the manager's values would be refused
 # there.
@@ -25,6 +31,10 @@ class BatchJob(SimulatedKind):
     succeeded = "Complete"
     failed = "Failed"
     elastic = True
+    reconciled = True
+    stops_by_steps = True
+    index_label = "batch.kubernetes.io/job-completion-index"
+    generated_labels = (*GENERATED_LABELS, "batch.kubernetes.io/job-name")
 
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
         """Return the pod set: as many pods as run at once, never more than have to complete."""
@@ -35,6 +45,35 @@ class BatchJob(SimulatedKind):
         (found,) = super().pod_sets(job)
         _take_labels(found["template"])
         return [found]
+
+    def minimum(self, job: Mapping[str, Any]) -> int | None:
+        """Return the annotation's number, if it is one."""
+        found = str((meta(job).get("annotations") or {}).get(_MINIMUM, ""))
+        return int(found) if _WHOLE.fullmatch(found) else None
+
+    def counted(self, job: Mapping[str, Any], counts: Mapping[str, int]) -> Json:
+        """Return the parallelism, and as many completions if an annotation asks for that."""
+        if self.minimum(job) is None or "main" not in counts:
+            return {}
+        same = str((meta(job).get("annotations") or {}).get(_SAME_COMPLETIONS, "")) in _TRUE
+        return {"parallelism": counts["main"], **({"completions": counts["main"]} if same else {})}
+
+    def ready(self, job: Mapping[str, Any]) -> bool:
+        """Return whether as many pods as run at once are ready, or have succeeded."""
+        status = job.get("status") or {}
+        uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+        return (status.get("succeeded") or 0) + (status.get("ready") or 0) + len(uncounted) >= pods_at_once(job["spec"])
+
+    def reclaimable(self, job: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return how many of those that run at once have nothing left to do."""
+        spec, status = job["spec"], job.get("status") or {}
+        parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
+        completions = parallelism if spec.get("completions") is None else int(spec["completions"])
+        ended = int(status.get("succeeded") or 0)
+        if spec.get("completionMode") == "Indexed":
+            ended = _ended_indexes(status, completions)
+        free = parallelism - max(completions - ended, 0)
+        return {"main": free} if parallelism > 1 and ended > 0 and free > 0 else {}
 
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether `status.active` is not 0."""
@@ -129,6 +168,21 @@ def pods_at_once(spec: Mapping[str, Any]) -> int:
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     most = 1 if parallelism is None else int(parallelism)
     return most if completions is None else min(most, int(completions))
+
+
+def _ended_indexes(status: Mapping[str, Any], completions: int) -> int:
+    """Return how many indexes have completed, or have failed for good; those that were taken away do not count."""
+    intervals = []
+    for field in ("completedIndexes", "failedIndexes"):
+        for interval in filter(None, str(status.get(field) or "").split(",")):
+            first, _, last = interval.partition("-")
+            if _WHOLE.fullmatch(first) and (not last or _WHOLE.fullmatch(last)):
+                intervals.append((int(first), min(int(last or first), completions - 1)))
+    ended, counted = 0, -1
+    for begin, end in sorted(intervals):
+        ended += max(end - max(begin, counted + 1) + 1, 0)
+        counted = max(counted, end)
+    return ended
 
 
 def _take_labels(template: Json) -> None:

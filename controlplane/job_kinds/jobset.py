@@ -22,6 +22,8 @@ class JobSet(SimulatedKind):
     status_manager = "jobset-controller"
     succeeded = "Completed"
     failed = "Failed"
+    reconciled = True
+    index_label = "batch.kubernetes.io/job-completion-index"
     columns = (
         ("TerminalState", ".status.terminalState", "string"),
         ("Restarts", ".status.restarts", "string"),
@@ -45,6 +47,26 @@ class JobSet(SimulatedKind):
             )
             for at, one in enumerate(job["spec"]["replicatedJobs"])
         ]
+
+    def sub_groups(self, job: Mapping[str, Any], at: int) -> tuple[str, int | None]:
+        """Return the label of a Job's index, and how many Jobs there are."""
+        return "jobset.sigs.k8s.io/job-index", int(job["spec"]["replicatedJobs"][at].get("replicas", 1))
+
+    def ready(self, job: Mapping[str, Any]) -> bool:
+        """Return whether all Jobs are ready or have succeeded."""
+        wanted = sum(int(one.get("replicas", 1)) for one in job["spec"].get("replicatedJobs") or ())
+        counted = (job.get("status") or {}).get("replicatedJobsStatus") or ()
+        return wanted == sum(int(one.get("ready") or 0) + int(one.get("succeeded") or 0) for one in counted)
+
+    def reclaimable(self, job: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return the pods of the Jobs that have succeeded."""
+        counted = {one.get("name"): one for one in (job.get("status") or {}).get("replicatedJobsStatus") or ()}
+        found = {}
+        for one in job["spec"].get("replicatedJobs") or ():
+            succeeded = int((counted.get(one["name"]) or {}).get("succeeded") or 0)
+            if 0 < succeeded <= int(one.get("replicas", 1)):
+                found[str(one["name"]).lower()] = succeeded * pods_at_once(one["template"]["spec"])
+        return found
 
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether any replicated job has active Jobs."""

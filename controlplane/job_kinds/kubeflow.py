@@ -18,6 +18,8 @@ class KubeflowJob(SimulatedKind):
     managed_by_path = ("runPolicy", "managedBy")
     own_controller = "kubeflow.org/training-operator"
     status_manager = "training-operator"
+    reconciled = True
+    index_label = "training.kubeflow.org/replica-index"
     replicas: ClassVar[str]
     types: ClassVar[tuple[str, ...]] = ("Master", "Worker")
     columns = (("State", ".status.conditions[-1:].type", "string"),)
@@ -30,6 +32,11 @@ class KubeflowJob(SimulatedKind):
             for one in self.types
             if specs.get(one)
         ]
+
+    def priority_class(self, job: Mapping[str, Any]) -> str:
+        """Return that of the scheduling policy, else that of the first template that names one."""
+        policy = ((job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}).get("priorityClass")
+        return str(policy) if policy else super().priority_class(job)
 
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether any type has active pods."""

@@ -1,6 +1,7 @@
 """Writes what a service has to be allowed for the kinds of job, as a ClusterRole and its binding.
 
-In: `management` or `worker`. Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
+In: `management`, `worker`, or `jobframework`: the first with `quota.mode: builtin`, where jobs are started and stopped too.
+Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
 (deploy/pipelineruns)."""
 
 from __future__ import annotations
@@ -11,18 +12,46 @@ from controlplane.job_kinds.base import JobKind
 _INTRO = {
     "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller leaves it alone.",
     "worker": "The copies of users' jobs are created, watched and deleted.",
+    "jobframework": "Only where `quota.mode` is `builtin`: Workloads are made of jobs, and jobs are started and\n"
+    "# stopped, by this service in the place of Kueue's manager. Not part of the kustomization: apply it beside.",
 }
-_ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker"}
+_ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker", "jobframework": "controlplane"}
+_BESIDE = """\
+  - apiGroups: [kueue.x-k8s.io]
+    resources: [workloads]
+    verbs: [get, list, watch, create, patch, delete]
+  - apiGroups: [kueue.x-k8s.io]
+    resources: [workloads/status]
+    verbs: [patch]
+  # What an admitted job gets, and with which priority its Workload waits.
+  - apiGroups: [kueue.x-k8s.io]
+    resources: [resourceflavors, workloadpriorityclasses]
+    verbs: [get, list, watch]
+  - apiGroups: [scheduling.k8s.io]
+    resources: [priorityclasses]
+    verbs: [get, list, watch]
+  - apiGroups: [events.k8s.io]
+    resources: [events]
+    verbs: [create]
+"""
 
 
 def cluster_role(place: str) -> str:
-    """Return the documents of `deploy/rbac/PLACE/jobs.yaml`; `KeyError` for another place than the two."""
-    name = f"controlplane-{place}-jobs"
+    """Return the documents of `deploy/rbac/PLACE/jobs.yaml`, or of `deploy/rbac/management/jobframework.yaml`; `KeyError` for
+    another place.
+    """
     kinds = sorted((one for one in JOB_KINDS.values() if not one.external), key=lambda one: one.kind.name)
     rules = "".join(_rule(one, *right) for one in kinds for right in rights(one, place))
+    beside = f"{_documents('controlplane-jobframework', _BESIDE, place)}---\n" if place == "jobframework" else ""
+    name = f"controlplane-{place}-jobs"
     return f"""\
 # {_INTRO[place]}
 # Made by `python -m controlplane.job_kinds {place}`. Kinds that are not dispatched may be left out.
+{beside}{_documents(name, rules, place)}"""
+
+
+def _documents(name: str, rules: str, place: str) -> str:
+    return f"""\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -47,6 +76,10 @@ subjects:
 def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
     """Return what is done with a kind in one of the two places: resources, each with its verbs (`get, list`)."""
     plural = one.kind.plural
+    if place == "jobframework":
+        # The owner of a Workload blocks its own deletion for it, which asks for a right to the owner's finalizers.
+        written = [(plural, "get, list, watch, patch"), (f"{plural}/finalizers", "update")]
+        return [*written, *([(f"{plural}/status", "patch")] if one.stops_by_steps else [])] if one.reconciled else []
     if place == "worker":
         return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
     return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]

@@ -87,3 +87,29 @@ def spell(resource: str, millis: int) -> str:
         value //= base
         step += 1
     return f"{value}{suffixes[step]}"
+
+
+def canonical_quantity(quantity: str | int | float) -> str:
+    """Return a quantity as an API server writes it: no fraction, the largest suffix of its own family that leaves none
+    (`CanonicalizeBytes` in k8s.io/apimachinery pkg/api/resource/quantity.go). ValueError if it is none.
+    """
+    amount, text = nanos(quantity), str(quantity)
+    found = _FORM.fullmatch(text)
+    assert found is not None
+    if found[2] and abs(amount) >= 1024 * NANO:
+        value, step = to_units(amount), 0
+        while value % 1024 == 0 and step < len(_POWERS_OF_1024) - 1:
+            value, step = value // 1024, step + 1
+        return f"{value}{_POWERS_OF_1024[step]}"
+    value, power = amount, -9
+    while value and value % 1000 == 0 and power < _LARGEST_POWER:
+        value, power = value // 1000, power + 3
+    if not value:
+        return "0"
+    if found[3] is not None:
+        return f"{value}e{power}" if power else str(value)
+    return f"{value}{_SUFFIXES[power]}"
+
+
+_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
+_LARGEST_POWER = max(_SUFFIXES)

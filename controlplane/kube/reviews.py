@@ -30,6 +30,15 @@ def allowed(request: Mapping[str, Any], patch: Sequence[Json], warnings: Sequenc
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
+def with_patch(answer: Json, more: Sequence[Json]) -> Json:
+    """Return an answer with operations of a JSON patch that come before its own."""
+    if not more:
+        return answer
+    response = answer["response"]
+    there = msgspec.json.decode(base64.b64decode(response["patch"])) if "patch" in response else []
+    return allowed(response, [*more, *there], response.get("warnings", ()))
+
+
 def json_patch(before: Mapping[str, Any], after: Mapping[str, Any], path: str = "") -> list[Json]:
     """Return the JSON patch that turns one object into another; lists are replaced as a whole."""
     found: list[Json] = [{"op": "remove", "path": f"{path}/{_token(key)}"} for key in before if key not in after]

@@ -17,7 +17,7 @@ import structlog
 
 from controlplane.clock import Clock
 from controlplane.clusters.protocol import ApiError, ClusterError, Executes, Foreign, Unreachable
-from controlplane.kube.kinds import Json, Request, meta, version_number
+from controlplane.kube.kinds import EVENTS, Json, Request, meta, version_number
 from controlplane.log.event import Append, Fenced, LogError, LogUnavailable, NewEvent
 from controlplane.log.port import Log
 from controlplane.runtime.announcements import Announcements
@@ -275,6 +275,10 @@ class Effects:
             self._again(write, self._rng.uniform(1.0, 4.0))
             return
         failure = WriteRefusal(error.status, error.reason or str(error.status), error.message, before)
+        if request.ref.kind == EVENTS and failure.error == "AlreadyExists":
+            self._on_outcome(write.cluster, write.action, "done")  # told before, by the same name
+            await self._note(write, self._controller.unneeded(write, ""))
+            return
         if request.verb != "create" and error.status in (404, 409):
             await self._overtaken(write, failure)
         else:
@@ -311,6 +315,10 @@ class Effects:
         """Settle a success; returns whether it may have changed something."""
         self._on_outcome(write.cluster, write.action, "done")
         version = str(meta(answer).get("resourceVersion", "")) if answer else ""
+        if request.ref.kind == EVENTS:
+            # Nobody watches Events: the answer is all that will be seen of one.
+            await self._note(write, self._controller.unneeded(write, version))
+            return True
         if request.verb == "patch" and version and version == request.resource_version:
             await self._note(write, self._controller.unneeded(write, version))
             return False

@@ -39,6 +39,14 @@ class QuotaSettings(Value, rename="camel"):
             "what Kueue's scheduler and its core controllers do. Kueue's manager must not run there then; its CRDs must be there.",
         ),
     ] = "kueue"
+    pods_ready: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the condition `PodsReady` of Workloads is written by what their jobs show, as with Kueue's "
+            "`waitForPodsReady`. Nothing waits for it, and nothing is evicted for it.",
+        ),
+    ] = "no"
     fair_sharing: FairSharing = FairSharing()
 
     @property

@@ -79,6 +79,32 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
     }
 
 
+def test_the_job_framework_may_write_jobs_and_their_workloads() -> None:
+    path = "deploy/rbac/management/jobframework.yaml"
+    assert (ROOT / path).read_text() == cluster_role("jobframework"), (
+        f"python -m controlplane.job_kinds jobframework > {path}"
+    )
+    kinds = {f"{one_.kind.group}/{one_.kind.plural}": one_ for one_ in JOB_KINDS.values() if one_.reconciled}
+    assert applied_beside(path) == {
+        "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "delete", "patch"))),
+        "kueue.x-k8s.io/workloads/status": ("patch",),
+        "kueue.x-k8s.io/resourceflavors": SEE,
+        "kueue.x-k8s.io/workloadpriorityclasses": SEE,
+        "scheduling.k8s.io/priorityclasses": SEE,
+        "events.k8s.io/events": ("create",),
+    }
+    (of_jobs,) = (
+        one_
+        for one_ in documents((ROOT / path).read_text())
+        if one_["metadata"]["name"] == "controlplane-jobframework-jobs" and one_["kind"] == "ClusterRole"
+    )
+    assert rights(of_jobs) == {
+        **{name: tuple(sorted((*SEE, "patch"))) for name in kinds},
+        **{f"{name}/finalizers": ("update",) for name in kinds},
+        "batch/jobs/status": ("patch",),
+    }
+
+
 def test_worker() -> None:
     assert rights(one(render("deploy/rbac/worker"), "ClusterRole", "controlplane-worker")) == {
         "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "patch", "delete"))),

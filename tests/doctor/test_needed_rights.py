@@ -95,6 +95,8 @@ def test_secrets_are_asked_for_in_the_namespace_of_the_settings() -> None:
         ({"multikueue_external_frameworks": "Render.v1.example.com"}, "worker", "create renders.example.com"),
         ({"multikueue_quota_automation": "yes"}, "home", "patch clusterqueues.kueue.x-k8s.io"),
         ({"quota_mode": "builtin"}, "home", "patch localqueues.kueue.x-k8s.io/status"),
+        ({"quota_mode": "builtin"}, "home", "create workloads.kueue.x-k8s.io"),
+        ({"quota_mode": "builtin"}, "home", "update jobs.batch/finalizers"),
         ({"multikueue_quota_automation": "yes"}, "worker", "list localqueues.kueue.x-k8s.io"),
         (
             {"multikueue_cluster_profile_enabled": "yes"},

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from controlplane.kube.kinds import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS, Json
+from controlplane.kube.kinds import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, Json
 from controlplane.settings import Settings
 from tests.outages.stage import NS, Stage, check_of, condition, settings
 
@@ -23,36 +23,13 @@ async def without_kueue(stage: Make, *workers: str) -> Stage:
     return await stage(*workers, settings=builtin(), manager_is={"kueue": False})
 
 
-def submit(on: Stage, name: str = "train", cpu: str = "1", priority: int = 0) -> None:
-    """Submit a job, and make its Workload as whoever keeps jobs does."""
-    on.submit(name)
-    job = on.job(name=name)
-    assert job is not None
+def submit(on: Stage, name: str = "train", cpu: str = "1") -> None:
+    """Submit a job, of which the service makes a Workload."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": name,
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-    }
-    on.manager.store.create(
-        WORKLOADS,
-        {
-            "metadata": {
-                "namespace": NS,
-                "name": f"job-{name}-0a1b2",
-                "labels": {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]},
-                "ownerReferences": [owner],
-            },
-            "spec": {
-                "queueName": "user-queue",
-                "priority": priority,
-                "podSets": [{"name": "main", "count": 1, "template": template}],
-            },
-        },
-    )
+    metadata = {"namespace": NS, "name": name, "labels": {"kueue.x-k8s.io/queue-name": "user-queue"}}
+    spec = {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue", "parallelism": 1, "template": template}
+    on.manager.store.create(JOBS, {"metadata": metadata, "spec": spec}, field_manager="user")
 
 
 def queue(on: Stage) -> Json:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controlplane.kube.kinds import JOBS, WORKLOADS, Json
-from controlplane.simulation.kinds.base import WORKLOAD_PRIORITY_CLASSES
+from controlplane.kube.kinds import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json
 from controlplane.simulation.kueue.common import PRIORITY_CLASS, Gates
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import Stage, condition, settings

@@ -365,3 +365,19 @@ def test_a_decision_about_what_has_changed_meanwhile_has_no_effect() -> None:
     state.drop_workload("ns/w", 2)
     state.apply(decided, 3)
     assert state.snapshot.workloads == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "asks"),
+    [
+        ({"podIndexLabel": "batch.kubernetes.io/job-completion-index"}, False),
+        ({"podIndexLabel": "x", "subGroupIndexLabel": "y", "subGroupCount": 2}, False),
+        ({"required": "rack"}, True),
+        ({"unconstrained": False}, True),
+        ({"podSetSliceSize": 2}, True),
+    ],
+)
+def test_a_topology_is_asked_for_only_where_placement_is(request_: Json, asks: bool) -> None:
+    """Kueue puts the label of a pod's index into each pod set of a Job."""
+    made = {"name": "main", "count": 1, "template": {"spec": {}}, "topologyRequest": request_}
+    assert parse_workloads.pod_set(made, "x").topology is asks

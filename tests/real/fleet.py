@@ -89,8 +89,8 @@ class Fleet:
         self.kubectl(*words, context=context)
 
     @contextmanager
-    def kueue(self, name: str, **gates: bool) -> Iterator[None]:
-        """Have Kueue's own manager run on a cluster, with some feature gates."""
+    def kueue(self, name: str, frameworks: Sequence[str] = ("batch/job",), **gates: bool) -> Iterator[None]:
+        """Have Kueue's own manager run on a cluster, with some kinds of job and feature gates."""
         place = self.folder / f"kueue-{name}"
         place.mkdir(exist_ok=True)
         pki.make(place, "DNS:localhost")
@@ -106,7 +106,7 @@ class Fleet:
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
             "featureGates": {"VisibilityOnDemand": False, **gates},
-            "integrations": {"frameworks": ["batch/job"]},
+            "integrations": {"frameworks": list(frameworks)},
         }
         (place / "config.yaml").write_text(yaml.safe_dump(config))
         (place / "kubeconfig").write_text(yaml.safe_dump(self.kubeconfigs[name]))

@@ -87,9 +87,9 @@ class Errand:
 
 class Errands:
     """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests,
-    and those in `obsolete` have nothing to send; `decided` keeps what was asked about and when, `misused` the closed
-    writes that somebody wanted to carry out nevertheless. What is decided rests on the stream `beside` too, if one is
-    named."""
+    those in `obsolete` have nothing to send, those in `events` are Kubernetes Events; `decided` keeps what was asked about
+    and when, `misused` the closed writes that somebody wanted to carry out nevertheless. What is decided rests on the
+    stream `beside` too, if one is named."""
 
     types: Sequence[type[Event]] = (Asked, Began, Shown, Refused, Unneeded, Listed)
 
@@ -98,6 +98,7 @@ class Errands:
         self.broken: set[str] = set()
         self.unrenderable: set[str] = set()
         self.obsolete: set[str] = set()
+        self.events: set[str] = set()
         self.decided: list[tuple[str, datetime]] = []
         self.misused: list[OpenWrite] = []
         self.given: dict[str, Mapping[str, bytes]] = {}
@@ -178,7 +179,7 @@ class Errands:
         if write.stream in self.obsolete:
             return None
         self.given[write.stream] = bodies
-        ref = ObjectRef(JOBS, "default", write.stream)
+        ref = ObjectRef(EVENTS if write.stream in self.events else JOBS, "default", write.stream)
         verb: Verb = msgspec.convert(write.action, Verb)
         return Request(verb, ref, resource_version=VERSION if verb == "patch" else "")
 

@@ -86,6 +86,18 @@ async def test_no_answer_is_tried_again_and_says_nothing_in_the_log(running: Ben
     assert [outcome for _, _, outcome in running.outcomes] == ["unreachable", "unreachable", "done"]
 
 
+@pytest.mark.parametrize("told_before", [False, True])
+async def test_an_event_is_settled_by_its_answer_since_nobody_watches_events(running: Bench, told_before: bool) -> None:
+    running.capability.events.add("a")
+    if told_before:
+        running.east.answers.append(no(409, "AlreadyExists"))
+    await running.tell(asked("a"))
+    await running.pass_(LONG)
+    assert running.east.names == ["a"]
+    assert [type(event) for event in running.events()] == [Asked, Began, Unneeded]
+    assert running.outcomes == [("east", "create", "done")]
+
+
 # --- an API server's no ----------------------------------------------------------------------------------------------
 
 

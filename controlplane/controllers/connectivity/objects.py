@@ -18,8 +18,8 @@ Place = tuple[str, str, str]
 
 
 class ObjectPlaces:
-    """See the module. `seen` and `gone` give the kind (`Kind.name`) of each type of observation; all have `namespace`,
-    `name`, `uid`.
+    """See the module. `seen` and `gone` give the kind (`Kind.name`) of each type of observation, "" where its event names it as
+    `kind`; all have `namespace`, `name`, `uid`.
     """
 
     GIVEN = ("_seen", "_gone")
@@ -39,15 +39,15 @@ class ObjectPlaces:
         event: Any = recorded.event
         if (kind := self._seen.get(type(event))) is not None:
             place = (event.namespace, event.name, event.resource_version)
-            self._places.setdefault((recorded.cluster, kind), {})[event.uid] = place
+            self._places.setdefault((recorded.cluster, kind or event.kind), {})[event.uid] = place
         elif (kind := self._gone.get(type(event))) is not None:
-            self._places.get((recorded.cluster, kind), {}).pop(event.uid, None)
+            self._places.get((recorded.cluster, kind or event.kind), {}).pop(event.uid, None)
 
     def _shown(self, event: Any) -> ShownVersion | None:
         if (kind := self._seen.get(type(event))) is not None:
-            return ShownVersion(kind, event.resource_version)
+            return ShownVersion(kind or event.kind, event.resource_version)
         kind = self._gone.get(type(event))
-        return ShownVersion(kind, event.resource_version, event.uid) if kind is not None else None
+        return ShownVersion(kind or event.kind, event.resource_version, event.uid) if kind is not None else None
 
 
 class Deduplicator:

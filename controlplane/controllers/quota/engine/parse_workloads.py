@@ -91,9 +91,26 @@ def pod_set(obj: Json, where: str) -> model.PodSet:
         requests=in_order({name: max(0, requested(name, amount)) for name, amount in asked.items()}),
         nodes=node_constraints(spec),
         shape=json.dumps([_shape(spec), obj.get("minCount"), obj.get("topologyRequest")], sort_keys=True),
-        topology=bool(obj.get("topologyRequest")),
+        topology=_asks_for_topology(section(obj, "topologyRequest", where)),
         excess=_excess(spec, f"{where}.template.spec"),
     )
+
+
+_PLACEMENTS = (
+    "unconstrained",
+    "required",
+    "preferred",
+    "podSetSliceRequiredTopology",
+    "podSetSliceSize",
+    "podsetSliceRequiredTopologyConstraints",
+)
+
+
+def _asks_for_topology(request: Json) -> bool:
+    """Whether a pod set has to be placed by topology: what says only how its pods are told apart asks for nothing
+    (`IsExplicitlyRequestingTAS` in kubernetes-sigs/kueue pkg/workload/workload.go).
+    """
+    return any(request.get(name) not in (None, []) for name in _PLACEMENTS)
 
 
 def node_constraints(spec: Json) -> model.NodeConstraints:

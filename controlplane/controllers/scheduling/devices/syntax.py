@@ -2,7 +2,7 @@
 
 In: the text of an expression. Out: a tree of `Node`s, or `UnknownExpression` that says what is not in the part: doubles,
 unsigned numbers, bytes, null, raw and triple-quoted strings, maps and messages in braces, optional fields, arithmetic.
-The grammar is that of google/cel-spec doc/langdef.md; docs/decisions/0046 says why a part of it stands here."""
+The grammar is that of google/cel-spec doc/langdef.md; docs/decisions/0045 says why a part of it stands here."""
 
 from __future__ import annotations
 

@@ -1,0 +1,45 @@
+"""Answers the admission hook of jobs where this control plane decides on quota: a job that names a queue is created
+suspended, so that it runs for no moment before its Workload is admitted.
+
+In: an AdmissionReview, and which jobs belong to another with a queue. Out: the job as it is to be created. Source:
+`ApplyDefaultForSuspend` (kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, ff69552e). Without the hook
+such a job is suspended at first sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.observe import controller_of
+from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
+from controlplane.kube.fields import UNFIT, section
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.reviews import requested
+
+Belongs = Callable[[str, events.QueuedOwner], bool]
+"""Tells whether a job in a namespace with an owner belongs to another job that names a queue, or may do so."""
+
+
+def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs) -> Json | None:
+    """Return the job, suspended; None if nothing of what is reviewed is changed."""
+    request = requested(review)
+    obj = request.get("object") if request is not None else None
+    if request is None or request.get("operation") != "CREATE" or not isinstance(obj, dict):
+        return None
+    named = request.get("kind")
+    adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
+    try:
+        labels, owner = section(meta(obj), "labels"), controller_of(obj)
+        if adapter is None or not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
+            return None
+        namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+        if owner is not None and belongs(namespace, owner):
+            return None
+        return {**obj, "spec": merged(section(obj, "spec"), adapter.stopped(obj))}
+    except UNFIT:
+        return None  # the API server refuses it, or knows better
+
+
+def _named(kind: Kind) -> Json:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}

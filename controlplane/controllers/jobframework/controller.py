@@ -1,0 +1,153 @@
+"""Answers what the loop asks of a controller: jobs and their Workloads, as the log has them.
+
+In: events in the log's order. Out: which jobs to decide about, what was decided, what an open write looks like. It only
+keeps folds; what to do is decided in `decide`, how it looks in `render`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.objects import Deduplicator
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.announce import Reporter, announcement
+from controlplane.controllers.jobframework.causes import cause
+from controlplane.controllers.jobframework.context import JobFrameworkPolicy
+from controlplane.controllers.jobframework.decide import decide
+from controlplane.controllers.jobframework.index import JobIndex
+from controlplane.controllers.jobframework.observe import WORD
+from controlplane.controllers.jobframework.render import bodies_needed, render
+from controlplane.job_kinds.base import JobKind
+from controlplane.kube.kinds import ObjectRef, Request
+from controlplane.kube.requests import Obsolete
+from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.writes import OpenWrites, WritingController
+
+_JOBS = f"{WORD}/job/"
+
+
+class JobFrameworkController(WritingController[events.JobWrite]):
+    """See the module. `identity` names this process in Kubernetes Events."""
+
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
+    FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
+
+    GIVEN = ("policy", "identity", "_adapters")
+    ENDING = frozenset({WORD})
+    """The first word of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
+
+    def __init__(self, policy: JobFrameworkPolicy, identity: str) -> None:
+        self.policy, self.identity = policy, identity
+        self.index = JobIndex(policy)
+        self._adapters = {kind.name: one for kind, one in policy.adapters.items()}
+        self._repeats = Deduplicator()
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen; None if it concerns no job, or says nothing new.
+
+        Of a job that may be written every version is recorded: most writes hold for one version alone."""
+        found = self.index.observer.seen(change, self.index.stream_of)
+        if found is None:
+            return None
+        stream, event, bodies = found
+        if change.gone:
+            if not self._is_known(stream, event):
+                return None
+            self._repeats.forget(change.source)
+        elif isinstance(event, events.QueuedJobObserved) and not event.suspended:
+            if change.source and self._repeats.says_nothing_new(change.source, event):
+                return None
+        else:
+            self._repeats.forget(change.source)
+        return change.observed(stream, event, now, bodies)
+
+    def _is_known(self, stream: str, event: Any) -> bool:
+        """Whether anything was recorded of an object that is gone: of most jobs without a queue nothing is."""
+        if not isinstance(event, events.QueuedJobGone):
+            return True
+        return stream in self.index.states or event.uid in self.index.places.known(MANAGEMENT, event.kind)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.index.fold(recorded)
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        return self.index.take_dirty()
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def is_over(self, stream: str) -> bool:
+        """Whether nothing is left of a stream, so that nothing can follow for it."""
+        return stream.startswith(_JOBS) and stream not in self.index.states
+
+    def leaves_nothing(self, stream: str) -> bool:
+        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
+        one of `needed_streams` either; but for the UIDs of what went last, which are hints.
+        """
+        return not self.index.holds(stream)
+
+    def needed_streams(self) -> set[str]:
+        """Return the streams on whose events what is known of others rests, also if they are over."""
+        return self.index.places.newest.shown_by()
+
+    @property
+    def forgets_after(self) -> timedelta:
+        """No time: what happened to a job counts for no other."""
+        return timedelta(0)
+
+    def decide(self, stream: str, now: datetime) -> Decided:
+        """Return what follows for a job."""
+        state = self.index.states.get(stream)
+        if state is None or not self.index.ready:
+            return Decided()
+        plan = decide(self.index, state, now)
+        found = [
+            NewEvent(
+                stream=stream, event=one, cluster=MANAGEMENT, caused_by=cause(self.index, state, one) or state.position
+            )
+            for one in plan.decisions
+        ]
+        return Decided(found, state.version, plan.wake)
+
+    # --- what is open ------------------------------------------------------------------------------------------------
+
+    def _writes(self, stream: str) -> OpenWrites[events.JobWrite, Any] | None:
+        return self.index.states.get(stream)
+
+    def _adapter(self, stream: str) -> JobKind:
+        return self._adapters[stream.removeprefix(_JOBS).partition("/")[0]]
+
+    def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
+        """Return the refs of the bodies that `request` needs."""
+        decision = self._decision(write)
+        return bodies_needed(self.index.state(write.stream), decision) if decision is not None else ()
+
+    def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
+        """Return the request that carries a write out, or None if what it was decided on is gone."""
+        decision = self._decision(write)
+        if decision is None:
+            return None
+        state, adapter = self.index.state(write.stream), self._adapter(write.stream)
+        try:
+            return render(state, self._place(write), decision, bodies, adapter, now, self.identity)
+        except Obsolete:
+            return None
+
+    def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
+        """Return the Kubernetes Event that tells of a write, with Kueue's reason and words."""
+        decision, job = self._decision(write), self.index.state(write.stream).job
+        if decision is None or job is None:
+            return None
+        by = Reporter(identity=self.identity, integration=self._adapter(write.stream).integration)
+        return announcement(self._place(write), job.uid, decision, f"{write.position:x}", by, now)
+
+    def _place(self, write: OpenWrite) -> ObjectRef:
+        _, namespace, name = write.stream.removeprefix(_JOBS).split("/", 2)
+        return ObjectRef(self._adapter(write.stream).kind, namespace, name)

@@ -1,0 +1,203 @@
+"""Decides what to do about one job now: level-triggered, from what is seen, one write at a time.
+
+In: the state of a job with its Workloads, what is around it, the time. Out: decisions, and when to look again. Pure. The
+steps are those of Kueue's reconciler, in its order (`ReconcileGenericJob` in kubernetes-sigs/kueue
+pkg/controller/jobframework/reconciler.go, ff69552e); which Workload counts is told in `matching`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from controlplane.controllers.jobframework import events, matching, writes
+from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, ClassMissing, JobContext
+from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.state import QueuedJobState
+from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
+from controlplane.log.event import Event
+from controlplane.runtime.decision_pass import PassResult
+
+_NOT_READY = "Not all pods are ready or succeeded"
+_RECOVERING = "At least one pod has failed, waiting for recovery"
+_READY = "All pods reached readiness and the workload is running"
+_AT_ONCE = ("Preempted", "NodeFailures")
+_OWNER_PATIENCE = timedelta(seconds=2)
+_TOO_DEEP = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {NESTED_AT_MOST}"
+
+
+def decide(context: JobContext, state: QueuedJobState, now: datetime) -> PassResult[Event]:
+    """Return what follows for a job; nothing while a write of it is open."""
+    step = JobPass(context, state, now)
+    if state.effects:
+        return step.plan
+    job = state.job
+    if job is None or job.deleting:
+        _orphaned(step)
+        return step.plan
+    ancestor = context.ancestor(job)
+    if ancestor.too_deep:
+        step.notice(job, "Warning", JobReason.NESTED_TOO_DEEP, "JobNestingTooDeep", _TOO_DEEP)
+    elif ancestor.found:
+        _child(step, job, ancestor)
+    elif job.queue and (ancestor.known or not _owner_awaited(step)):
+        _queued(step, job)
+    return step.plan
+
+
+def _owner_awaited(step: JobPass) -> bool:
+    """Whether the owner of a job may still be seen: each kind is watched by itself."""
+    since = step.state.job_since
+    if since is None or step.now >= since + _OWNER_PATIENCE:
+        return False
+    step.wake_at(since + _OWNER_PATIENCE)
+    return True
+
+
+def _orphaned(step: JobPass) -> None:
+    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go."""
+    for workload in step.workloads():
+        if not workload.deleting and workload.owner is not None and not workload.is_true("Finished"):
+            finish(step, workload, "OwnerNotFound", "The workload's owner no longer exists", JobReason.OWNER_NOT_FOUND)
+        else:
+            release(step, workload, JobReason.OWNER_NOT_FOUND)
+
+
+def _child(step: JobPass, job: events.QueuedJobObserved, ancestor: Ancestor) -> None:
+    """A job that belongs to another with a queue runs only while that one is admitted."""
+    if job.end is None and not job.suspended and not ancestor.admitted:
+        stop(step, job, None, JobReason.ANCESTOR_NOT_ADMITTED, "Kueue managed child job suspended", child=True)
+
+
+def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
+    workload, settled = matching.ensure_one(step, job)
+    if not settled:
+        return
+    if workload is None:
+        if job.end is None:
+            _without_workload(step, job)
+    elif workload.is_true("Finished"):
+        release(step, workload, JobReason.WORKLOAD_FINISHED)
+    elif workload.deleting:
+        if stop(step, job, workload, JobReason.WORKLOAD_DELETED, "Workload is deleted"):
+            release(step, workload, JobReason.WORKLOAD_DELETED)
+    elif job.end is not None:
+        finish(step, workload, "Succeeded" if job.end.success else "Failed", job.end.message, JobReason.JOB_FINISHED)
+    elif not _told(step, job, workload):
+        _with_workload(step, job, workload)
+
+
+def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
+    """Make the Workload, once nothing of the job runs."""
+    if job.prebuilt:
+        stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
+        return
+    if job.active:
+        return
+    if job.problem:
+        step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
+        return
+    try:
+        priority = step.context.catalog.priority(job)
+    except ClassMissing as missing:
+        step.class_missing(job, missing)
+        return
+    step.write(writes.creation(step, job, priority))
+
+
+def _told(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> bool:
+    """Write to the Workload what the job's pods show: which give their quota back, and whether they are ready."""
+    if job.reclaimable is not None:
+        sizes = {one.name: one.count for one in workload.pod_sets}
+        pods = {name: min(count, sizes.get(name, count)) for name, count in job.reclaimable.items()}
+        if pods != workload.reclaimable:
+            head = writes.head(workload)
+            step.write(events.ReclaimablePodsDecided(**head, pods=pods, reason=JobReason.PODS_ENDED))
+            return True
+    if not step.context.policy.pods_ready:
+        return False
+    status, reason, message = _readiness(job, workload)
+    shown = workload.condition("PodsReady")
+    if shown is not None and (shown.status, shown.reason) == (status, reason):
+        return False
+    step.write(
+        events.PodsReadyDecided(
+            **writes.head(workload),
+            status=status,
+            condition_reason=reason,
+            message=message,
+            reason=JobReason.PODS_READY,
+        )
+    )
+    return True
+
+
+def _readiness(job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> tuple[str, str, str]:
+    """Return status, reason and message of PodsReady (`generatePodsReadyCondition`)."""
+    shown = workload.condition("PodsReady")
+    if not workload.is_true("Admitted"):
+        return "False", "WaitForStart", _NOT_READY
+    if job.ready:
+        again = shown is not None and shown.reason in ("WaitForRecovery", "Recovered")
+        return "True", "Recovered" if again else "Started", _READY
+    if shown is not None and (shown.status == "True" or shown.reason == "WaitForRecovery"):
+        return "False", "WaitForRecovery", _RECOVERING
+    return "False", "WaitForStart", _NOT_READY
+
+
+def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
+    evicted = workload.condition("Evicted")
+    if evicted is not None and evicted.status == "True":
+        stopped = stop(step, job, workload, JobReason.WORKLOAD_EVICTED, evicted.message)
+        if stopped and workload.is_true("QuotaReserved") and not job.active:
+            step.write(
+                events.JobQuotaReleaseDecided(
+                    **writes.head(workload),
+                    requeued=evicted.reason in _AT_ONCE,
+                    eviction=evicted.reason,
+                    message=evicted.message,
+                    reason=JobReason.NOTHING_RUNS,
+                )
+            )
+    elif writes.is_suspended(job):
+        if workload.is_true("Admitted"):
+            _start(step, job, workload)
+            return
+        if workload.is_true("QuotaReserved"):
+            _checks_noticed(step, job, workload)
+        if workload.queue != job.queue:
+            update = events.JobWorkloadUpdateDecided(
+                **writes.head(workload), what="queue", queue=job.queue, reason=JobReason.QUEUE_CHANGED
+            )
+            step.write(update)
+    elif not workload.is_true("Admitted"):
+        stop(step, job, workload, JobReason.NOT_ADMITTED, "Not admitted by cluster queue")
+
+
+def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
+    try:
+        found = infos(workload, step.context.catalog.flavors)
+        startable(job, found)
+    except FlavorMissing:
+        return  # it is waited for: once it is seen, this job is looked at again
+    except Unstartable as error:
+        finish(step, workload, "FailedToStart", str(error), JobReason.FAILED_TO_START)
+        return
+    step.write(
+        events.JobStartDecided(
+            name=job.name,
+            uid=job.uid,
+            resource_version=job.resource_version,
+            kind=job.kind,
+            body=job.body,
+            workload=workload.name,
+            cluster_queue=workload.cluster_queue,
+            pod_sets=found,
+            reason=JobReason.WORKLOAD_ADMITTED,
+        )
+    )
+
+
+def _checks_noticed(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
+    waiting = [f"{one.name}: {one.message}" for one in workload.checks if one.state == "Pending" and one.message]
+    if waiting:
+        step.notice(job, "Normal", JobReason.CHECKS_PENDING, "UpdatedAdmissionCheck", "; ".join(waiting))

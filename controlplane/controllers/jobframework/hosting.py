@@ -1,0 +1,45 @@
+"""Hosts the job framework, where this control plane admits Workloads itself.
+
+In: settings. Out: the controller's part of the log, and what it watches of the management cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.controllers.jobframework.context import JobFrameworkPolicy
+from controlplane.controllers.jobframework.controller import JobFrameworkController
+from controlplane.controllers.jobframework.observe import CLASSES, WORD
+from controlplane.job_kinds import adapters_for
+from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS
+from controlplane.kube.watches import WatchSpec
+from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.settings.model import Settings
+
+
+def host(settings: Settings) -> Sequence[HostedController]:
+    """Return the controller, or none."""
+    if not settings.quota.builtin:
+        return ()
+    controller = JobFrameworkController(policy_of(settings), settings.leader.identity)
+    kinds = [WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *controller.policy.adapters]
+
+    def unseen() -> str:
+        return "" if controller.index.ready else "the job framework does not see all that it needs"
+
+    hears = frozenset({"cluster", "service"})
+    return (
+        HostedController(
+            registration=Registration("jobframework", controller, frozenset({WORD}), hears, identities="jobframework"),
+            home=[WatchSpec(kind) for kind in kinds],
+            knows=controller.index.places,
+            unseen=unseen,
+        ),
+    )
+
+
+def policy_of(settings: Settings) -> JobFrameworkPolicy:
+    """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of them."""
+    kinds = adapters_for((*settings.multikueue.kinds, *settings.multikueue.external_frameworks)).values()
+    return JobFrameworkPolicy(
+        adapters={one.kind: one for one in kinds if one.reconciled}, pods_ready=settings.quota.pods_ready == "yes"
+    )

@@ -1,0 +1,214 @@
+"""Keeps all jobs with their Workloads, and what they rest on, in memory as the log says it.
+
+In: events in the log's order. Out: states by stream, the jobs that a job belongs to, which streams have to be decided
+about. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
+from controlplane.controllers.connectivity.objects import ObjectPlaces
+from controlplane.controllers.connectivity.state import Connection, restarted
+from controlplane.controllers.connectivity.state import fold as fold_connection
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, Catalog, JobFrameworkPolicy
+from controlplane.controllers.jobframework.observe import CLASSES, WORD, JobObserver, job_stream
+from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_workload
+from controlplane.kube import kinds
+from controlplane.log.event import Event, Recorded
+
+K = TypeVar("K")
+_EMPTY = QueuedJobState()
+_SEEN: dict[type[Event], str] = {
+    events.QueuedJobObserved: "",
+    events.JobWorkloadObserved: kinds.WORKLOADS.name,
+    events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
+    events.JobPriorityClassObserved: "",
+}
+_GONE: dict[type[Event], str] = {
+    events.QueuedJobGone: "",
+    events.JobWorkloadGone: kinds.WORKLOADS.name,
+    events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
+    events.JobPriorityClassGone: "",
+}
+
+
+class JobIndex:
+    """See the module. `stream_of` has the stream of each Workload, by UID."""
+
+    GIVEN = ("policy", "observer")
+
+    def __init__(self, policy: JobFrameworkPolicy) -> None:
+        self.policy, self.observer = policy, JobObserver(policy.adapters)
+        self.stream_of: dict[str, str] = {}
+        self.states: dict[str, QueuedJobState] = {}
+        self.catalog = Catalog()
+        self.connection = Connection(name=MANAGEMENT)
+        self.places = ObjectPlaces(_SEEN, _GONE)
+        self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
+        self._below: dict[str, dict[str, None]] = {}
+        self._bound: dict[tuple[str, str], dict[str, None]] = {}
+        self._dirty: dict[str, None] = {}
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether all is in view that decisions rest on; kinds that are not installed are not waited for."""
+        others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters]
+        return self.connection.in_view(kinds.WORKLOADS.name) and self.connection.settled(one.name for one in others)
+
+    def state(self, stream: str) -> QueuedJobState:
+        """Return the state of a job's stream."""
+        return self.states.get(stream, _EMPTY)
+
+    def holds(self, stream: str) -> bool:
+        """Whether anything is known by the events of a stream."""
+        _, word, *rest = stream.split("/")
+        match word:
+            case "job":
+                return stream in self.states
+            case "workload":
+                return tuple(rest) in self._free
+            case "flavor":
+                return rest[0] in self.catalog.flavors
+            case "priorityclass":
+                return tuple(rest) in self.catalog.classes
+        return False
+
+    def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
+        """Return a Workload that no job owns, None if there is none of this name."""
+        return self._free.get((namespace, name))
+
+    def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
+        """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
+        kind = self.observer.kind_of(owner)
+        if kind is None:
+            return False
+        parent = self.state(job_stream(kind.name, namespace, owner.name)).job
+        return parent is None or parent.uid != owner.uid or bool(parent.queue) or self.ancestor(parent).found
+
+    def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
+        """Return the topmost job with a queue that a job belongs to (`FindAncestorJobManagedByKueue` in
+        kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go).
+        """
+        top, current, known, seen = None, job, True, {job.uid}
+        while current.owner is not None and (kind := self.observer.kind_of(current.owner)) is not None:
+            stream = job_stream(kind.name, job.namespace, current.owner.name)
+            parent = self.state(stream).job
+            if parent is None:
+                known = False
+                break
+            if parent.uid != current.owner.uid or parent.uid in seen:
+                break
+            seen.add(parent.uid)
+            if parent.queue:
+                top = stream
+            current = parent
+            if len(seen) > NESTED_AT_MOST:
+                return Ancestor(too_deep=True)
+        if top is None:
+            return Ancestor(known=known)
+        state = self.state(top)
+        unfinished = [uid for uid, one in state.workloads.items() if not one.is_true("Finished")]
+        last = max(unfinished, key=lambda uid: state.workloads_at[uid], default="")
+        admitted = bool(last) and state.workloads[last].is_true("Admitted")
+        at = max(state.job_at, state.workloads_at.get(last, 0))
+        return Ancestor(known=known, found=True, admitted=admitted, position=at)
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call."""
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event, in the log's order."""
+        self.places.fold(recorded)
+        event = recorded.event
+        if recorded.stream == cluster_stream(MANAGEMENT):
+            self._connected(fold_connection(self.connection, recorded))
+        elif isinstance(event, ServiceStarted):
+            self._connected(restarted(self.connection, recorded))
+        elif recorded.stream.startswith(f"{WORD}/job/"):
+            self._fold_job(recorded)
+        elif recorded.stream.startswith(f"{WORD}/workload/"):
+            self._fold_free(recorded)
+        elif recorded.stream.startswith((f"{WORD}/flavor/", f"{WORD}/priorityclass/")):
+            self.catalog.fold(recorded)
+            self._mark(self.states)
+
+    def _mark(self, streams: Iterable[str]) -> None:
+        self._dirty.update(dict.fromkeys(streams))
+
+    def _connected(self, connection: Connection) -> None:
+        was, self.connection = self.ready, connection
+        if self.ready and not was:
+            self._mark(self.states)
+
+    def _fold_job(self, recorded: Recorded) -> None:
+        stream, before = recorded.stream, self.state(recorded.stream)
+        after = fold(before, recorded)
+        event = recorded.event
+        if isinstance(event, events.JobWorkloadObserved):
+            self._moved(event, stream, recorded.position)
+        elif isinstance(event, events.JobWorkloadGone):
+            self.stream_of.pop(event.uid, None)
+        self._reindex(stream, before.job, after.job)
+        if after.is_empty and not after.effects:
+            self.states.pop(stream, None)
+        else:
+            self.states[stream] = after
+        uids = {one.uid for one in (before.job, after.job) if one is not None}
+        self._mark((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+
+    def _moved(self, event: events.JobWorkloadObserved, stream: str, position: int) -> None:
+        """A Workload that has another owner than before is no more where it was."""
+        before = self.stream_of.get(event.uid, "")
+        self.stream_of[event.uid] = stream
+        if before == stream:
+            return
+        if before in self.states:
+            self.states[before] = without_workload(self.states[before], event.uid, position)
+            self._mark([before])
+        free = self._free.get((event.namespace, event.name))
+        if free is not None and free.uid == event.uid:
+            del self._free[event.namespace, event.name]
+
+    def _fold_free(self, recorded: Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, events.JobWorkloadObserved):
+            self._moved(event, recorded.stream, recorded.position)
+            self._free[event.namespace, event.name] = event
+        elif isinstance(event, events.JobWorkloadGone):
+            self.stream_of.pop(event.uid, None)
+            found = self._free.get((event.namespace, event.name))
+            if found is not None and found.uid == event.uid:
+                del self._free[event.namespace, event.name]
+        else:
+            return
+        self._mark(self._bound.get((event.namespace, event.name), ()))
+
+    def _reindex(
+        self, stream: str, before: events.QueuedJobObserved | None, after: events.QueuedJobObserved | None
+    ) -> None:
+        for one, there in ((before, False), (after, True)):
+            if one is None:
+                continue
+            if one.owner is not None:
+                _put(self._below, one.owner.uid, stream, there=there)
+            if one.prebuilt:
+                _put(self._bound, (one.namespace, one.prebuilt), stream, there=there)
+
+
+def _put(table: dict[K, dict[str, None]], key: K, stream: str, *, there: bool) -> None:
+    if there:
+        table.setdefault(key, {})[stream] = None
+        return
+    found = table.get(key, {})
+    found.pop(stream, None)
+    if not found:
+        table.pop(key, None)

@@ -1,0 +1,155 @@
+"""Tells which Workload a job has, and sees to it that it has one alone that asks for what the job does.
+
+In: a pass of deciding about a job. Out: the Workload, and whether the job can go on with it. Pure. Source: `ensureOneWorkload`
+and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
+
+from __future__ import annotations
+
+from controlplane.controllers.jobframework import events, writes
+from controlplane.controllers.jobframework.context import ClassMissing, Priority
+from controlplane.controllers.jobframework.pod_sets import equivalent
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
+from controlplane.kube.kinds import WORKLOAD_PRIORITY_CLASSES
+
+_MISSING = "Missing Workload; unable to restore pod templates"
+_RESTORING = "No matching Workload; restoring pod templates according to existent Workload"
+_OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
+
+Found = tuple[events.JobWorkloadObserved | None, bool]
+
+
+def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
+    """Return the one Workload of a job, None if there is none, and whether that is how it stays: else writes are on the
+    way, and the job waits.
+    """
+    if job.prebuilt:
+        return _prebuilt(step, job)
+    if job.problem and step.state.workloads:
+        step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
+        return None, False
+    match, others = _chosen(step, job)
+    stale = None
+    if match is None and others and writes.is_suspended(job) and _can_follow(job, others[0]):
+        stale = others.pop(0)
+    if match is None and not writes.is_suspended(job) and job.end is None:
+        only = others[0] if len(others) == 1 else None
+        if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, _RESTORING if only is not None else _MISSING):
+            return None, False
+    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD if match is None else JobReason.EXTRA_WORKLOAD):
+        return None, False
+    if stale is not None:
+        _rewrite(step, job, stale)
+        return None, False
+    return match, match is None or _kept_up(step, job, match)
+
+
+def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:
+    """Whether a Workload that does not fit may be changed until it does: it is this very job's, stays, and has no quota."""
+    mine = other.owner is not None and other.owner.uid == job.uid
+    return mine and not other.deleting and not other.is_true("QuotaReserved")
+
+
+def _chosen(
+    step: JobPass, job: events.QueuedJobObserved
+) -> tuple[events.JobWorkloadObserved | None, list[events.JobWorkloadObserved]]:
+    """Return the first Workload that fits a job, and the others that it has."""
+    match, others = None, []
+    for one in step.workloads():
+        if match is None and equivalent(job, one, step.context.catalog.flavors):
+            match = one
+        else:
+            others.append(one)
+    return match, others
+
+
+def _removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: JobReason) -> bool:
+    """Let Workloads go and delete them; return whether any deletion is still to be asked for."""
+    waits = False
+    for one in others:
+        if not release(step, one, reason):
+            waits = True
+        elif not one.deleting:
+            step.write(events.JobWorkloadRemovalDecided(**writes.head(one), reason=reason))
+            waits = True
+    return waits
+
+
+def _rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkloadObserved) -> None:
+    """Have the Workload of a job that waits ask for what the job asks for now."""
+    try:
+        priority = step.context.catalog.priority(job)
+    except ClassMissing as missing:
+        step.class_missing(job, missing)
+        return
+    step.write(
+        events.JobWorkloadUpdateDecided(
+            **writes.head(stale),
+            what="spec",
+            body=job.body,
+            queue=job.queue,
+            priority=priority.value,
+            priority_class=priority.class_name,
+            active=stale.active,
+            reason=JobReason.JOB_CHANGED,
+        )
+    )
+
+
+def _kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWorkloadObserved) -> bool:
+    """Have a Workload follow the job's gates and priority class; return whether it does."""
+    if match.gated_by != job.gated_by:
+        update = events.JobWorkloadUpdateDecided(
+            **writes.head(match), what="gate", gated_by=job.gated_by, reason=JobReason.GATE_CHANGED
+        )
+        return not step.write(update)
+    if not _class_moves(job, match):
+        return True
+    try:
+        priority = step.context.catalog.priority(job)
+    except ClassMissing as missing:
+        step.class_missing(job, missing)
+        return False
+    if Priority(value=match.priority or 0, class_name=match.priority_class) == priority and match.priority is not None:
+        return True
+    step.write(
+        events.JobWorkloadUpdateDecided(
+            **writes.head(match),
+            what="priority",
+            priority=priority.value,
+            priority_class=priority.class_name,
+            reason=JobReason.PRIORITY_CHANGED,
+        )
+    )
+    return False
+
+
+def _class_moves(job: events.QueuedJobObserved, match: events.JobWorkloadObserved) -> bool:
+    """Whether a Workload's class follows the job's label and is not the one that it names."""
+    has = match.priority_class
+    if has.name and has.kind != WORKLOAD_PRIORITY_CLASSES.kind:
+        return False
+    if not has.name and match.is_true("QuotaReserved"):
+        return False  # none can be added any more
+    return has.name != job.priority_class
+
+
+def _prebuilt(step: JobPass, job: events.QueuedJobObserved) -> Found:
+    """Return the Workload that a job names, once it is the job's."""
+    owned = next((one for one in step.workloads() if one.name == job.prebuilt), None)
+    found = owned or step.context.free_workload(job.namespace, job.prebuilt)
+    if found is None or (found.owner is not None and found.owner.uid != job.uid):
+        return None, True
+    if found.owner is None:
+        step.write(
+            events.JobWorkloadUpdateDecided(
+                **writes.head(found), what="owner", job_uid=job.uid, references=found.references, reason=JobReason.BOUND
+            )
+        )
+        return None, False
+    if not equivalent(job, found, step.context.catalog.flavors):
+        if not found.is_true("Finished"):
+            finish(step, found, "OutOfSync", _OUT_OF_SYNC, JobReason.OUT_OF_SYNC)
+            return None, False
+        return None, True
+    return found, True

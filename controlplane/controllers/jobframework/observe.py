@@ -1,0 +1,292 @@
+"""Makes of an object that the management cluster showed the narrow event that jobs rest on.
+
+In: a change. Out: stream, event and bodies; None for what concerns no job with a queue. An object that does not fit its API
+becomes `JobInputRefused`: what was known of it counts on. Sources: kubernetes-sigs/kueue
+pkg/controller/jobframework/utils.go, pkg/controller/constants/constants.go, ff69552e."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.jobframework import events
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.kube import fields, kinds
+from controlplane.kube.conditions import Condition
+from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_templates import containers_digest, digest
+from controlplane.log.event import Body, Event, body_of
+from controlplane.runtime.controller import ObjectChange
+
+WORD = "jobframework"
+STOPPING = "kueue.x-k8s.io/stopping"
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
+_OF_KUEUE = "kueue.x-k8s.io/"
+_WHOLE = re.compile(r"[+-]?\d{1,10}", re.ASCII)
+_MOST = 2**31 - 1
+CLASSES = (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)
+
+Built = tuple[str, Event, tuple[Body, ...]]
+
+
+def job_stream(kind: str, namespace: str, name: str) -> str:
+    """Return the stream of a job with its Workloads, by the kind's name in Kubernetes (`jobs.batch`)."""
+    return f"{WORD}/job/{kind}/{namespace}/{name}"
+
+
+def workload_stream(namespace: str, name: str) -> str:
+    """Return the stream of a Workload that no job owns yet."""
+    return f"{WORD}/workload/{namespace}/{name}"
+
+
+class JobObserver:
+    """Makes the events; `adapters` are the kinds of job that are reconciled."""
+
+    def __init__(self, adapters: Mapping[Kind, JobKind]) -> None:
+        self.adapters = adapters
+        self._owners = {(kind.group, kind.kind): kind for kind in adapters}
+
+    def kind_of(self, owner: events.QueuedOwner) -> Kind | None:
+        """Return the kind of an owner, None if jobs of it are not reconciled."""
+        return self._owners.get((owner.api_version.rpartition("/")[0], owner.kind))
+
+    def seen(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
+        """Return stream, event and bodies of something seen; None if it concerns nobody. `stream_of` has the streams of
+        the Workloads that were seen, by UID: of one that went while nobody looked, no more is known.
+        """
+        if change.cluster != MANAGEMENT:
+            return None
+        try:
+            if change.gone:
+                return self._gone(change, stream_of)
+            return self._built(change.kind, change.whole())
+        except UNFIT as error:
+            return _refused(change, error)
+
+    def _built(self, kind: Kind, obj: Json) -> Built | None:
+        if kind in self.adapters:
+            return self._job(self.adapters[kind], obj)
+        if kind == kinds.WORKLOADS:
+            return self._workload(obj)
+        if kind == kinds.RESOURCE_FLAVORS:
+            return _place(kind, obj), _flavor(obj), ()
+        return (_place(kind, obj), _class(kind, obj), ()) if kind in CLASSES else None
+
+    def _gone(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
+        obj, kind = change.object, change.kind
+        head = {
+            "namespace": str(meta(obj).get("namespace") or ""),
+            "name": str(meta(obj)["name"]),
+            "uid": change.uid,
+        }
+        if kind in self.adapters:
+            stream = job_stream(kind.name, head["namespace"], head["name"])
+            return stream, events.QueuedJobGone(**head, kind=kind.name), ()
+        if kind == kinds.WORKLOADS:
+            stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
+            return (stream, events.JobWorkloadGone(**head), ()) if stream else None
+        if kind == kinds.RESOURCE_FLAVORS:
+            return _place(kind, obj), events.JobFlavorGone(**head), ()
+        return (_place(kind, obj), events.JobPriorityClassGone(**head, kind=kind.name), ()) if kind in CLASSES else None
+
+    def _job(self, adapter: JobKind, obj: Json) -> Built | None:
+        metadata, kind = meta(obj), adapter.kind
+        labels, notes = section(metadata, "labels"), section(metadata, "annotations")
+        owner = controller_of(obj)
+        queue = str(labels.get(QUEUE_LABEL) or "")
+        if not queue and (owner is None or self.kind_of(owner) is None):
+            return None
+        status = section(obj, "status")
+        body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})
+        outcome = adapter.outcome(status)
+        pod_sets, problem = _composed(adapter, obj)
+        event = events.QueuedJobObserved(
+            **fields.identity(obj),
+            kind=kind.name,
+            generation=number(metadata, "generation", "metadata"),
+            queue=queue,
+            prebuilt=str(notes.get(PREBUILT) or labels.get(PREBUILT) or ""),
+            managed_by=adapter.managed_by(obj),
+            priority_class=str(labels.get(PRIORITY_CLASS) or ""),
+            pod_priority_class="" if problem else adapter.priority_class(obj),
+            max_execution_seconds=max_execution(labels.get(MAX_EXECUTION)),
+            gated_by=str(notes.get(GATED_BY) or ""),
+            owner=owner,
+            suspended=adapter.suspended(obj),
+            stopping=notes.get(STOPPING) == "true",
+            started=bool(status.get("startTime")),
+            active=adapter.active(status),
+            ready=not problem and adapter.ready(obj),
+            end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
+            pod_sets=pod_sets,
+            reclaimable=None if problem else adapter.reclaimable(obj),
+            problem=problem,
+            body=body.ref,
+        )
+        return job_stream(kind.name, event.namespace, event.name), event, (body,)
+
+    def _stream_of_workload(self, obj: Json) -> str:
+        namespace, owner = str(meta(obj).get("namespace") or ""), controller_of(obj)
+        if owner is None:
+            return workload_stream(namespace, str(meta(obj)["name"]))
+        kind = self.kind_of(owner)
+        return job_stream(kind.name, namespace, owner.name) if kind is not None else ""
+
+    def _workload(self, obj: Json) -> Built | None:
+        stream = self._stream_of_workload(obj)
+        if not stream:
+            return None
+        metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
+        reference, admission = section(spec, "priorityClassRef", "spec"), section(status, "admission", "status")
+        bodies, owner = (body_of(spec), body_of(status)), controller_of(obj)
+        event = events.JobWorkloadObserved(
+            **fields.identity(obj),
+            generation=number(metadata, "generation", "metadata"),
+            owner=owner,
+            references=items(metadata, "ownerReferences", "metadata") if owner is None else [],
+            finalizers=strings(metadata, "finalizers", "metadata"),
+            origin=ORIGIN_LABEL in section(metadata, "labels"),
+            gated_by=str(section(metadata, "annotations").get(GATED_BY) or ""),
+            queue=text(spec, "queueName", "spec"),
+            active=spec.get("active") is not False,
+            priority=number(spec, "priority", "spec") if "priority" in spec else None,
+            priority_class=events.PriorityClassName(
+                group=text(reference, "group", "spec.priorityClassRef"),
+                kind=text(reference, "kind", "spec.priorityClassRef"),
+                name=text(reference, "name", "spec.priorityClassRef"),
+            ),
+            max_execution_seconds=number(spec, "maximumExecutionTimeSeconds", "spec") or None,
+            pod_sets=[pod_set_facts(one) for one in items(spec, "podSets", "spec")],
+            conditions=_conditions(status),
+            cluster_queue=text(admission, "clusterQueue", "status.admission"),
+            assignments=[_assignment(one) for one in items(admission, "podSetAssignments", "status.admission")],
+            checks=[_check(one) for one in items(status, "admissionChecks", "status")],
+            reclaimable={
+                text(one, "name", "status.reclaimablePods[]"): number(one, "count", "status.reclaimablePods[]")
+                for one in items(status, "reclaimablePods", "status")
+            },
+            accumulated_seconds=number(status, "accumulatedPastExecutionTimeSeconds", "status"),
+            spec=bodies[0].ref,
+            status=bodies[1].ref,
+        )
+        return stream, event, bodies
+
+
+def controller_of(obj: Json) -> events.QueuedOwner | None:
+    """Return the owner reference that controls an object, None if none does."""
+    for one in items(meta(obj), "ownerReferences", "metadata"):
+        if one.get("controller") is True:
+            where = "metadata.ownerReferences[]"
+            return events.QueuedOwner(
+                api_version=text(one, "apiVersion", where),
+                kind=text(one, "kind", where),
+                name=text(one, "name", where),
+                uid=text(one, "uid", where),
+            )
+    return None
+
+
+def max_execution(label: object) -> int | None:
+    """Return a label's number of seconds; None for what is no number above 0, as Kueue takes it."""
+    if not isinstance(label, str) or not _WHOLE.fullmatch(label):
+        return None
+    return int(label) if 0 < int(label) <= _MOST else None
+
+
+def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
+    """Return what of a Workload's pod set is compared."""
+    where = "spec.podSets[]"
+    template = section(pod_set, "template", where)
+    metadata, spec = meta(template), section(template, "spec", f"{where}.template")
+    request = section(pod_set, "topologyRequest", where)
+    return events.PodSetFacts(
+        name=text(pod_set, "name", where),
+        count=number(pod_set, "count", where),
+        min_count=number(pod_set, "minCount", where) if pod_set.get("minCount") is not None else None,
+        containers=containers_digest(template),
+        labels={name: str(value) for name, value in section(metadata, "labels").items()},
+        annotations={
+            name: str(value) if name.startswith(_OF_KUEUE) else digest(value)
+            for name, value in section(metadata, "annotations").items()
+        },
+        node_selector={name: str(value) for name, value in section(spec, "nodeSelector").items()},
+        tolerations=items(spec, "tolerations", f"{where}.template.spec"),
+        gates=[text(one, "name", "schedulingGates[]") for one in items(spec, "schedulingGates", where)],
+        topology=any(request.get(one) is not None for one in ("required", "preferred", "unconstrained")),
+    )
+
+
+def _composed(adapter: JobKind, obj: Json) -> tuple[list[events.PodSetFacts], str]:
+    """Return the facts of the pod sets that a job makes, or why it makes none."""
+    try:
+        return [pod_set_facts(one) for one in adapter.workload_pod_sets(obj)], ""
+    except UNFIT as error:
+        return [], str(error) or type(error).__name__
+
+
+def _conditions(status: Json) -> list[Condition]:
+    where = "status.conditions[]"
+    return [
+        Condition(
+            type=text(one, "type", where),
+            status=text(one, "status", where),
+            reason=text(one, "reason", where),
+            message=text(one, "message", where),
+            last_transition_time=text(one, "lastTransitionTime", where),
+            observed_generation=number(one, "observedGeneration", where),
+        )
+        for one in items(status, "conditions", "status")
+    ]
+
+
+def _assignment(one: Json) -> events.PodSetAdmission:
+    where = "status.admission.podSetAssignments[]"
+    return events.PodSetAdmission(
+        name=text(one, "name", where),
+        count=number(one, "count", where) if one.get("count") is not None else None,
+        flavors={name: str(flavor) for name, flavor in section(one, "flavors", where).items()},
+        topology=one.get("topologyAssignment") is not None,
+    )
+
+
+def _check(one: Json) -> events.CheckUpdates:
+    where = "status.admissionChecks[]"
+    return events.CheckUpdates(
+        name=text(one, "name", where),
+        state=text(one, "state", where),
+        message=text(one, "message", where),
+        updates=items(one, "podSetUpdates", where),
+    )
+
+
+def _flavor(obj: Json) -> events.JobFlavorObserved:
+    spec = section(obj, "spec")
+    return events.JobFlavorObserved(
+        **fields.identity(obj),
+        node_labels={name: str(value) for name, value in section(spec, "nodeLabels", "spec").items()},
+        tolerations=items(spec, "tolerations", "spec"),
+    )
+
+
+def _class(kind: Kind, obj: Json) -> events.JobPriorityClassObserved:
+    return events.JobPriorityClassObserved(
+        **fields.identity(obj),
+        kind=kind.name,
+        value=number(obj, "value", "object"),
+        global_default=flag(obj, "globalDefault", "object"),
+    )
+
+
+def _place(kind: Kind, obj: Json) -> str:
+    word = "flavor" if kind == kinds.RESOURCE_FLAVORS else f"priorityclass/{kind.name}"
+    return f"{WORD}/{word}/{meta(obj)['name']}"
+
+
+def _refused(change: ObjectChange, error: Exception) -> Built:
+    body, obj = body_of(change.object), change.object
+    event = events.JobInputRefused(**fields.refusal(change.kind, obj, error), object=body.ref)
+    return f"{WORD}/refused/{event.kind}/{event.namespace}/{event.name}", event, (body,)

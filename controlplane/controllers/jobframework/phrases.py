@@ -1,0 +1,89 @@
+"""What each event about jobs and their Workloads says, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.controllers.jobframework import events
+from controlplane.log.event import Event
+from controlplane.runtime.phrases import Phrase, refused_write, told
+
+WRITES: Mapping[str, str] = {
+    "JobWorkloadCreationDecided": "the Workload",
+    "JobWorkloadUpdateDecided": "the Workload's spec",
+    "JobWorkloadRemovalDecided": "the deletion of the Workload",
+    "JobWorkloadReleaseDecided": "the removal of the finalizer",
+    "JobWorkloadFinishDecided": "the condition Finished",
+    "JobQuotaReleaseDecided": "the end of the reservation",
+    "ReclaimablePodsDecided": "the reclaimable pods",
+    "PodsReadyDecided": "the condition PodsReady",
+    "JobStartDecided": "the start of the job",
+    "JobStopDecided": "the stop of the job",
+    "JobNoticeDecided": "an Event",
+}
+_STEPS = {
+    "suspend": "job is to be suspended",
+    "reset": "start time of the job is to be cleared",
+    "restore": "pod templates of the job are to be what they were",
+}
+_WHAT = {
+    "spec": "Workload {e.name} is to ask for what the job does",
+    "queue": "Workload {e.name} is to go to queue {e.queue}",
+    "priority": "Workload {e.name} is to have priority {e.priority}",
+    "gate": "Workload {e.name} is to be gated by {e.gated_by}",
+    "owner": "Workload {e.name} is to belong to the job",
+}
+
+
+def _job(event: events.QueuedJobObserved) -> str:
+    if event.end is not None:
+        state = "has succeeded" if event.end.success else "has failed"
+    elif event.deleting:
+        state = "is being deleted"
+    else:
+        state = "is suspended" if event.suspended else "runs" if event.active else "is not suspended"
+    return f"job {state}" + (f", in queue {event.queue}" if event.queue else "")
+
+
+def _workload(event: events.JobWorkloadObserved) -> str:
+    states = {"Finished": "is finished", "Evicted": "is evicted", "Admitted": "is admitted"}
+    said = next((text for type_, text in states.items() if event.is_true(type_)), "")
+    return f"Workload {event.name} {said or ('has quota' if event.is_true('QuotaReserved') else 'waits')}"
+
+
+def _pods(pods: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of {name}" for name, count in pods.items()) or "none"
+
+
+def _start(event: events.JobStartDecided) -> str:
+    return (
+        f"job is to start, admitted by {event.cluster_queue}: {_pods({one.name: one.count for one in event.pod_sets})}"
+    )
+
+
+PHRASES: Mapping[type[Event], Phrase] = told(
+    {
+        events.QueuedJobObserved: _job,
+        events.QueuedJobGone: "job is gone",
+        events.JobWorkloadObserved: _workload,
+        events.JobWorkloadGone: "Workload {e.name} is gone",
+        events.JobFlavorObserved: "ResourceFlavor {e.name} is there",
+        events.JobFlavorGone: "ResourceFlavor {e.name} is gone",
+        events.JobPriorityClassObserved: "priority class {e.name} has value {e.value}",
+        events.JobPriorityClassGone: "priority class {e.name} is gone",
+        events.JobInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
+        events.JobWorkloadCreationDecided: lambda e: f"Workload {e.name} is to be created for {_pods(e.pods)}",
+        events.JobWorkloadUpdateDecided: lambda e: _WHAT.get(e.what, "Workload {e.name} is to change").format(e=e),
+        events.JobWorkloadRemovalDecided: "Workload {e.name} is to be deleted",
+        events.JobWorkloadReleaseDecided: "Workload {e.name} is to be let go",
+        events.JobWorkloadFinishDecided: "Workload {e.name} is to be finished: {e.finish_reason}",
+        events.JobQuotaReleaseDecided: "quota of Workload {e.name} is to be free",
+        events.ReclaimablePodsDecided: lambda e: f"pods that will not run again: {_pods(e.pods)}",
+        events.PodsReadyDecided: "PodsReady of Workload {e.name} is to be {e.status}",
+        events.JobStartDecided: _start,
+        events.JobStopDecided: lambda e: _STEPS.get(e.step, "job is to be stopped"),
+        events.JobNoticeDecided: "the user is told: {e.note}",
+        events.JobWriteFailed: lambda e: refused_write(e, WRITES),
+        events.JobWriteUnneeded: lambda e: f"{WRITES.get(e.action, e.action)} is settled",
+    }
+)

@@ -1,0 +1,350 @@
+"""Makes of an open write the request that carries it out.
+
+In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was decided on
+is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version that was
+seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.announce import Reporter, notice
+from controlplane.controllers.jobframework.observe import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
+from controlplane.controllers.jobframework.pod_sets import with_tolerations
+from controlplane.controllers.jobframework.state import QueuedJobState
+from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
+from controlplane.kube.conditions import set_condition
+from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
+from controlplane.kube.pod_templates import stored_template
+from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
+from controlplane.kube.workload_status import (
+    ADMISSION_MANAGER,
+    JOB_MANAGER,
+    RECLAIMABLE_MANAGER,
+    applied_status,
+)
+
+_PROVISIONING = "provreq.kueue.x-k8s.io/"
+_NO_RESERVATION = ("NoReservation", "The workload has no reservation")
+_PENDING = "PendingEvaluation"
+
+
+def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]:
+    """Return the refs of the bodies that rendering a write needs."""
+    match decision:
+        case events.JobWorkloadCreationDecided() | events.JobStartDecided():
+            return [decision.body]
+        case events.JobWorkloadUpdateDecided():
+            return [decision.body] if decision.body else []
+        case events.JobStopDecided():
+            return [decision.body, *([decision.spec] if decision.spec else [])]
+        case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
+            found = state.workloads.get(decision.uid)
+            return [found.status] if found is not None else []
+        case _:
+            return []
+
+
+def render(
+    state: QueuedJobState,
+    place: ObjectRef,
+    decision: events.JobWrite,
+    bodies: Mapping[str, bytes],
+    adapter: JobKind,
+    now: datetime,
+    identity: str,
+) -> Request:
+    """Return the request of a write; `place` is the job's, `adapter` that of its kind."""
+    match decision:
+        case events.JobNoticeDecided():
+            return notice(place, decision, Reporter(identity=identity, integration=adapter.integration), now)
+        case events.JobStartDecided() | events.JobStopDecided():
+            return _of_job(state, place, decision, bodies, adapter)
+        case events.JobWorkloadCreationDecided():
+            return _creation(place, decision, body_in(bodies, decision.body), adapter)
+        case events.JobWorkloadUpdateDecided():
+            return _update(place, decision, bodies, adapter)
+        case events.JobWorkloadRemovalDecided():
+            return Request("delete", _workload(place, decision), uid=decision.uid)
+        case events.JobWorkloadReleaseDecided():
+            return _patch(place, decision, {"metadata": {"finalizers": decision.finalizers or None}})
+        case _:
+            return _status(state, place, decision, bodies, now)
+
+
+def _workload(place: ObjectRef, decision: events.JobWrite) -> ObjectRef:
+    return ObjectRef(WORKLOADS, place.namespace, decision.name)
+
+
+def _patch(place: ObjectRef, decision: events.JobWrite, body: Json) -> Request:
+    version = decision.resource_version
+    return Request("patch", _workload(place, decision), body, uid=decision.uid, resource_version=version)
+
+
+# --- the Workload ----------------------------------------------------------------------------------------------------
+
+
+def _creation(place: ObjectRef, decision: events.JobWorkloadCreationDecided, body: Json, adapter: JobKind) -> Request:
+    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
+    notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
+    if gate := body["annotations"].get(GATED_BY):
+        notes[GATED_BY] = gate
+    metadata: Json = {
+        "labels": {JOB_UID_LABEL: decision.job_uid},
+        "finalizers": [FINALIZER],
+        "ownerReferences": [owner_reference(place, adapter, decision.job_uid)],
+        **({"annotations": notes} if notes else {}),
+    }
+    spec = {
+        "queueName": decision.queue,
+        **_priority(decision),
+        **_spec(job, adapter),
+    }
+    return Request(
+        "create",
+        _workload(place, decision),
+        {"metadata": metadata, "spec": spec},
+        owner_label=(JOB_UID_LABEL, decision.job_uid),
+    )
+
+
+def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
+    """Return the reference with which a job controls its Workload."""
+    return {
+        "apiVersion": adapter.kind.api_version,
+        "kind": adapter.kind.kind,
+        "name": place.name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _spec(job: Json, adapter: JobKind) -> Json:
+    limit = max_execution((job["metadata"].get("labels") or {}).get(MAX_EXECUTION))
+    made: Json = {"podSets": adapter.workload_pod_sets(job)}
+    if limit is not None:
+        made["maximumExecutionTimeSeconds"] = limit
+    return made
+
+
+def _priority(decision: events.JobWorkloadCreationDecided | events.JobWorkloadUpdateDecided) -> Json:
+    made: Json = {"priority": decision.priority}
+    named = decision.priority_class
+    if named.name:
+        made["priorityClassRef"] = {"group": named.group, "kind": named.kind, "name": named.name}
+    return made
+
+
+def _update(
+    place: ObjectRef, decision: events.JobWorkloadUpdateDecided, bodies: Mapping[str, bytes], adapter: JobKind
+) -> Request:
+    match decision.what:
+        case "queue":
+            return _patch(place, decision, {"spec": {"queueName": decision.queue}})
+        case "priority":
+            return _patch(place, decision, {"spec": {"priorityClassRef": None} | _priority(decision)})
+        case "gate":
+            return _patch(place, decision, {"metadata": {"annotations": {GATED_BY: decision.gated_by or None}}})
+        case "owner":
+            owner = owner_reference(place, adapter, decision.job_uid)
+            body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}
+            return _patch(place, decision, {"metadata": body})
+    body = body_in(bodies, decision.body)
+    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
+    spec = {
+        "priorityClassRef": None,
+        "maximumExecutionTimeSeconds": None,
+        "queueName": decision.queue,
+        "active": decision.active,
+        **_priority(decision),
+        **_spec(job, adapter),
+    }
+    return _patch(place, decision, {"spec": spec})
+
+
+def _status(
+    state: QueuedJobState, place: ObjectRef, decision: events.JobWrite, bodies: Mapping[str, bytes], now: datetime
+) -> Request:
+    seen = state.workloads.get(decision.uid)
+    if seen is None:
+        raise Obsolete("the Workload is gone")
+    match decision:
+        case events.ReclaimablePodsDecided():
+            pods = [{"name": name, "count": count} for name, count in decision.pods.items()]
+            return _applied(place, decision, {"reclaimablePods": pods} if pods else {}, RECLAIMABLE_MANAGER)
+        case events.PodsReadyDecided():
+            status: Json = {"conditions": [_seen(one) for one in seen.conditions if one.type == "PodsReady"]}
+            _set(status, "PodsReady", decision.status, decision.condition_reason, decision.message, seen, now)
+            return _applied(place, decision, status, f"{JOB_MANAGER}-PodsReady")
+        case events.JobWorkloadFinishDecided():
+            status = copy.deepcopy(body_in(bodies, seen.status))
+            _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)
+        case events.JobQuotaReleaseDecided():
+            status = copy.deepcopy(body_in(bodies, seen.status))
+            _unreserve(status, decision, seen, now)
+        case _:
+            raise Obsolete(f"no request is known for {type(decision).__name__}")
+    return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)
+
+
+def _applied(place: ObjectRef, decision: events.JobWrite, status: Json, manager: str) -> Request:
+    return Request(
+        "patch",
+        _workload(place, decision),
+        {"status": status},
+        subresource="status",
+        content_type=APPLY_PATCH,
+        uid=decision.uid,
+        resource_version=decision.resource_version,
+        field_manager=manager,
+    )
+
+
+def _unreserve(
+    status: Json, decision: events.JobQuotaReleaseDecided, seen: events.JobWorkloadObserved, now: datetime
+) -> None:
+    """Say that the quota is free, and how long it was used (`UnsetQuotaReservationWithCondition`, `SyncAdmittedCondition`
+    in kubernetes-sigs/kueue pkg/workload)."""
+    requeued = "True" if decision.requeued else "False"
+    _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
+    _set(status, "QuotaReserved", "False", _PENDING, decision.message, seen, now)
+    status.pop("admission", None)
+    admitted = seen.condition("Admitted")
+    if admitted is not None and admitted.status == "True":
+        since = datetime.fromisoformat(admitted.last_transition_time)
+        spent = max(now - since, timedelta()) // timedelta(seconds=1)
+        status["accumulatedPastExecutionTimeSeconds"] = seen.accumulated_seconds + spent
+    _set(status, "Admitted", "False", *_NO_RESERVATION, seen, now)
+
+
+def _set(
+    status: Json, type_: str, value: str, reason: str, message: str, seen: events.JobWorkloadObserved, now: datetime
+) -> None:
+    set_condition(status, type_, value == "True", reason, message, at=timestamp(now), generation=seen.generation)
+
+
+def _seen(one: Any) -> Json:
+    return {
+        "type": one.type,
+        "status": one.status,
+        "reason": one.reason,
+        "message": one.message,
+        "lastTransitionTime": one.last_transition_time,
+        **({"observedGeneration": one.observed_generation} if one.observed_generation else {}),
+    }
+
+
+# --- the job ---------------------------------------------------------------------------------------------------------
+
+
+def _of_job(
+    state: QueuedJobState,
+    place: ObjectRef,
+    decision: events.JobStartDecided | events.JobStopDecided,
+    bodies: Mapping[str, bytes],
+    adapter: JobKind,
+) -> Request:
+    if state.job is None or state.job.uid != decision.uid:
+        raise Obsolete("the job is gone")
+    job = body_in(bodies, decision.body)
+    version = decision.resource_version
+    if isinstance(decision, events.JobStartDecided):
+        body: Json = {"spec": merge_diff(job["spec"], _started(job, decision, adapter))}
+    elif decision.step == "reset":
+        status = {"status": {"startTime": None}}
+        return Request("patch", place, status, subresource="status", uid=decision.uid, resource_version=version)
+    else:
+        body, version = _stopped(job, decision, bodies, adapter)
+    return Request("patch", place, body, uid=decision.uid, resource_version=version)
+
+
+def _started(job: Json, decision: events.JobStartDecided, adapter: JobKind) -> Json:
+    """Return the spec of a job that starts, its templates with what their pod sets were admitted with."""
+    spec = merged(copy.deepcopy(job["spec"]), adapter.started())
+    counts = {info.name: info.count for info in decision.pod_sets}
+    named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    templates = [
+        _injected(copy.deepcopy(template), info)
+        for template, info in zip(adapter.templates(named), decision.pod_sets, strict=True)
+    ]
+    spec = merged(spec, adapter.counted(named, counts))
+    return merged(spec, adapter.with_templates(templates, {"spec": spec}))
+
+
+def _injected(template: Json, info: events.PodSetInfo) -> Json:
+    metadata, spec = template.setdefault("metadata", {}), template.setdefault("spec", {})
+    for field, values in (("annotations", info.annotations), ("labels", info.labels)):
+        if values:
+            metadata[field] = {**(metadata.get(field) or {}), **values}
+    if info.node_selector:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **info.node_selector}
+    if info.tolerations:
+        spec["tolerations"] = with_tolerations(spec.get("tolerations") or (), info.tolerations)
+    there = list(spec.get("schedulingGates") or ())
+    more = [{"name": one} for one in info.gates if {"name": one} not in there]
+    if more:
+        spec["schedulingGates"] = [*there, *more]
+    return template
+
+
+def _stopped(
+    job: Json, decision: events.JobStopDecided, bodies: Mapping[str, bytes], adapter: JobKind
+) -> tuple[Json, str]:
+    """Return the patch that suspends a job or restores its templates, and the version that it holds for. What suspends
+    holds for any: a job that runs changes all the time."""
+    steps = adapter.stops_by_steps and not decision.quiet
+    body: Json = {}
+    if decision.step == "suspend":
+        body["spec"] = adapter.stopped(job)
+        if steps:
+            body["metadata"] = {"annotations": {STOPPING: "true"}}
+            return body, ""
+    elif STOPPING in job["annotations"]:
+        body["metadata"] = {"annotations": {STOPPING: None}}
+    if decision.spec:
+        spec = merged(copy.deepcopy(job["spec"]), body.get("spec", {}))
+        restored = _restored(job, spec, body_in(bodies, decision.spec), adapter)
+        if difference := merge_diff(job["spec"], restored):
+            body["spec"] = difference
+    return body, "" if decision.step == "suspend" else decision.resource_version
+
+
+def _restored(job: Json, spec: Json, workload: Json, adapter: JobKind) -> Json:
+    """Return a job's spec with the templates as its Workload has them; as it is if their number differs."""
+    named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    originals = {str(one["name"]): one for one in workload.get("podSets") or ()}
+    templates = adapter.templates(named)
+    if len(originals) != len(templates):
+        return spec
+    counts = {name: int(one["count"]) for name, one in originals.items()}
+    back = [
+        _as_was(copy.deepcopy(template), stored_template(one["template"]), adapter.generated_labels)
+        for template, one in zip(templates, originals.values(), strict=True)
+    ]
+    spec = merged(spec, adapter.counted(named, counts))
+    made = copy.deepcopy(spec)
+    part = adapter.with_templates(back, {"spec": made})
+    return merged(made, part)
+
+
+def _as_was(template: Json, original: Json, generated: tuple[str, ...]) -> Json:
+    metadata, spec = template.setdefault("metadata", {}), template.setdefault("spec", {})
+    kept = {name: value for name, value in (metadata.get("labels") or {}).items() if name in generated}
+    was: Json = original["metadata"]
+    _put(metadata, "annotations", was.get("annotations"))
+    _put(metadata, "labels", {**(was.get("labels") or {}), **kept})
+    for field in ("nodeSelector", "tolerations", "schedulingGates"):
+        _put(spec, field, original["spec"].get(field))
+    return template
+
+
+def _put(place: Json, field: str, value: Any) -> None:
+    if value:
+        place[field] = value
+    else:
+        place.pop(field, None)

@@ -1,0 +1,141 @@
+"""The decisions that several steps take alike: to finish a Workload, to let it go, to stop a job, to tell a user.
+
+In: a pass of deciding about a job. Out: decisions added to it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.context import ClassMissing, JobContext, Priority
+from controlplane.controllers.jobframework.names import name_of_workload
+from controlplane.controllers.jobframework.pod_sets import is_restored
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.state import QueuedJobState
+from controlplane.job_kinds.base import FINALIZER, JobKind
+from controlplane.log.event import Event
+from controlplane.runtime.decision_pass import DecisionPass
+
+
+class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
+    """One pass about a job; `context` is what is around it."""
+
+    def __init__(self, context: JobContext, state: QueuedJobState, now: datetime) -> None:
+        super().__init__(state, now)
+        self.context = context
+
+    def workloads(self) -> list[events.JobWorkloadObserved]:
+        """Return the job's Workloads, by name."""
+        return sorted(self.state.workloads.values(), key=lambda one: (one.name, one.uid))
+
+    def write(self, decision: events.JobWrite) -> bool:
+        """Add a write, unless it was in vain at this very version."""
+        if decision.resource_version and self.state.vain.get(decision.target) == decision.resource_version:
+            return False
+        return super().write(decision)
+
+    def notice(
+        self, job: events.QueuedJobObserved, type_: str, reason: JobReason, event_reason: str, note: str
+    ) -> None:
+        """Tell the user something, once."""
+        if self.state.said.get(event_reason) != note:
+            self.write(
+                events.JobNoticeDecided(
+                    name=event_reason,
+                    uid=job.uid,
+                    kind=job.kind,
+                    type=type_,
+                    event_reason=event_reason,
+                    note=note,
+                    reason=reason,
+                )
+            )
+
+    def class_missing(self, job: events.QueuedJobObserved, missing: ClassMissing) -> None:
+        """Tell that a WorkloadPriorityClass is missing. Of a PriorityClass Kueue says nothing; it is waited for."""
+        if missing.of_workloads:
+            note = f'WorkloadPriorityClass "{missing.name}" not found'
+            why = JobReason.PRIORITY_CLASS_NOT_FOUND
+            self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+
+
+def head(workload: events.JobWorkloadObserved) -> dict[str, Any]:
+    """Return which Workload a decision is about, and its version."""
+    return {"name": workload.name, "uid": workload.uid, "resource_version": workload.resource_version}
+
+
+def creation(step: JobPass, job: events.QueuedJobObserved, priority: Priority) -> events.JobWorkloadCreationDecided:
+    """Return the decision to create a job's Workload."""
+    return events.JobWorkloadCreationDecided(
+        name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid),
+        job_uid=job.uid,
+        body=job.body,
+        queue=job.queue,
+        priority=priority.value,
+        priority_class=priority.class_name,
+        pods={one.name: one.count for one in job.pod_sets},
+        reason=JobReason.NO_WORKLOAD,
+    )
+
+
+def finish(step: JobPass, workload: events.JobWorkloadObserved, why: str, message: str, reason: JobReason) -> None:
+    """Finish a Workload."""
+    decision = events.JobWorkloadFinishDecided(**head(workload), finish_reason=why, message=message, reason=reason)
+    step.write(decision)
+
+
+def release(step: JobPass, workload: events.JobWorkloadObserved, reason: JobReason) -> bool:
+    """Take Kueue's finalizer from a Workload; return whether it has none."""
+    if FINALIZER not in workload.finalizers:
+        return True
+    kept = [one for one in workload.finalizers if one != FINALIZER]
+    step.write(events.JobWorkloadReleaseDecided(**head(workload), finalizers=kept, reason=reason))
+    return False
+
+
+def is_suspended(job: events.QueuedJobObserved) -> bool:
+    """Whether a job is suspended, and not on the way there."""
+    return job.suspended and not job.stopping
+
+
+def stop(
+    step: JobPass,
+    job: events.QueuedJobObserved,
+    workload: events.JobWorkloadObserved | None,
+    reason: JobReason,
+    message: str,
+    *,
+    child: bool = False,
+) -> bool:
+    """Take the next step that stops a job; return whether none is left. A child job is only suspended."""
+    adapter = adapter_of(step, job)
+    if not job.suspended:
+        todo = "suspend"
+    elif child or not adapter.stops_by_steps:
+        return True
+    elif job.started:
+        todo = "reset"
+    elif job.stopping or not is_restored(job, workload):
+        todo = "restore"
+    else:
+        return True
+    decision = events.JobStopDecided(
+        name=job.name,
+        uid=job.uid,
+        resource_version=job.resource_version,
+        kind=job.kind,
+        step=todo,
+        body=job.body,
+        spec=workload.spec if workload is not None and not child else "",
+        message=message,
+        quiet=child,
+        reason=reason,
+    )
+    step.write(decision)
+    return False
+
+
+def adapter_of(step: JobPass, job: events.QueuedJobObserved) -> JobKind:
+    """Return the adapter of a job's kind."""
+    return next(one for kind, one in step.context.policy.adapters.items() if kind.name == job.kind)

@@ -1,0 +1,143 @@
+"""What a job's own cluster has to know of a kind to run jobs by their Workloads: the pod sets of a Workload, whether the
+pods are ready, which of them give their quota back.
+
+In: objects as dicts. Out: values and parts of specs; pure. A kind that says `reconciled` is one that
+`controlplane.controllers.jobframework` makes Workloads of. Sources: `GenericJob`, `JobWithReclaimablePods` and
+`JobWithPriorityClass` (kubernetes-sigs/kueue pkg/controller/jobframework/interface.go, tas.go, ff69552e)."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from controlplane.kube.fields import BadValue
+from controlplane.kube.kinds import Json, meta
+from controlplane.kube.pod_templates import stored_template
+
+_KUEUE = "kueue.x-k8s.io/podset-"
+_REQUIRED, _PREFERRED = f"{_KUEUE}required-topology", f"{_KUEUE}preferred-topology"
+UNCONSTRAINED = f"{_KUEUE}unconstrained-topology"
+_SLICE, _SLICE_SIZE = f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size"
+_LAYERS, _GROUP = f"{_KUEUE}slice-required-topology-constraints", f"{_KUEUE}group-name"
+_MOST_LAYERS = 3
+_TRUE, _FALSE = (
+    frozenset({"1", "t", "T", "TRUE", "true", "True"}),
+    frozenset({"0", "f", "F", "FALSE", "false", "False"}),
+)
+_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_INT32 = 2**31
+
+
+class GenericJob(ABC):
+    """What Kueue's job framework asks of a kind of job.
+
+    `reconciled`: Workloads are made of its jobs here. `index_label` is what tells a pod's index in its pod set.
+    `generated_labels`: what its own controller puts on templates, and nobody takes away. `stops_by_steps`: its start
+    time has to be cleared before its templates can be what they were."""
+
+    reconciled: ClassVar[bool] = False
+    index_label: ClassVar[str] = ""
+    generated_labels: ClassVar[tuple[str, ...]] = ()
+    stops_by_steps: ClassVar[bool] = False
+
+    @abstractmethod
+    def pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return name, count and template of each pod set."""
+
+    def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return `spec.podSets` of the Workload that is made of a job; `BadValue` for what cannot be."""
+        made = []
+        for at, one in enumerate(self.pod_sets(job)):
+            found = {**one, "name": str(one["name"]).lower(), "template": stored_template(one["template"])}
+            if (minimum := self.minimum(job)) is not None:
+                found["minCount"] = minimum
+            label, groups = self.sub_groups(job, at)
+            if request := topology_request(one["template"], self.index_label, label, groups):
+                found["topologyRequest"] = request
+            made.append(found)
+        return made
+
+    def minimum(self, job: Mapping[str, Any]) -> int | None:
+        """Return with how many pods a job is content if it cannot have all; None if with no less."""
+        return None
+
+    def sub_groups(self, job: Mapping[str, Any], at: int) -> tuple[str, int | None]:
+        """Return the label that tells a pod's group within a pod set, by its position, and how many there are; "" and None
+        for none.
+        """
+        return "", None
+
+    def counted(self, job: Mapping[str, Any], counts: Mapping[str, int]) -> Json:
+        """Return the part of a spec with which a job has as many pods as it was admitted for; empty if it takes all or
+        nothing.
+        """
+        return {}
+
+    def priority_class(self, job: Mapping[str, Any]) -> str:
+        """Return the PriorityClass that a job names, "" if none: that of the first template that names one."""
+        classes = ((one["template"].get("spec") or {}).get("priorityClassName") for one in self.pod_sets(job))
+        return str(next((one for one in classes if one), ""))
+
+    def ready(self, job: Mapping[str, Any]) -> bool:
+        """Return whether all pods are ready or have succeeded."""
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        return any(one.get("type") == "Running" and one.get("status") == "True" for one in conditions)
+
+    def reclaimable(self, job: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return how many pods of each pod set will not run again, by its name; None if the kind does not tell."""
+        return None
+
+
+def topology_request(template: Json, index_label: str, group_label: str, groups: int | None) -> Json:
+    """Return a pod set's `topologyRequest`, empty for none; `BadValue` for an annotation that is none (`Build` in
+    pkg/controller/jobframework/tas.go).
+    """
+    notes = meta(template).get("annotations") or {}
+    request: Json = {}
+    if _REQUIRED in notes:
+        request["required"] = notes[_REQUIRED]
+    elif _PREFERRED in notes:
+        request["preferred"] = notes[_PREFERRED]
+    elif UNCONSTRAINED in notes:
+        request["unconstrained"] = _boolean(notes[UNCONSTRAINED], UNCONSTRAINED)
+    elif not (_LAYERS in notes or (_SLICE in notes and _SLICE_SIZE in notes) or index_label or group_label):
+        return {}
+    if _LAYERS in notes:
+        request["podsetSliceRequiredTopologyConstraints"] = _layers(notes[_LAYERS])
+    elif _SLICE in notes and _SLICE_SIZE in notes:
+        request["podSetSliceRequiredTopology"] = notes[_SLICE]
+        request["podSetSliceSize"] = _whole(notes[_SLICE_SIZE], _SLICE_SIZE)
+    if index_label:
+        request["podIndexLabel"] = index_label
+    if groups is not None:
+        request["subGroupCount"] = groups
+    if group_label:
+        request["subGroupIndexLabel"] = group_label
+    if _GROUP in notes and (_REQUIRED in notes or _PREFERRED in notes):
+        request["podSetGroupName"] = notes[_GROUP]
+    return request
+
+
+def _boolean(text: str, name: str) -> bool:
+    if text not in _TRUE | _FALSE:
+        raise BadValue(f"annotation {name}", f'"{text}" is neither true nor false')
+    return text in _TRUE
+
+
+def _whole(text: str, name: str) -> int:
+    if not _NUMBER.fullmatch(text) or not -_INT32 <= int(text) < _INT32:
+        raise BadValue(f"annotation {name}", f'"{text}" is no number of 32 bits')
+    return int(text)
+
+
+def _layers(text: str) -> list[Json]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadValue(f"annotation {_LAYERS}", f"is no JSON: {error}") from None
+    if not isinstance(found, list) or not 1 <= len(found) <= _MOST_LAYERS:
+        raise BadValue(f"annotation {_LAYERS}", f"has to be a list of 1 to {_MOST_LAYERS} entries")
+    return found

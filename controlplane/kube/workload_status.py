@@ -1,0 +1,40 @@
+"""Makes what is applied to a Workload's status as Kueue applies it.
+
+In: the status as it was seen, and a change of it. Out: the body of a server-side apply. Pure. Kueue's core applies the
+admission with all that belongs to it as field manager `kueue-admission`, and takes a field away by leaving it out
+(`PatchAdmissionStatus` in kubernetes-sigs/kueue pkg/workload/patching/patching.go, ff69552e); what else is in a status has
+managers of its own."""
+
+from __future__ import annotations
+
+from controlplane.kube.kinds import Json
+
+ADMISSION_MANAGER = "kueue-admission"
+RECLAIMABLE_MANAGER = "kueue-reclaimable-pods"
+JOB_MANAGER = "kueue-job-controller"
+ADMISSION_CONDITIONS = frozenset(
+    {
+        "QuotaReserved",
+        "BlockedOnPreemptionGates",
+        "Evicted",
+        "Admitted",
+        "Preempted",
+        "Requeued",
+        "DeactivationTarget",
+        "Finished",
+        "PodsReady",
+    }
+)
+_OF_OTHERS = frozenset({"reclaimablePods"})
+
+
+def applied_status(status: Json, change: Json) -> Json:
+    """Return all that is applied with the admission, with a change in it; what is None there goes."""
+    made: Json = {name: value for name, value in status.items() if name not in _OF_OTHERS} | change
+    made["conditions"] = [one for one in made.get("conditions") or () if one.get("type") in ADMISSION_CONDITIONS]
+    if made.get("admission"):
+        made.pop("resourceRequests", None)  # what the assignments say counts from then on
+    requeue = made.get("requeueState") or {}
+    if requeue.get("count") is None and requeue.get("requeueAt") is None:
+        made.pop("requeueState", None)
+    return {name: value for name, value in made.items() if value not in (None, [])}

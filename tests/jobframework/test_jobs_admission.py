@@ -1,0 +1,94 @@
+"""The admission hook has a job with a queue created suspended, where this service decides on quota."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from controlplane.app.admission import JobAdmission
+from controlplane.controllers.jobframework.admission import created_as
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.job_kinds import JOB_KINDS, adapters_for
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.kube.kinds import JOBSETS, Json, meta
+from controlplane.telemetry import Metrics
+from tests.job_kinds.rows import ROWS
+from tests.jobframework.scene import ADAPTERS, NS, Scene, job
+from tests.jobframework.test_jobs_more import child, job_set
+
+KINDS = [pytest.param(kind, id=kind.integration) for kind in ADAPTERS.values()]
+
+
+def review(kind: JobKind, obj: Json, **more: Any) -> Json:
+    named = {"group": kind.kind.group, "version": kind.kind.version, "kind": kind.kind.kind}
+    return {"request": {"uid": "r", "kind": named, "operation": "CREATE", "namespace": NS, "object": obj, **more}}
+
+
+def created(kind: JobKind, scene: Scene | None = None, **labels: str) -> Json:
+    found: Json = json.loads(json.dumps(ROWS[kind.integration].job()))
+    found["metadata"] = {"name": "x", "namespace": NS, "labels": {QUEUE_LABEL: "team", **labels}}
+    found["spec"] = {key: value for key, value in found["spec"].items() if key not in ("suspend", "runPolicy")}
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_with_a_queue_is_created_suspended(kind: JobKind) -> None:
+    made = created(kind)
+    assert not kind.suspended(made)
+    found = created_as(review(kind, made), ADAPTERS, lambda *_: False)
+    assert found is not None
+    assert kind.suspended(found)
+    assert created_as(review(kind, found), ADAPTERS, lambda *_: False) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_job_with_a_queue_of_its_own_is_left_alone(kind: JobKind) -> None:
+    made, never = created(kind), lambda *_: False
+    owner = {"apiVersion": JOBSETS.api_version, "kind": "JobSet", "name": "s", "uid": "u", "controller": True}
+    owned = {**made, "metadata": {**meta(made), "ownerReferences": [owner]}}
+    assert created_as(review(kind, {**made, "metadata": {"name": "x"}}), ADAPTERS, never) is None
+    assert created_as(review(kind, created(kind, **{ORIGIN_LABEL: "m"})), ADAPTERS, never) is None
+    assert created_as(review(kind, made, operation="UPDATE"), ADAPTERS, never) is None
+    assert created_as(review(kind, owned), ADAPTERS, lambda *_: True) is None
+    assert created_as(review(kind, {**made, "spec": "none"}), ADAPTERS, never) is None
+    assert created_as({"request": {}}, ADAPTERS, never) is None
+
+
+def test_the_job_of_a_job_set_is_its_owners_business() -> None:
+    scene = Scene()
+    owner = scene.create(job_set(), JOBSETS)
+    scene.settle()
+    kind = JOB_KINDS["batch/job"]
+    belongs = scene.controller.index.may_belong
+    assert created_as(review(kind, child("s-0", owner, queue="team")), ADAPTERS, belongs) is None
+    unseen = {"metadata": {"name": "t", "uid": "another"}}
+    assert created_as(review(kind, child("t-0", unseen, queue="team")), ADAPTERS, belongs) is None
+    alone = child("r-0", owner, queue="team", kind="Render")
+    assert created_as(review(kind, alone), ADAPTERS, belongs) is not None
+
+
+class Fleet:
+    """What the webhook asks of the dispatch of Workloads: every queue leads to it."""
+
+    policy = MultiKueuePolicy(adapters=adapters_for(JOB_KINDS), claims=True)
+    index = type("Index", (), {"leads_to_us": staticmethod(lambda namespace, name: True)})
+
+
+async def test_one_answer_says_both_whose_the_job_is_and_that_it_waits() -> None:
+    scene = Scene()
+    kind = JOB_KINDS["kubeflow.org/pytorchjob"]
+    hook = JobAdmission(lambda: Fleet, lambda: scene.controller, Metrics())  # type: ignore[arg-type,return-value]
+    made = created(kind)
+    answer = await hook(review(kind, made))
+    operations = json.loads(base64.b64decode(answer["response"]["patch"]))
+    assert [one["path"] for one in operations] == ["/spec/runPolicy", "/spec/runPolicy/managedBy"]
+    assert operations[0]["value"] == {"suspend": True}
+    assert operations[1]["value"] == MANAGED_BY
+    waits = job(suspend=True, managedBy=MANAGED_BY)
+    assert "patch" not in (await hook(review(JOB_KINDS["batch/job"], waits)))["response"]
+    alone = JobAdmission(lambda: Fleet, lambda: None, Metrics())  # type: ignore[arg-type,return-value]
+    operations = json.loads(base64.b64decode((await alone(review(kind, made)))["response"]["patch"]))
+    assert [one["path"] for one in operations] == ["/spec/runPolicy"]

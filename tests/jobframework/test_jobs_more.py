@@ -1,0 +1,573 @@
+"""The branches of the job framework: what changes, what is doubled, what is bad, what belongs to another."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.names import name_of_workload
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.kinds import (
+    JOBS,
+    JOBSETS,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Json,
+    Kind,
+    meta,
+)
+from tests.jobframework.scene import NS, QUEUE, Scene, job, pod_template
+
+COMPLETE = [{"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "done"}]
+FAILED = [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]
+
+
+def waiting(**options: Any) -> Scene:
+    """A job that waits with its Workload."""
+    scene = Scene()
+    scene.flavor()
+    scene.create(job(**options))
+    scene.settle()
+    return scene
+
+
+def running(**options: Any) -> Scene:
+    """A job that runs."""
+    scene = waiting(**options)
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+    return scene
+
+
+def patch(scene: Scene, body: Json, kind: Kind = JOBS, name: str = "a", **options: Any) -> None:
+    scene.store.patch(kind, NS, name, body, field_manager="user", **options)
+
+
+def reasons(scene: Scene) -> list[str]:
+    return [reason for reason, _ in scene.events()]
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 246, "a" * 253])
+def test_a_workload_is_named_as_kueue_names_it(name: str) -> None:
+    digest = hashlib.sha1(f"Job\nbatch\n{name}\nuid-1".encode()).hexdigest()
+    found = name_of_workload(JOBS, name, "uid-1")
+    assert found == f"{f'job-{name}'[:247]}-{digest[:5]}"
+    assert len(found) <= 253
+    assert name_of_workload(JOBS, name, "uid-1", "2") != found
+
+
+# --- changes of a job that waits ---
+
+
+def test_a_job_that_waits_takes_its_workload_to_another_queue() -> None:
+    scene = waiting()
+    patch(scene, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
+    scene.settle()
+    assert scene.workload()["spec"]["queueName"] == "other"
+    assert reasons(scene) == ["CreatedWorkload"]
+
+
+def test_the_workload_of_a_job_that_waits_asks_for_what_the_job_does_now() -> None:
+    scene = waiting()
+    uid = meta(scene.workload())["uid"]
+    patch(scene, {"spec": {"parallelism": 1}})
+    scene.settle()
+    assert scene.workload()["spec"]["podSets"][0]["count"] == 1
+    assert meta(scene.workload())["uid"] == uid
+    assert scene.events()[-1][0] == "UpdatedWorkload"
+
+
+def test_a_change_with_quota_makes_another_workload() -> None:
+    scene = waiting()
+    before = scene.workload()
+    scene.say(before, QuotaReserved=(True, "QuotaReserved", "reserved"))
+    patch(scene, {"spec": {"parallelism": 1}})
+    scene.settle()
+    assert meta(scene.workload())["uid"] != meta(before)["uid"]
+    assert scene.workload()["spec"]["podSets"][0]["count"] == 1
+    assert reasons(scene) == ["CreatedWorkload", "DeletedWorkload", "CreatedWorkload"]
+
+
+def test_a_job_that_runs_and_is_changed_is_stopped_first() -> None:
+    scene = running()
+    before = meta(scene.workload())["uid"]
+    patch(scene, {"spec": {"parallelism": 1}})
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert "nodeSelector" not in scene.job()["spec"]["template"]["spec"]
+    assert meta(scene.workload())["uid"] != before
+    note = "No matching Workload; restoring pod templates according to existent Workload"
+    assert ("Stopped", note) in scene.events()
+    stops = [one for one in scene.decided(events.JobStopDecided) if one.step == "suspend"]
+    deletions = scene.decided(events.JobWorkloadRemovalDecided)
+    assert len(stops) == len(deletions) == 1
+
+
+def test_priority_comes_from_the_workloads_class_and_follows_the_label() -> None:
+    scene = Scene()
+    for name, value in (("high", 100), ("low", 1)):
+        scene.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    scene.create(job(labels={"kueue.x-k8s.io/priority-class": "high"}))
+    scene.settle()
+    reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    spec = scene.workload()["spec"]
+    assert (spec["priority"], spec["priorityClassRef"]) == (100, reference)
+    patch(scene, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "low"}}})
+    scene.settle()
+    spec = scene.workload()["spec"]
+    assert (spec["priority"], spec["priorityClassRef"]) == (1, {**reference, "name": "low"})
+    assert "Updated workload priority class" in scene.events()[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("named", "default", "expected"), [("gold", False, (7, "gold")), ("", True, (7, "gold")), ("", False, (0, ""))]
+)
+def test_priority_comes_from_a_pods_class_or_the_default_one(
+    named: str, default: bool, expected: tuple[int, str]
+) -> None:
+    scene = Scene()
+    scene.store.create(PRIORITY_CLASSES, {"metadata": {"name": "gold"}, "value": 7, "globalDefault": default})
+    scene.create(job(template=pod_template(**({"priorityClassName": named} if named else {}))))
+    scene.settle()
+    spec = scene.workload()["spec"]
+    assert (spec["priority"], (spec.get("priorityClassRef") or {}).get("name", "")) == expected
+
+
+def test_a_missing_class_is_told_and_waited_for_while_others_go_on() -> None:
+    scene = Scene()
+    scene.create(job(labels={"kueue.x-k8s.io/priority-class": "none"}))
+    scene.create(job("b"))
+    scene.settle()
+    scene.settle()
+    assert [one["metadata"]["ownerReferences"][0]["name"] for one in scene.workloads()] == ["b"]
+    told = ("WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "none" not found')
+    assert scene.events().count(told) == 1
+    scene.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "none"}, "value": 3})
+    scene.settle()
+    assert len(scene.workloads()) == 2
+
+
+def test_admission_gates_go_to_the_workload_and_leave_it() -> None:
+    gate = "kueue.x-k8s.io/admission-gated-by"
+    scene = Scene()
+    made = job()
+    made["metadata"]["annotations"] = {gate: "example.com/x", "provreq.kueue.x-k8s.io/a": "b", "other": "c"}
+    scene.create(made)
+    scene.settle()
+    assert meta(scene.workload())["annotations"] == {gate: "example.com/x", "provreq.kueue.x-k8s.io/a": "b"}
+    patch(scene, {"metadata": {"annotations": {gate: None}}})
+    scene.settle()
+    assert meta(scene.workload())["annotations"] == {"provreq.kueue.x-k8s.io/a": "b"}
+
+
+# --- starting ---
+
+
+def test_a_flavor_that_is_not_there_is_waited_for() -> None:
+    scene = Scene()
+    scene.create(job())
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    scene.flavor()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+
+
+def test_what_can_never_start_is_finished() -> None:
+    scene = Scene()
+    scene.flavor(labels={"pool": "general"})
+    scene.create(job(template=pod_template(nodeSelector={"pool": "special"})))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    finished = condition(scene.workload(), "Finished")
+    assert finished is not None
+    said = "invalid admission check PodSetUpdate: conflict for nodeSelector: "
+    said += "conflict for key=pool, value1=special, value2=general"
+    assert (finished["reason"], finished["message"]) == ("FailedToStart", said)
+
+
+def test_what_checks_add_to_pods_is_put_in() -> None:
+    scene = waiting()
+    update = {
+        "name": "main",
+        "labels": {"l": "1"},
+        "annotations": {"n": "2"},
+        "nodeSelector": {"zone": "z"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+    }
+    check = {"name": "c", "state": "Ready", "message": "", "podSetUpdates": [update]}
+    scene.status(scene.workload(), admissionChecks=[{**check, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    scene.admit()
+    scene.settle()
+    template = scene.job()["spec"]["template"]
+    assert template["metadata"]["labels"]["l"] == "1"
+    assert template["metadata"]["annotations"]["n"] == "2"
+    assert template["spec"]["nodeSelector"] == {"pool": "general", "zone": "z"}
+    assert template["spec"]["tolerations"] == [{"key": "k", "operator": "Exists"}]
+
+
+def test_checks_that_wait_are_told() -> None:
+    scene = waiting()
+    scene.say(scene.workload(), QuotaReserved=(True, "QuotaReserved", "reserved"))
+    at = "2026-01-01T00:00:00Z"
+    checks = [
+        {"name": "one", "state": "Pending", "message": "wait", "lastTransitionTime": at},
+        {"name": "two", "state": "Ready", "message": "fine", "lastTransitionTime": at},
+    ]
+    scene.status(scene.workload(), admissionChecks=checks)
+    scene.settle()
+    assert ("UpdatedAdmissionCheck", "one: wait") in scene.events()
+    assert scene.job()["spec"]["suspend"] is True
+
+
+def test_a_job_that_is_content_with_less_gets_less_and_its_wish_back() -> None:
+    scene = Scene()
+    scene.flavor()
+    made = job(parallelism=4, completions=4)
+    made["metadata"]["annotations"] = {
+        "kueue.x-k8s.io/job-min-parallelism": "2",
+        "kueue.x-k8s.io/job-completions-equal-parallelism": "true",
+    }
+    scene.create(made)
+    scene.settle()
+    assert scene.workload()["spec"]["podSets"][0]["minCount"] == 2
+    scene.admit(main=3)
+    scene.settle()
+    spec = scene.job()["spec"]
+    assert (spec["suspend"], spec["parallelism"], spec["completions"]) == (False, 3, 3)
+    assert len(scene.workloads()) == 1
+    scene.evict()
+    scene.settle()
+    spec = scene.job()["spec"]
+    assert (spec["suspend"], spec["parallelism"], spec["completions"]) == (True, 4, 4)
+    assert not is_true(scene.workload(), "QuotaReserved")
+
+
+# --- ends ---
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason", "message"), [(COMPLETE, "Succeeded", "done"), (FAILED, "Failed", "too often")]
+)
+def test_the_end_of_a_job_is_its_workloads(conditions: list[Json], reason: str, message: str) -> None:
+    scene = running()
+    patch(scene, {"status": {"conditions": conditions}}, subresource="status")
+    scene.settle()
+    finished = condition(scene.workload(), "Finished")
+    assert finished is not None
+    assert (finished["reason"], finished["message"]) == (reason, message)
+    assert scene.events()[-1][0] == "FinishedWorkload"
+    scene.clock.move(1)
+    assert scene.settle() == []
+
+
+def test_a_job_that_ended_without_a_workload_gets_none() -> None:
+    scene = Scene(view=False)
+    scene.create(job(suspend=False))
+    patch(scene, {"status": {"conditions": COMPLETE}}, subresource="status")
+    scene.connect()
+    scene.settle()
+    assert scene.workloads() == []
+
+
+def test_pods_that_ended_give_their_quota_back() -> None:
+    scene = running(parallelism=3, completions=3)
+    patch(scene, {"status": {"succeeded": 2}}, subresource="status")
+    scene.settle()
+    assert scene.workload()["status"]["reclaimablePods"] == [{"name": "main", "count": 2}]
+    assert is_true(scene.workload(), "Admitted")
+
+
+def test_readiness_is_shown_where_it_is_waited_for() -> None:
+    scene = Scene(pods_ready=True)
+    scene.flavor()
+    scene.create(job())
+    scene.settle()
+    ready = condition(scene.workload(), "PodsReady")
+    assert ready is not None
+    assert (ready["status"], ready["reason"]) == ("False", "WaitForStart")
+    scene.admit()
+    scene.settle()
+    scene.jobs.drain = lambda: 0  # what its controller would say of the pods is said here
+    for count, expected in ((1, ("False", "WaitForRecovery")), (2, ("True", "Recovered"))):
+        patch(scene, {"status": {"ready": count}}, subresource="status")
+        scene.settle()
+        ready = condition(scene.workload(), "PodsReady")
+        assert ready is not None
+        assert (ready["status"], ready["reason"]) == expected
+
+
+# --- what goes ---
+
+
+def test_a_job_that_goes_lets_its_workload_go() -> None:
+    scene = waiting()
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    assert scene.workloads() == []
+
+
+def test_the_workload_of_a_job_that_is_held_while_it_goes_is_finished() -> None:
+    made = job()
+    made["metadata"]["finalizers"] = ["example.com/holds"]
+    scene = Scene()
+    scene.create(made)
+    scene.settle()
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    finished = condition(scene.workload(), "Finished")
+    assert finished is not None
+    assert (finished["reason"], finished["message"]) == ("OwnerNotFound", "The workload's owner no longer exists")
+    assert "finalizers" not in meta(scene.workload())
+
+
+def test_a_workload_that_is_deleted_stops_its_job_which_gets_another() -> None:
+    scene = running()
+    before = meta(scene.workload())["uid"]
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert meta(scene.workload())["uid"] != before
+    assert ("Stopped", "Workload is deleted") in scene.events()
+
+
+def test_duplicates_go_and_what_is_not_the_jobs_stays() -> None:
+    scene = waiting()
+    ours = scene.workload()
+    head = {"namespace": NS, "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    owner = meta(ours)["ownerReferences"][0]
+    others = {
+        "zz-double": [owner],
+        "zz-former": [{**owner, "uid": "another"}],
+        "zz-foreign": [{**owner, "kind": "Render", "apiVersion": "example.com/v1"}],
+        "zz-nobodys": [],
+    }
+    for name, owners in others.items():
+        scene.store.create(
+            WORKLOADS, {"metadata": {**head, "name": name, "ownerReferences": owners}, "spec": ours["spec"]}
+        )
+    scene.settle()
+    left = {meta(one)["name"] for one in scene.workloads()}
+    assert left == {meta(ours)["name"], "zz-foreign", "zz-nobodys"}
+    for one in scene.workloads():
+        assert meta(one)["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
+
+
+def test_a_job_made_anew_under_its_name_gets_a_workload_of_its_own() -> None:
+    scene = running()
+    before = meta(scene.workload())["name"]
+    scene.store.delete(JOBS, NS, "a")
+    scene.create(job(suspend=False))
+    scene.settle()
+    assert meta(scene.workload())["name"] != before
+    assert scene.job()["spec"]["suspend"] is True
+
+
+def test_a_job_without_a_queue_is_left_alone() -> None:
+    scene = Scene()
+    made = job(suspend=False)
+    made["metadata"]["labels"] = {}
+    scene.create(made)
+    assert scene.settle() == []
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.workloads() == []
+
+
+def test_nothing_is_decided_before_all_is_in_view() -> None:
+    scene = Scene(view=False)
+    scene.create(job(suspend=False))
+    assert scene.settle() == []
+    scene.connect()
+    scene.settle()
+    assert len(scene.workloads()) == 1
+
+
+# --- other kinds ---
+
+
+def job_set(**spec: Any) -> Json:
+    replicated = [
+        {
+            "name": name,
+            "replicas": 2,
+            "template": {"spec": {"parallelism": pods, "completions": pods, "template": pod_template()}},
+        }
+        for name, pods in (("Driver", 1), ("workers", 3))
+    ]
+    return {
+        "metadata": {"namespace": NS, "name": "s", "labels": {"kueue.x-k8s.io/queue-name": QUEUE}},
+        "spec": {"suspend": True, "replicatedJobs": replicated, **spec},
+    }
+
+
+def test_a_job_set_has_a_pod_set_for_each_replicated_job_and_starts_and_stops() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(job_set(), JOBSETS)
+    scene.settle()
+    sets = scene.workload()["spec"]["podSets"]
+    assert [(one["name"], one["count"]) for one in sets] == [("driver", 2), ("workers", 6)]
+    before = scene.job("s", JOBSETS)["spec"]["replicatedJobs"]
+    scene.admit()
+    scene.settle()
+    spec = scene.job("s", JOBSETS)["spec"]
+    assert spec["suspend"] is False
+    templates = [one["template"]["spec"]["template"] for one in spec["replicatedJobs"]]
+    assert [one["spec"]["nodeSelector"] for one in templates] == [{"pool": "general"}] * 2
+    assert [one["metadata"]["labels"]["kueue.x-k8s.io/podset"] for one in templates] == ["driver", "workers"]
+    scene.evict()
+    scene.settle()
+    spec = scene.job("s", JOBSETS)["spec"]
+    assert spec["suspend"] is True
+    restored = [one["template"]["spec"]["template"]["spec"] for one in spec["replicatedJobs"]]
+    assert restored == [one["template"]["spec"]["template"]["spec"] for one in before]
+    assert not is_true(scene.workload(), "QuotaReserved")
+
+
+def child(name: str, owner: Json, *, queue: str = "", kind: str = "JobSet") -> Json:
+    made = job(name, queue=queue, suspend=False)
+    if not queue:
+        made["metadata"]["labels"] = {}
+    reference = {
+        "apiVersion": JOBSETS.api_version,
+        "kind": kind,
+        "name": meta(owner)["name"],
+        "uid": meta(owner)["uid"],
+    }
+    made["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    return made
+
+
+@pytest.mark.parametrize("queue", ["", QUEUE])
+def test_a_job_of_a_job_set_waits_for_it_and_gets_no_workload(queue: str) -> None:
+    scene = Scene()
+    scene.flavor()
+    owner = scene.create(job_set(), JOBSETS)
+    scene.settle()
+    scene.create(child("s-0", owner, queue=queue))
+    scene.settle()
+    assert scene.job("s-0")["spec"]["suspend"] is True
+    assert ("Suspended", "Kueue managed child job suspended") in scene.events()
+    scene.admit()
+    scene.settle()
+    patch(scene, {"spec": {"suspend": False}}, name="s-0")
+    scene.settle()
+    assert scene.job("s-0")["spec"]["suspend"] is False
+    assert len(scene.workloads()) == 1
+
+
+def test_a_job_whose_owner_is_seen_after_it_waits_a_moment_for_that() -> None:
+    scene = Scene()
+    made = scene.create(job_set(), JOBSETS)
+    held, scene.store.list = scene.store.list, lambda kind, *rest: ([], "0") if kind == JOBSETS else held(kind, *rest)
+    scene.create(child("s-0", made, queue=QUEUE))
+    scene.settle()
+    assert scene.wake is not None
+    assert scene.workloads() == []
+    scene.store.list = held
+    scene.settle()
+    assert [meta(one)["ownerReferences"][0]["name"] for one in scene.workloads()] == ["s"]
+
+
+# --- Workloads that are there before their jobs ---
+
+
+def prebuilt(scene: Scene, like: Json, name: str = "ready-made") -> Json:
+    return scene.store.create(WORKLOADS, {"metadata": {"namespace": NS, "name": name}, "spec": like["spec"]})
+
+
+def test_a_job_takes_the_workload_that_it_names() -> None:
+    source = waiting()
+    scene = Scene()
+    scene.flavor()
+    made = job()
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
+    scene.create(made)
+    scene.settle()
+    assert scene.workloads() == []
+    prebuilt(scene, source.workload())
+    scene.settle()
+    (owner,) = meta(scene.workload())["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Job", "a")
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.replayed().index.states == scene.controller.index.states
+
+
+def test_other_owners_of_a_named_workload_stay() -> None:
+    source = waiting()
+    scene = Scene()
+    made = job()
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
+    scene.create(made)
+    another = job("z")
+    another["metadata"]["labels"] = {}
+    uid = meta(scene.create(another))["uid"]
+    other = {"apiVersion": "batch/v1", "kind": "Job", "name": "z", "uid": uid}
+    head = {"namespace": NS, "name": "ready-made", "ownerReferences": [other]}
+    scene.store.create(WORKLOADS, {"metadata": head, "spec": source.workload()["spec"]})
+    scene.settle()
+    assert [one["name"] for one in meta(scene.workload())["ownerReferences"]] == ["z", "a"]
+
+
+def test_a_named_workload_that_asks_for_something_else_is_finished() -> None:
+    source = waiting(parallelism=1)
+    scene = Scene()
+    made = job()
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
+    scene.create(made)
+    prebuilt(scene, source.workload())
+    scene.settle()
+    finished = condition(scene.workload(), "Finished")
+    assert finished is not None
+    assert (finished["reason"], finished["message"]) == (
+        "OutOfSync",
+        "The prebuilt workload is out of sync with its user job",
+    )
+
+
+# --- bad input ---
+
+
+def test_what_cannot_be_composed_is_told_and_the_others_go_on() -> None:
+    scene = Scene()
+    template = pod_template()
+    template["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-unconstrained-topology": "perhaps"}}
+    scene.create(job(template=template))
+    scene.create(job("b"))
+    scene.settle()
+    assert len(scene.workloads()) == 1
+    (said,) = [note for reason, note in scene.events() if reason == "ErrWorkloadCompose"]
+    assert "perhaps" in said
+
+
+def test_an_object_that_does_not_fit_its_api_is_refused_and_what_was_known_counts_on() -> None:
+    scene = running()
+    flavor = scene.store.get(RESOURCE_FLAVORS, "", "default-flavor")
+    flavor["spec"] = {"nodeLabels": ["no", "map"]}
+    flavor["metadata"]["resourceVersion"] = "99999"
+    from controlplane.controllers.connectivity.events import MANAGEMENT
+    from controlplane.runtime.controller import ObjectChange
+
+    new = scene.controller.observe(
+        ObjectChange(MANAGEMENT, "i", RESOURCE_FLAVORS, flavor, "99999", False), scene.clock.now()
+    )
+    assert new is not None
+    scene.record(new)
+    (refused,) = scene.decided(events.JobInputRefused)
+    assert (refused.name, refused.field) == ("default-flavor", "spec.nodeLabels")
+    assert scene.controller.index.catalog.flavors["default-flavor"].node_labels == {"pool": "general"}
