@@ -30,6 +30,7 @@ VIEWS = (
     "pending_reasons",
     "placements",
     "policy_in_force",
+    "quota_ledger",
     "quota_usage",
     "reservations",
     "runs",

@@ -14,6 +14,8 @@ from controlplane.audit.reads import READ
 from controlplane.controllers.candidates.source.events import CandidateRequested
 from controlplane.controllers.candidates.source.observations import CandidateReserved
 from controlplane.controllers.connectivity.events import PolicyInForce
+from controlplane.controllers.quota.admission.events import QuotaPosted
+from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.log import schema
 from controlplane.log.event import NewEvent
 from tests.audit.database import VIEWS
@@ -49,6 +51,9 @@ async def url(database_url: str) -> str:
         NewEvent(stream="sourcepod/default/web", event=sample(kind), cluster="a")
         for kind in (CandidateRequested, CandidateReserved)
     ]
+    amounts = {"default": {"cpu": 1000}}
+    entry = QuotaPosted(reason=AdmissionReason.OBSERVED_RESERVATION, cluster_queue="q", amounts=amounts)
+    said.append(NewEvent(stream="admission/workload/default/w", event=entry))
     await write(database_url, [*script.appended, *said], types=READ)
     with psycopg.connect(schema.libpq_url(database_url)) as owner:
         owner.execute(

@@ -126,7 +126,7 @@ async def test_every_event_type_has_the_same_words_in_sql(database_url: str) -> 
     }
 
 
-EMPTY = ("runs", "usage", "outage_workloads", "candidates", "quota_usage", "reservations", "archives")
+EMPTY = ("runs", "usage", "outage_workloads", "candidates", "quota_usage", "quota_ledger", "reservations", "archives")
 """Views that need more than one event, another controller's, or none."""
 
 
