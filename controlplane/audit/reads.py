@@ -20,6 +20,7 @@ from controlplane.controllers.candidates.source.phrases import POD_EVENTS
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
 from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
+from controlplane.controllers.jobframework.events import EVENTS as JOB_EVENTS
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
 from controlplane.controllers.quota.admission.events import EVENTS as ADMISSION_EVENTS
@@ -82,6 +83,7 @@ READ: tuple[type[Event], ...] = (
     *JUDGING_EVENTS,
     *QUOTA_EVENTS,
     *ADMISSION_EVENTS,
+    *JOB_EVENTS,
     *LOCAL_EVENTS,
     *SCHEDULING_EVENTS,
     *TARGET_EVENTS,
