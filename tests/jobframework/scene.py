@@ -68,6 +68,7 @@ class Scene:
         self._versions: dict[str, int] = {}
         self._shown: dict[tuple[str, str], Json] = {}
         self._bodies: dict[str, bytes] = {}
+        self.hidden: set[Kind] = set()
         if view:
             self.connect()
 
@@ -96,6 +97,16 @@ class Scene:
         event = connectivity.ClusterConnected(kinds=[kind.name for kind in WATCHED], incarnation="i")
         self.record(NewEvent(stream=cluster_stream(MANAGEMENT), event=event, cluster=MANAGEMENT))
 
+    def begin_anew(self, *hidden: Kind) -> None:
+        """Begin another log, in which some kinds may not be seen."""
+        self.log, self._versions, self._shown, self.hidden = [], {}, {}, set(hidden)
+        self.controller = JobFrameworkController(self.policy, "test")
+        seen = [kind.name for kind in WATCHED if kind not in hidden]
+        connected = connectivity.ClusterConnected(kinds=seen, incarnation="i")
+        off = [connectivity.KindOff(kind=kind.name, reason="Forbidden", message="no right") for kind in hidden]
+        for event in (*off, connected):
+            self.record(NewEvent(stream=cluster_stream(MANAGEMENT), event=event, cluster=MANAGEMENT))
+
     def replayed(self) -> JobFrameworkController:
         """A controller that knows what the log says, and nothing else."""
         found = JobFrameworkController(self.policy, "test")
@@ -120,7 +131,7 @@ class Scene:
     def look(self) -> None:
         """Show the controller what has changed."""
         now = {}
-        for kind in WATCHED:
+        for kind in (one for one in WATCHED if one not in self.hidden):
             for obj in self.store.list(kind)[0]:
                 now[kind.name, meta(obj)["uid"]] = obj
         for key, obj in [*now.items(), *((key, self._shown[key]) for key in self._shown if key not in now)]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controllers.connectivity.events import MANAGEMENT, KindSynced, cluster_stream
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.kube.conditions import condition, is_true
@@ -21,6 +22,7 @@ from controlplane.kube.kinds import (
     Kind,
     meta,
 )
+from controlplane.log.event import NewEvent
 from tests.jobframework.scene import NS, QUEUE, Scene, job, pod_template
 
 COMPLETE = [{"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "done"}]
@@ -332,6 +334,24 @@ def test_the_workload_of_a_job_that_is_held_while_it_goes_is_finished() -> None:
     assert finished is not None
     assert (finished["reason"], finished["message"]) == ("OwnerNotFound", "The workload's owner no longer exists")
     assert "finalizers" not in meta(scene.workload())
+
+
+def test_a_job_of_a_kind_that_may_not_be_seen_is_not_gone() -> None:
+    """A right that was forgotten is no answer: the Workload of a job that runs is not finished."""
+    scene = running()
+    before = scene.workload()
+    scene.begin_anew(JOBS)
+    scene.requests.clear()
+    scene.settle()
+    assert scene.requests == []
+    assert scene.workload() == before
+    scene.hidden.clear()
+    synced = KindSynced(kind=JOBS.name, count=1, resource_version="9")
+    scene.record(NewEvent(stream=cluster_stream(MANAGEMENT), event=synced, cluster=MANAGEMENT))
+    scene.settle()
+    assert scene.workload()["metadata"]["uid"] == before["metadata"]["uid"]
+    assert scene.job()["spec"]["suspend"] is False
+    assert not is_true(scene.workload(), "Finished")
 
 
 def test_a_workload_that_is_deleted_stops_its_job_which_gets_another() -> None:

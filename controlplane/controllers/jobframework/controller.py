@@ -105,8 +105,9 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a job."""
         state = self.index.states.get(stream)
-        if state is None or not self.index.ready:
-            return Decided()
+        kind = stream.removeprefix(_JOBS).partition("/")[0]
+        if state is None or not self.index.ready or not self.index.connection.in_view(kind):
+            return Decided()  # a job whose kind may not be seen is not gone
         plan = decide(self.index, state, now)
         found = [
             NewEvent(

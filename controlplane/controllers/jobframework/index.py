@@ -145,8 +145,9 @@ class JobIndex:
         self._dirty.update(dict.fromkeys(streams))
 
     def _connected(self, connection: Connection) -> None:
-        was, self.connection = self.ready, connection
-        if self.ready and not was:
+        was, before = self.ready, self.connection.synced
+        self.connection = connection
+        if self.ready and (not was or connection.synced - before):
             self._mark(self.states)
 
     def _fold_job(self, recorded: Recorded) -> None:
