@@ -109,8 +109,8 @@ def _show(
     form: str, found: ToldStory, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool
 ) -> None:
     value = {
-        "workload": found.streams.workload,
-        "jobs": found.streams.jobs,
+        "workload": found.streams.stream,
+        "jobs": found.streams.jobs or [f"jobframework/job/{name}" for name in found.streams.job_names],
         "others": found.streams.others,
         "moments": [_plain(moment, start) for moment in kept],
     }
