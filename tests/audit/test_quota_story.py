@@ -208,7 +208,8 @@ def test_how_far_it_is_by_admission_alone(conditions: dict[str, Any], word: str,
     found = explain_admission(log(("admission/workload/team/w", seen)))
     assert found is not None
     assert (found.standing.word, found.sentence) == (word, sentence)
-    gone = explain_admission(log(("admission/workload/team/w", seen), ("admission/workload/team/w", sample(admission.AdmissionWorkloadGone))))  # fmt: skip
+    last = ("admission/workload/team/w", sample(admission.AdmissionWorkloadGone))
+    gone = explain_admission(log(("admission/workload/team/w", seen), last))
     assert gone is not None
     assert gone.standing.word == "Deleted"
     assert explain_admission(log(("workload/team/w", sample(WorkloadGone)))) is None
@@ -280,7 +281,7 @@ async def test_the_verbs_tell_it(database_url: str, scene: Scene) -> None:
     assert found["causes"][0]["position"] == preempted.caused_by
     assert found["left_alone"] == ""
     assert found["before"]["observed"]["name"] == "low"
-    assert list(found["after"]["effects"].values())[0]["position"] == preempted.position
+    assert next(iter(found["after"]["effects"].values()))["position"] == preempted.position
     assert [(one["action"], one["outcome"]) for one in found["requests"]][:1] == [("WorkloadPreemptionDecided", "done")]
 
 
