@@ -53,7 +53,7 @@ def timeline(
     \b
     With -o json or yaml, one object (with --watch one of `moments` a line, or
     one YAML document each):
-      workload, job (streams; "" or a list without a job), others (streams of
+      workload, jobs (streams; "" or a list without a job), others (streams of
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
