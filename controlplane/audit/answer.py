@@ -16,6 +16,7 @@ from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.lanes import Lane, workload_lanes
 from controlplane.audit.outages import outages
+from controlplane.audit.quota_story import explain_admission, is_quota
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.connectivity.events import PolicyInForce
@@ -29,7 +30,7 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     """Return why a Workload is where it is, by the log; of a job without a Workload, why it has none."""
     events = events_of(reader, found)
     if not found.workload:
-        return without_workload(events)
+        return _undispatched(events)
     return _explained(policy, found, events, _with_surroundings(reader, events, judgements(found.jobs)), now)
 
 
@@ -48,11 +49,16 @@ def told(
     found: Found,
     now: datetime,
     policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
+    as_shown: Callable[[Recorded], Recorded] | None = None,
 ) -> Told:
-    """Return what `answer`, `timeline_of` and `lanes_of_workload` return, from one reading of the log."""
+    """Return what `answer`, `timeline_of` and `lanes_of_workload` return, from one reading of the log. `as_shown` returns an
+    event as whoever asks may see it.
+    """
     events = events_of(reader, found)
+    if as_shown is not None:
+        events = [as_shown(recorded) for recorded in events]
     if not found.workload:
-        return Told(without_workload(events), list(moments(events)), [], events)
+        return Told(_undispatched(events), list(moments(events)), [], events)
     everything = _with_surroundings(reader, events, judgements(found.jobs))
     around = outages(policy, everything, found.workload, policy_of)
     return Told(
@@ -61,6 +67,12 @@ def told(
         workload_lanes(everything, found.workload),
         events,
     )
+
+
+def _undispatched(events: list[Recorded]) -> Explanation:
+    """Return how far a Workload is that MultiKueue does not know, or why a job has none."""
+    said = explain_admission(events)
+    return said or without_workload([one for one in events if not is_quota(one.stream)] or events)
 
 
 def _explained(

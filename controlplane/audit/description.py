@@ -55,8 +55,8 @@ def workload(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: dat
     explanation = told.explanation
     stands, namespace = explanation.standing, one.get("namespace", "")
     fields: list[tuple[str, Any]] = [
-        ("Name", one.get("name") or (found.workload or found.jobs[0]).rpartition("/")[2]),
-        ("Namespace", namespace or (found.workload or found.jobs[0]).split("/")[-2]),
+        ("Name", one.get("name") or (found.key or found.job_names[0]).rpartition("/")[2]),
+        ("Namespace", namespace or (found.key or found.job_names[0]).split("/")[-2]),
         ("Job", "/".join(filter(None, [one.get("kind"), one.get("job")])) or _job(found)),
         ("Queue", one.get("queue")),
         ("State", one.get("result") or stands.word),
@@ -185,7 +185,7 @@ def _as_listed(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: d
 
 
 def _job(found: Found) -> str:
-    return "/".join(found.jobs[0].split("/")[1::2]) if found.jobs else ""
+    return "/".join(found.job_names[0].split("/")[::2]) if found.job_names else ""
 
 
 def _became(statements: Sequence[Statement]) -> Rows:

@@ -167,11 +167,11 @@ def _settled(reader: LogReader, write: Recorded) -> Request:
     request = Request(
         position=write.position, cluster=write.cluster, action=type_of(write), target=target, outcome="open"
     )
-    folded = states.of_stream(write.stream)
-    state = folded.initial(write.stream)
+    replay = states.own_replay(write.stream)
+    folding = Folding(replay.fold)
     for one in reader.events(Filter(streams=[write.stream])):
-        state = folded.fold(state, one)
-        if one.position <= write.position or write.position in _open(state):
+        folding(one)
+        if one.position <= write.position or write.position in _open(replay.state()):
             continue
         outcome, error = _outcome(one, target)
         return Request(

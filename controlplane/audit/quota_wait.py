@@ -5,7 +5,7 @@ plain values and as lines for people. Of Workloads only those are folded that wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -96,20 +96,22 @@ def _shortage(one: Shortage) -> dict[str, Any]:
     }
 
 
-def sentences(wait: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what `plain` returned in sentences."""
+def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda namespace: True) -> Iterator[str]:
+    """Yield what `plain` returned in sentences; Workloads of namespaces that somebody does not see are counted, and not
+    named.
+    """
     place = f"It is number {wait['position']} of {wait['pending']} that wait in ClusterQueue {wait['cluster_queue']}"
     ahead = wait["ahead"]
-    yield f"{place}, behind {_named(ahead, wait['position'] - 1)}." if ahead else f"{place}."
+    yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
     if wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait["uncovered"]:
         yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
     for option in wait["flavors"]:
-        yield from _of_flavor(option)
+        yield from _of_flavor(option, sees)
 
 
-def _of_flavor(option: Mapping[str, Any]) -> Iterator[str]:
+def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterator[str]:
     flavor = option["flavor"]
     if option["unusable"]:
         yield f"Flavor {flavor} is not for it: {option['unusable']}."
@@ -124,20 +126,37 @@ def _of_flavor(option: Mapping[str, Any]) -> Iterator[str]:
                 f" {short['most']}."
             )
         elif short["missing"] != "0":
-            holders = [f"{one['workload']} ({one['amount']})" for one in short["holders"]]
-            held = f" {_named(holders, len(holders))} {'has' if len(holders) == 1 else 'have'} it." if holders else ""
             yield (
                 f"In flavor {flavor} it wants {short['wanted']} of {short['resource']}, {short['free']} is free, and"
-                f" {short['missing']} is missing.{held}"
+                f" {short['missing']} is missing.{_held(short['holders'], sees)}"
             )
-    if option["preemptible"]:
-        yield f"It may preempt {_named(option['preemptible'], len(option['preemptible']))} for that."
-    elif option["would_end"]:
-        yield f"It would fit if {_named(option['would_end'], len(option['would_end']))} ended."
+    for first, names, last in (
+        ("It may preempt", option["preemptible"], "for that"),
+        ("It would fit if", [] if option["preemptible"] else option["would_end"], "ended"),
+    ):
+        if names:
+            yield f"{first} {_named(_shown(names, sees), len(names))} {last}."
 
 
-def _named(names: list[str], count: int) -> str:
+def _held(holders: Sequence[Mapping[str, Any]], sees: Callable[[str], bool]) -> str:
+    """Return who has what is missing, as a sentence after a space; "" if nobody has."""
+    if not holders:
+        return ""
+    amounts = {one["workload"]: f"{one['workload']} ({one['amount']})" for one in holders}
+    named = [amounts[name] for name in _shown(list(amounts), sees)]
+    return f" {_named(named, len(holders))} {'has' if len(holders) == 1 else 'have'} it."
+
+
+def _shown(names: Sequence[str], sees: Callable[[str], bool]) -> list[str]:
+    """Return those Workloads, NAMESPACE/NAME, that may be named."""
+    return [name for name in names if sees(name.partition("/")[0])]
+
+
+def _named(names: Sequence[str], count: int) -> str:
+    """Return the first of some names, and how many of `count` are not said."""
     shown = names[:_MOST_NAMED]
     more = count - len(shown)
+    if not shown:
+        return "another Workload" if more == 1 else f"{more} other Workloads"
     listed = ", ".join(shown)
     return f"{listed} and {more} more" if more > 0 else listed

@@ -18,10 +18,15 @@ from controlplane.controllers.candidates.source.gang_events import GROUP
 from controlplane.controllers.candidates.target import state as target
 from controlplane.controllers.connectivity.events import FLEET_STREAM
 from controlplane.controllers.coscheduling import state as runs
+from controlplane.controllers.jobframework import state as queued_jobs
+from controlplane.controllers.jobframework.observe import WORD as JOB_FRAMEWORK
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.podgroups import state as groups
 from controlplane.controllers.podgroups.events import RULES_STREAM
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.observe import ADMISSION
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.scheduling import state as scheduling
 from controlplane.controllers.scheduling.gangs import conditions as gangs
 from controlplane.log.event import Recorded
@@ -29,6 +34,9 @@ from controlplane.log.event import Recorded
 _MISSING = object()
 # The place of the stream in the log, and since where things are as they are: they follow from the event itself.
 _OWN = ("version", "position", "marks")
+_OF_ADMISSION = tuple(
+    f"{ADMISSION}/{word}/" for word in ("workload", "clusterqueue", "cohort", "localqueue", "flavor", "check")
+)
 _KEYS = ("type", "name", "cluster")  # by which the parts of a list are told apart
 
 
@@ -39,7 +47,17 @@ class Folded(NamedTuple):
     fold: Callable[[Any, Recorded], Any]
 
 
+def _of_jobs(stream: str) -> Any:
+    """Return how the state of a stream of the job framework begins: of a job as its controller has it."""
+    return queued_jobs.QueuedJobState() if stream.startswith(f"{JOB_FRAMEWORK}/job/") else {}
+
+
+def _fold_jobs(state: Any, recorded: Recorded) -> Any:
+    return last_seen(state, recorded) if isinstance(state, dict) else queued_jobs.fold(state, recorded)
+
+
 FOLDS: Mapping[str, Folded] = {
+    JOB_FRAMEWORK: Folded(_of_jobs, _fold_jobs),
     source.STREAM: Folded(source.SourceState.initial, source.fold),
     GROUP: Folded(gang_state.SourceGangState.initial, gang_state.fold_group),
     target.STREAM: Folded(target.TargetState.initial, target.target_fold),
@@ -75,6 +93,15 @@ def replay_of(stream: str, policy: MultiKueuePolicy) -> Replay:
     if (of_index := INDEXED.get(stream.partition("/")[0])) is not None:
         index = WorkloadIndex(policy)
         return Replay(index.fold, lambda: of_index(index, stream))
+    return own_replay(stream)
+
+
+def own_replay(stream: str) -> Replay:
+    """Return the replay of a stream whose state no other stream changes; of one of admission, the part of its state that its
+    own events make.
+    """
+    if stream.startswith(_OF_ADMISSION):
+        return _admission_replay(stream)
     folded = of_stream(stream)
     state = folded.initial(stream)
 
@@ -84,6 +111,17 @@ def replay_of(stream: str, policy: MultiKueuePolicy) -> Replay:
             state = folded.fold(state, recorded)
 
     return Replay(fold, lambda: state)
+
+
+def _admission_replay(stream: str) -> Replay:
+    index, key = AdmissionIndex(EngineSettings()), stream.removeprefix(f"{ADMISSION}/workload/")
+    known: Mapping[str, Any] = index.objects if key == stream else index.workloads
+
+    def fold(recorded: Recorded) -> None:
+        if recorded.stream == stream:
+            index.fold(recorded)
+
+    return Replay(fold, lambda: known.get(key))
 
 
 class StateChange(NamedTuple):

@@ -2,7 +2,8 @@
 
 In: the recorded events of a Workload and its job, in order. Out: moments. It is the timeline of the view
 `audit.workload_timeline`, moment for moment (a test compares the two); here as well because simulations and what-ifs
-have events and no database, and because sentences are made of typed events.
+have events and no database, and because sentences are made of typed events. What admission and the job framework record
+of a Workload (`controlplane.audit.quota_story`) is told here alone: the view has no moments of it.
 
 An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is
 another one than the one before about the same object in the same attempt. So a status that is copied every second is
@@ -13,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from datetime import datetime
 
+from controlplane.audit import quota_story
 from controlplane.audit.words import reason_of, type_of, what
+from controlplane.controllers.jobframework.events import JobWorkloadObserved
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -23,7 +26,6 @@ from controlplane.controllers.multikueue.events import (
     CopyJudged,
     DeactivationDecided,
     EffectFailed,
-    EffectUnneeded,
     FinalizerRemovalDecided,
     FinishDecided,
     JobCreationDecided,
@@ -38,6 +40,7 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 from controlplane.values import Value
 
 
@@ -55,9 +58,12 @@ class TimelineEntry(Value):
 
 
 class Timeline:
-    """Tells the moments of one Workload's events, one after another."""
+    """Tells the moments of one Workload's events, one after another; `told_elsewhere` are types of events that repeat what
+    others say, and are not noteworthy."""
 
-    def __init__(self) -> None:
+    def __init__(self, told_elsewhere: tuple[type[Event], ...] = ()) -> None:
+        self._told_elsewhere = told_elsewhere
+        self._turns: dict[str, tuple[str, int]] = {}
         self._life = 0
         self._attempt = 0
         self._winner = ""
@@ -72,6 +78,9 @@ class Timeline:
             self._attempt = max(self._attempt, event.attempt)
         elif isinstance(event, WinnerChosen):
             self._winner = event.cluster
+        turn, turns = self._turns.get(recorded.stream, ("", 0))
+        if (next_turn := quota_story.turn(event)) and next_turn != turn:
+            self._turns[recorded.stream] = next_turn, turns + 1
         said = (what(event), reason_of(recorded), str(getattr(event, "uid", "")))
         return TimelineEntry(
             position=recorded.position,
@@ -85,19 +94,23 @@ class Timeline:
         )
 
     def _is_new(self, event: Event | Unknown, recorded: Recorded, said: tuple[str, str, str]) -> bool:
-        if isinstance(event, NamesClearDecided | EffectUnneeded):
+        if isinstance(event, (NamesClearDecided, WriteUnneeded, *self._told_elsewhere)):
             return False
-        if isinstance(event, EffectFailed) and event.code == 409:
+        if isinstance(event, WriteFailed) and event.code == 409:
             return False
-        chain = _chain(event, recorded, (self._life, self._attempt))
+        chain = quota_story.chain(recorded, self._turns.get(recorded.stream, ("", 0))[1])
+        if chain is None:
+            chain = _chain(event, recorded, (self._life, self._attempt))
+        said = quota_story.said(event, said[0]), *said[1:]
         before, self._last[chain] = self._last.get(chain), said
         return before != said
 
 
 def moments(events: Iterable[Recorded]) -> list[TimelineEntry]:
     """Return the moment of each event of a Workload and its job; what repeats itself is there, and not noteworthy."""
-    moments = Timeline()
-    return [moments.tell(recorded) for recorded in events]
+    told = list(events)
+    moments = Timeline(quota_story.told_elsewhere(told))
+    return [moments.tell(recorded) for recorded in told]
 
 
 def why(event: Event | Unknown, winner: str = "") -> str:
@@ -105,15 +118,15 @@ def why(event: Event | Unknown, winner: str = "") -> str:
     match event:
         case WorkloadDecision():
             return because(event, winner)
-        case observations.WorkloadObserved() | observations.CloneObserved():
+        case observations.WorkloadObserved() | observations.CloneObserved() | JobWorkloadObserved():
             return _said(event)
         case EffectFailed():
             return event.message
         case _:
-            return ""
+            return quota_story.because(event)
 
 
-def _said(seen: observations.WorkloadObserved | observations.CloneObserved) -> str:
+def _said(seen: observations.WorkloadObserved | observations.CloneObserved | JobWorkloadObserved) -> str:
     """Return the message of the condition that tells how far an object has come."""
     if seen.is_true("Finished"):
         kind = "Finished"

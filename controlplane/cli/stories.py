@@ -99,6 +99,8 @@ def _of_object(options: Options, name: str, *, lanes: bool) -> ToldStory:
         found = history.find_story(reader, name)
         policy, settings = history.policy_in_force(options, reader), options.settings()
         entries = timeline_of(reader, policy, found, lambda said: reading_policy(settings, said))
+        if found.quota and not found.workload:  # no copies, and so no clusters, are known of it
+            return _with_lanes(options, found, entries)
         drawn = lanes_of_workload(reader, found) if lanes else []
         return ToldStory(found.workload or name, found, entries, drawn, _head(reader, entries))
 
@@ -110,7 +112,7 @@ def _with_lanes(options: Options, found: Found, entries: Sequence[TimelineEntry]
 
     drawn = lanes_of((entry.cluster or MANAGEMENT, entry) for entry in entries if entry.noteworthy)
     with history.open_reader(options) as reader:
-        return ToldStory(found.workload, found, entries, drawn, _head(reader, entries))
+        return ToldStory(found.stream, found, entries, drawn, _head(reader, entries))
 
 
 def _of_place(options: Options, kind: str, name: str) -> ToldStory:

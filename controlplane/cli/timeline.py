@@ -53,7 +53,7 @@ def timeline(
     \b
     With -o json or yaml, one object (with --watch one of `moments` a line, or
     one YAML document each):
-      workload, job (streams; "" or a list without a job), others (streams of
+      workload, jobs (streams; "" or a list without a job), others (streams of
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
@@ -109,8 +109,8 @@ def _show(
     form: str, found: ToldStory, kept: Sequence[TimelineEntry], start: datetime | None, *, everything: bool
 ) -> None:
     value = {
-        "workload": found.streams.workload,
-        "jobs": found.streams.jobs,
+        "workload": found.streams.stream,
+        "jobs": found.streams.jobs or [f"jobframework/job/{name}" for name in found.streams.job_names],
         "others": found.streams.others,
         "moments": [_plain(moment, start) for moment in kept],
     }

@@ -113,9 +113,9 @@ def _quota(
     from controlplane.clock import SystemClock
     from controlplane.controllers.quota.admission.hosting import engine_settings
 
-    if explanation.standing.word != "Pending" or not workload.startswith("workload/"):
+    if explanation.standing.word != "Pending" or not workload.startswith(("workload/", "admission/workload/")):
         return None
-    _, namespace, name = workload.split("/")
+    namespace, name = workload.split("/")[-2:]
     with history.open_reader(options, at=at) as reader:
         found = waits(reader, engine_settings(options.settings()), namespace, name, at or SystemClock().now())
     return None if found is None else plain_wait(found)
@@ -208,7 +208,7 @@ def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, E
     with history.open_reader(options, at=at) as reader:
         found = history.find_story(reader, name)
         policy = history.policy_in_force(options, reader)
-        return found.workload, answer(reader, policy, found, at or SystemClock().now())
+        return found.stream, answer(reader, policy, found, at or SystemClock().now())
 
 
 def _ask_pod(options: Options, namespace: str, name: str, at: datetime | None) -> tuple[str, Explanation]:

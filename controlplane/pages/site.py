@@ -45,5 +45,8 @@ async def allowed_for(
         raise NotFound(f"there is no page {request.url.path}")
     with site.follower.lock:
         known = set(site.follower.directory.namespaces())
-    named = request.path_params.get("namespace") or given.get("namespace")
-    return await site.access.namespaces(viewer, {named} if named else known)
+    if named := given.get("namespace"):
+        return await site.access.namespaces(viewer, {named})
+    # What a page tells of an object may name those of other namespaces.
+    named = request.path_params.get("namespace")
+    return await site.access.namespaces(viewer, known | {named} if named else known)

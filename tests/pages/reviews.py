@@ -14,6 +14,7 @@ from controlplane.clusters.transport import Transport
 TOKENS: Mapping[str, tuple[str, list[str]]] = {
     "t-auditor": ("auditor", ["auditors"]),
     "t-ada": ("ada", ["team-a"]),
+    "t-grace": ("grace", ["team-a", "team-b"]),
     "t-nobody": ("nobody", []),
 }
 """Tokens with the user and the groups that each is of."""

@@ -4,18 +4,28 @@ In: an `Asked` with a position. Out: an `EventStory`; of other namespaces' event
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
 from controlplane.audit.archived import archived_position
 from controlplane.audit.inspect import inspect
 from controlplane.audit.words import fields_of
+from controlplane.controllers.manifests import EVERY
 from controlplane.log.event import Recorded
 from controlplane.pages.asking import Archived, Asked, BadQuestion, NotFound
+from controlplane.pages.concealing import as_shown, plain_as_shown
 from controlplane.pages.views.workload import EventItem, event_item
 from controlplane.values import Value
 
 _LARGEST = 2**63 - 1
+_PATTERNS = [pattern for manifest in EVERY for pattern in manifest.streams if "/" in pattern and ", " not in pattern]
+# How the streams begin whose next to last word is no namespace, by what controllers say of them.
+_IN_NONE = tuple(
+    "".join(itertools.takewhile(lambda letter: not letter.isupper(), pattern))
+    for pattern in _PATTERNS
+    if pattern.split("/")[-2] != "NS"
+)
 _WITHIN = 100_000  # events after it in which those are looked for that followed from it
 
 
@@ -56,9 +66,10 @@ def event(asked: Asked) -> EventStory:
         raise Archived(gone)
     if found is None or not asked.sees(namespace_of(found.recorded.stream)):
         raise NotFound(missing)
+    recorded = as_shown(found.recorded, asked.sees)
     return EventStory(
-        event=event_item(found.recorded),
-        data=fields_of(found.recorded.event),
+        event=event_item(recorded),
+        data=fields_of(recorded.event),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
         looked_until=min(int(text) + _WITHIN, asked.reader.until or _LARGEST),
@@ -68,8 +79,8 @@ def event(asked: Asked) -> EventStory:
             )
             for one in found.requests
         ],
-        before=found.before,
-        after=found.after,
+        before=plain_as_shown(found.before, asked.sees),
+        after=plain_as_shown(found.after, asked.sees),
         left_alone=found.left_alone,
     )
 
@@ -77,8 +88,8 @@ def event(asked: Asked) -> EventStory:
 def namespace_of(stream: str) -> str | None:
     """Return the namespace that a stream's object is in, None for an object without one."""
     parts = stream.split("/")
-    return parts[-2] if len(parts) >= 3 else None
+    return parts[-2] if len(parts) >= 3 and not stream.startswith(_IN_NONE) else None
 
 
 def _seen(asked: Asked, events: Iterable[Recorded]) -> list[EventItem]:
-    return [event_item(one) for one in events if asked.sees(namespace_of(one.stream))]
+    return [event_item(as_shown(one, asked.sees)) for one in events if asked.sees(namespace_of(one.stream))]

@@ -14,12 +14,15 @@ from controlplane.audit.archived import archived_stream, gone_stream
 from controlplane.audit.ended import Statement
 from controlplane.audit.find import Found, find, nearest
 from controlplane.audit.lanes import Lane
+from controlplane.audit.quota_wait import plain, sentences, waits
 from controlplane.audit.shown import clock
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.log.event import Recorded
 from controlplane.pages.asking import Archived, Asked, NotFound, Parameter
+from controlplane.pages.concealing import as_shown
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("events", "which events are listed besides the story", ("newest", "all"), default="newest"),)
@@ -69,7 +72,8 @@ class StatementItem(Value):
 
 
 class WorkloadStory(Value):
-    """One Workload. `events` are the newest ones, or all; `more` says how many there are besides."""
+    """One Workload. `quota` says why it waits for quota, where this service decides on that; Workloads of namespaces that are
+    not to be seen are counted there. `events` are the newest ones, or all; `more` says how many there are besides."""
 
     namespace: str
     name: str
@@ -79,6 +83,7 @@ class WorkloadStory(Value):
     cluster: str
     waits_for: str
     sentence: str
+    quota: list[str]
     rests_on: list[EventItem]
     statements: list[StatementItem]
     lanes: Sequence[Lane]
@@ -91,16 +96,24 @@ class WorkloadStory(Value):
 def workload(asked: Asked) -> WorkloadStory:
     """Return the story of a Workload, or of a job without one."""
     reader, found = asked.reader, named(asked)
-    story = told(reader, asked.policy(), found, asked.moment, lambda said: reading_policy(asked.settings, said))
-    _, namespace, name = found.workload.split("/", 2) if found.workload else ("", *_asked_for(asked))
+    story = told(
+        reader,
+        asked.policy(),
+        found,
+        asked.moment,
+        lambda said: reading_policy(asked.settings, said),
+        lambda recorded: as_shown(recorded, asked.sees),
+    )
+    namespace, name = found.key.split("/") if found.key else _asked_for(asked)
     events = story.events if asked.given["events"] == "all" else story.events[-_NEWEST:]
     rows = [] if asked.at is not None else reader.rows(_PLACEMENTS, namespace=namespace, name=name)
     return WorkloadStory(
         namespace=namespace,
         name=name,
-        jobs=[stream.partition("/")[2] for stream in found.jobs],
+        jobs=found.job_names,
         others=[stream.removeprefix("workload/") for stream in found.others],
         **_standing(story),
+        quota=_quota(asked, found, story),
         rests_on=[event_item(recorded) for recorded in story.explanation.events],
         statements=[_statement(one) for one in story.explanation.statements],
         lanes=story.lanes,
@@ -138,6 +151,15 @@ def _standing(story: Told) -> dict[str, Any]:
         "waits_for": stands.waits_for,
         "sentence": story.explanation.sentence,
     }
+
+
+def _quota(asked: Asked, found: Found, story: Told) -> list[str]:
+    """Return why a Workload waits for quota, in sentences."""
+    if story.explanation.standing.word != "Pending" or not found.key:
+        return []
+    namespace, _, name = found.key.partition("/")
+    wait = waits(asked.reader, engine_settings(asked.settings), namespace, name, asked.moment)
+    return [] if wait is None else list(sentences(plain(wait), asked.sees))
 
 
 def event_item(recorded: Recorded) -> EventItem:

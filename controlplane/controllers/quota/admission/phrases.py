@@ -39,6 +39,11 @@ def _reserved(event: events.QuotaReservationDecided) -> str:
     return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}"
 
 
+def _waits(event: events.WorkloadInadmissible) -> str:
+    victims = f"; preempted for it: {', '.join(event.victims)}" if event.victims else ""
+    return f"Workload has to wait in {event.cluster_queue} ({event.why}): {event.message}{victims}"
+
+
 def _spec(event: events.WorkloadSpecDecided) -> str:
     if event.changes.get("active") is False:
         return "Workload is to be deactivated"
@@ -72,7 +77,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionPriorityClassGone: "WorkloadPriorityClass {e.name} is gone",
         events.AdmissionInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.QuotaReservationDecided: _reserved,
-        events.WorkloadInadmissible: "Workload has to wait in {e.cluster_queue} ({e.why}): {e.message}",
+        events.WorkloadInadmissible: _waits,
         events.WorkloadPreemptionDecided: "Workload is to be preempted for {e.preemptor} ({e.why})",
         events.WorkloadStatusDecided: _changed,
         events.WorkloadSpecDecided: _spec,
