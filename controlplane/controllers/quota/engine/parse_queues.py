@@ -23,7 +23,7 @@ def cluster_queue(obj: Json) -> model.ClusterQueue:
     try:
         selector = label_selector(spec.get("namespaceSelector"), "spec.namespaceSelector")
     except InvalidSelector as problem:
-        raise BadValue(problem.field, str(problem)) from problem
+        raise BadValue(problem.field, problem.problem) from problem
     groups = _groups(spec)
     return model.ClusterQueue(
         name=text(meta(obj), "name", "metadata"),
@@ -88,11 +88,28 @@ def priority_class(obj: Json) -> model.WorkloadPriorityClass:
 
 
 def _groups(spec: Json) -> tuple[model.ResourceGroup, ...]:
-    found = []
+    """Return the resource groups. No two have a flavor or a resource in common: Kueue's webhook refuses that
+    (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`), and the API server a status with a
+    flavor twice.
+    """
+    found: list[model.ResourceGroup] = []
+    resources: set[str] = set()
+    flavors: set[str] = set()
     for at, group in enumerate(items(spec, "resourceGroups", SPEC)):
         where = f"spec.resourceGroups[{at}]"
+        covered = strings(group, "coveredResources", where)
+        for place, name in enumerate(covered):
+            if name in resources:
+                why = f"resource {name} is covered by a resource group before: cover each resource in one group"
+                raise BadValue(f"{where}.coveredResources[{place}]", why)
         names = tuple(text(flavor, "name", f"{where}.flavors") for flavor in items(group, "flavors", where))
-        found.append(model.ResourceGroup(frozenset(strings(group, "coveredResources", where)), names))
+        for place, name in enumerate(names):
+            if name in flavors:
+                why = f"flavor {name} is in a resource group before: name each flavor in one group"
+                raise BadValue(f"{where}.flavors[{place}].name", why)
+        resources.update(covered)
+        flavors.update(names)
+        found.append(model.ResourceGroup(frozenset(covered), names))
     return tuple(found)
 
 
