@@ -287,12 +287,12 @@ def test_an_object_that_does_not_fit_its_api_is_refused_and_others_go_on() -> No
         (
             {"resourceGroups": [quota("5"), {**quota("5"), "coveredResources": ["memory"]}]},
             "spec.resourceGroups[1].flavors[0].name",
-            "flavor default is in a resource group before: name each flavor in one group",
+            "flavor default is named before: name each flavor once, in one group",
         ),
         (
             {"resourceGroups": [quota("5"), quota("5", "other")]},
             "spec.resourceGroups[1].coveredResources[0]",
-            "resource cpu is covered by a resource group before: cover each resource in one group",
+            "resource cpu is covered before: cover each resource once, in one group",
         ),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Like", "values": ["x"]}]}},

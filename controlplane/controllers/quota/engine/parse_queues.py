@@ -41,6 +41,31 @@ def cluster_queue(obj: Json) -> model.ClusterQueue:
     )
 
 
+def new_cluster_queue(obj: Json) -> model.ClusterQueue:
+    """Return a ClusterQueue that was just seen; `Misfit` also where two resource groups have a flavor or a resource in common.
+
+    Kueue's webhook refuses that (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`), and the
+    API server refuses a status with a flavor twice.
+    """
+    found = cluster_queue(obj)
+    resources: set[str] = set()
+    flavors: set[str] = set()
+    for at, group in enumerate(items(section(obj, SPEC), "resourceGroups", SPEC)):
+        where = f"spec.resourceGroups[{at}]"
+        for place, name in enumerate(strings(group, "coveredResources", where)):
+            if name in resources:
+                why = f"resource {name} is covered before: cover each resource once, in one group"
+                raise BadValue(f"{where}.coveredResources[{place}]", why)
+            resources.add(name)
+        for place, flavor in enumerate(items(group, "flavors", where)):
+            name = text(flavor, "name", f"{where}.flavors")
+            if name in flavors:
+                why = f"flavor {name} is named before: name each flavor once, in one group"
+                raise BadValue(f"{where}.flavors[{place}].name", why)
+            flavors.add(name)
+    return found
+
+
 def cohort(obj: Json) -> model.Cohort:
     """Return a Cohort; `Misfit` names the field that does not fit."""
     spec = section(obj, SPEC)
@@ -88,28 +113,11 @@ def priority_class(obj: Json) -> model.WorkloadPriorityClass:
 
 
 def _groups(spec: Json) -> tuple[model.ResourceGroup, ...]:
-    """Return the resource groups. No two have a flavor or a resource in common: Kueue's webhook refuses that
-    (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`), and the API server a status with a
-    flavor twice.
-    """
-    found: list[model.ResourceGroup] = []
-    resources: set[str] = set()
-    flavors: set[str] = set()
+    found = []
     for at, group in enumerate(items(spec, "resourceGroups", SPEC)):
         where = f"spec.resourceGroups[{at}]"
-        covered = strings(group, "coveredResources", where)
-        for place, name in enumerate(covered):
-            if name in resources:
-                why = f"resource {name} is covered by a resource group before: cover each resource in one group"
-                raise BadValue(f"{where}.coveredResources[{place}]", why)
         names = tuple(text(flavor, "name", f"{where}.flavors") for flavor in items(group, "flavors", where))
-        for place, name in enumerate(names):
-            if name in flavors:
-                why = f"flavor {name} is in a resource group before: name each flavor in one group"
-                raise BadValue(f"{where}.flavors[{place}].name", why)
-        resources.update(covered)
-        flavors.update(names)
-        found.append(model.ResourceGroup(frozenset(covered), names))
+        found.append(model.ResourceGroup(frozenset(strings(group, "coveredResources", where)), names))
     return tuple(found)
 
 
