@@ -272,8 +272,8 @@ def _chosen(case: Case) -> Answer:
 def _placed(case: Case) -> Answer:
     clause, chosen = _choice(case)
     verb = "runs on" if case.standing.word == "Running" else "is admitted on"
-    text = f"It {verb} {case.standing.cluster} {clause}"
     cluster = case.standing.cluster
+    text = f"It {verb} {cluster or 'the management cluster'} {clause}".rstrip()
     ready = case.last(
         CheckStateDecided,
         test=lambda e: (

@@ -28,7 +28,7 @@ class InvalidSelector(ValueError):  # noqa: N818 - it names what is wrong with t
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
-        self.field = field
+        self.field, self.problem = field, problem
 
 
 @dataclass(frozen=True, slots=True)

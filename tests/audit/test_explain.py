@@ -191,6 +191,12 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
     ),
     (
+        "Admitted",
+        after(fresh, lambda life: life.job().seen({"QuotaReserved": True, "Admitted": True}, checks=[])),
+        "It is admitted on the management cluster.",
+        ["WorkloadObserved"],
+    ),
+    (
         "Running",
         after(fresh, lambda life: life.runs("b", *WORKERS)),
         "It runs on b because b was the only one that had admitted it.",

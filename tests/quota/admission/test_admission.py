@@ -6,11 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Request
 from controlplane.kube.requests import timestamp
+from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.scene import NS, Scene, quota
 
@@ -278,6 +281,50 @@ def test_an_object_that_does_not_fit_its_api_is_refused_and_others_go_on() -> No
     assert scene.is_true("a", "Admitted")
 
 
+@pytest.mark.parametrize(
+    ("spec", "field", "why"),
+    [
+        (
+            {"resourceGroups": [quota("5"), {**quota("5"), "coveredResources": ["memory"]}]},
+            "spec.resourceGroups[1].flavors[0].name",
+            "flavor default is named before: name each flavor once, in one group",
+        ),
+        (
+            {"resourceGroups": [quota("5"), quota("5", "other")]},
+            "spec.resourceGroups[1].coveredResources[0]",
+            "resource cpu is covered before: cover each resource once, in one group",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Like", "values": ["x"]}]}},
+            "spec.namespaceSelector.matchExpressions[0].operator",
+            '"Like" is not an operator',
+        ),
+    ],
+)
+def test_a_cluster_queue_that_kueues_webhook_would_refuse_is_refused(spec: Json, field: str, why: str) -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.put(kinds.CLUSTER_QUEUES, "bad", spec=spec)
+    scene.workload("a", "q")
+    scene.settle()
+    (refused,) = scene.said(events.AdmissionInputRefused)
+    assert (refused.name, refused.field) == ("bad", field)
+    assert refused.error == f"{field}: {why}"
+    assert not [one for one in scene.written if one.ref.name == "bad"]
+    assert scene.is_true("a", "Admitted")
+
+
+def test_a_cluster_queue_whose_change_is_refused_goes_on_as_it_was() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.put(kinds.CLUSTER_QUEUES, "q", spec={"resourceGroups": [quota("9"), quota("9", "other")]})
+    scene.workload("a", "q", cpu="6")
+    scene.workload("b", "q", cpu="5")
+    scene.settle()
+    assert [scene.is_true(name, "Admitted") for name in "ab"] == [False, True]
+
+
 def test_cohorts_that_are_their_own_ancestors_admit_nothing_and_others_go_on() -> None:
     scene = Scene()
     scene.put(kinds.COHORTS, "x", spec={"parentName": "y"})
@@ -289,6 +336,8 @@ def test_cohorts_that_are_their_own_ancestors_admit_nothing_and_others_go_on() -
     scene.settle()
     waits = scene.said(events.WorkloadInadmissible, "a")[-1]
     assert (waits.why, waits.message) == ("Suspended", "ClusterQueue looped is inactive")
+    said = scene.condition("a", "QuotaReserved")
+    assert (said["reason"], said["message"]) == ("Suspended", "ClusterQueue looped is inactive")
     assert scene.is_true("b", "Admitted")
 
 
@@ -510,3 +559,14 @@ def test_a_write_that_changes_nothing_rests() -> None:
     assert scene.posted()[f"admission/workload/{NS}/a"] == {("q", "default", "cpu"): 0}
     scene.pass_time(301)
     assert scene.is_true("a", "Admitted")
+
+
+def test_what_is_not_in_view_is_named() -> None:
+    scene = Scene()
+    assert scene.controller.index.unseen == ""
+    lost = connectivity.KindOff(kind=kinds.COHORTS.name, reason="Forbidden", message="no")
+    scene.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=lost, cluster=MANAGEMENT))
+    assert scene.controller.index.unseen == ("admission does not see all that quota rests on: cohorts.kueue.x-k8s.io")
+    gone = connectivity.ClusterLost(reason="Unreachable", message="connection refused")
+    scene.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=gone, cluster=MANAGEMENT))
+    assert scene.controller.index.unseen == "admission does not see all that quota rests on"

@@ -28,7 +28,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
     controller = AdmissionController(engine_settings(settings), settings.leader.identity)
 
     def unseen() -> str:
-        return "" if controller.index.ready else "admission does not see all that quota rests on"
+        return controller.index.unseen
 
     return (
         HostedController(

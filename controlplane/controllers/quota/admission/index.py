@@ -62,6 +62,15 @@ class AdmissionIndex:
         """Whether all that quota rests on is in view."""
         return all(self.home.in_view(kind.name) for kind in KINDS)
 
+    @property
+    def unseen(self) -> str:
+        """What of that is not in view, in words; "" if all is. While the cluster is out of reach no kind is named."""
+        if self.ready:
+            return ""
+        names = [kind.name for kind in KINDS if not self.home.in_view(kind.name)] if self.home.connected else []
+        said = "admission does not see all that quota rests on"
+        return f"{said}: {', '.join(names)}" if names else said
+
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call; the cycle is the last."""
         dirty, self._dirty = self._dirty, {}

@@ -58,7 +58,7 @@ _GONE = {kind: event for event, kind in GONE.items()}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
 
 _READS: dict[Kind, Callable[[Json], object]] = {
-    kinds.CLUSTER_QUEUES: parse_queues.cluster_queue,
+    kinds.CLUSTER_QUEUES: parse_queues.new_cluster_queue,
     kinds.COHORTS: parse_queues.cohort,
     kinds.LOCAL_QUEUES: parse_queues.local_queue,
     kinds.RESOURCE_FLAVORS: parse_queues.resource_flavor,

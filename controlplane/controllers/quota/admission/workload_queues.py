@@ -34,7 +34,7 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
         local=local,
         cluster=cluster,
         name=name,
-        active=node.active,
+        active=node.active and not index.engine.snapshot.has_cycle(node),
         checks=_checks(node, seen),
         problem=problem[0] if problem is not None else "",
         no_fit=pending.known_not_to_fit(f"{seen.namespace}/{seen.name}") if pending is not None else "",

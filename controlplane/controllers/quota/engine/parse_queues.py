@@ -23,7 +23,7 @@ def cluster_queue(obj: Json) -> model.ClusterQueue:
     try:
         selector = label_selector(spec.get("namespaceSelector"), "spec.namespaceSelector")
     except InvalidSelector as problem:
-        raise BadValue(problem.field, str(problem)) from problem
+        raise BadValue(problem.field, problem.problem) from problem
     groups = _groups(spec)
     return model.ClusterQueue(
         name=text(meta(obj), "name", "metadata"),
@@ -39,6 +39,31 @@ def cluster_queue(obj: Json) -> model.ClusterQueue:
         admission_checks=_checks(spec, groups),
         admission_mode=text(section(spec, "admissionScope", SPEC), "admissionMode", "spec.admissionScope"),
     )
+
+
+def new_cluster_queue(obj: Json) -> model.ClusterQueue:
+    """Return a ClusterQueue that was just seen; `Misfit` also where two resource groups have a flavor or a resource in common.
+
+    Kueue's webhook refuses that (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`), and the
+    API server refuses a status with a flavor twice.
+    """
+    found = cluster_queue(obj)
+    resources: set[str] = set()
+    flavors: set[str] = set()
+    for at, group in enumerate(items(section(obj, SPEC), "resourceGroups", SPEC)):
+        where = f"spec.resourceGroups[{at}]"
+        for place, name in enumerate(strings(group, "coveredResources", where)):
+            if name in resources:
+                why = f"resource {name} is covered before: cover each resource once, in one group"
+                raise BadValue(f"{where}.coveredResources[{place}]", why)
+            resources.add(name)
+        for place, flavor in enumerate(items(group, "flavors", where)):
+            name = text(flavor, "name", f"{where}.flavors")
+            if name in flavors:
+                why = f"flavor {name} is named before: name each flavor once, in one group"
+                raise BadValue(f"{where}.flavors[{place}].name", why)
+            flavors.add(name)
+    return found
 
 
 def cohort(obj: Json) -> model.Cohort:
