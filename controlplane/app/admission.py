@@ -1,7 +1,8 @@
 """The admission webhook, on what this process has folded: every replica may answer, whether it leads or follows.
 
 In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`), and where this
-service decides on quota, of the job framework (`controlplane.controllers.jobframework.admission`). Of TaskRuns,
+service decides on quota, of the job framework (`controlplane.controllers.jobframework.admission`). Of pods that ask to be
+sent to another cluster, answers of candidates (`controlplane.controllers.candidates.source.admission`). Of TaskRuns,
 CustomRuns and Pods that belong to a PipelineRun, answers of coscheduling
 (`controlplane.controllers.coscheduling.admission`) in the mode that the run is pinned to. Tekton makes a run's first
 TaskRuns within milliseconds, often before the run has come through the log: it is waited for a moment. Whatever stays
@@ -13,6 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from controlplane.clock import Clock
+from controlplane.controllers.candidates.source.admission import answer as elect
+from controlplane.controllers.candidates.source.hosting import policy_of
+from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.coscheduling.admission import answer
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import (
@@ -34,11 +38,13 @@ from controlplane.web.webhook import Answer
 
 if TYPE_CHECKING:
     from controlplane.app.service import Service
+    from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
 
 PATH = "/mutate/coscheduling"
 JOBS_PATH = "/mutate/multikueue"
+CANDIDATES_PATH = "/mutate/candidates"
 _POLL = 0.05
 
 
@@ -57,7 +63,8 @@ class Endpoint(Value):
 def endpoint(settings: Settings) -> Endpoint | None:
     """Return where the webhook is to be served, None if nowhere: the older settings of coscheduling count as well."""
     controllers, common, older = settings.run.controllers, settings.webhook, settings.coscheduling
-    if common.certificate and (settings.quota.builtin or {"multikueue", "coscheduling"} & set(controllers)):
+    hooks = {"multikueue", "candidates", "coscheduling"} & set(controllers)
+    if common.certificate and (settings.quota.builtin or hooks):
         return Endpoint(
             section="webhook",
             key_of_certificate="webhook.certificate",
@@ -86,7 +93,26 @@ def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics
         found[PATH] = Admission(lambda: service.runs, patience, clock, metrics)
     if ("multikueue" in settings.run.controllers or settings.quota.builtin) and settings.webhook.certificate:
         found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics)
+    if "candidates" in settings.run.controllers and settings.webhook.certificate:
+        own = settings.multikueue.namespace
+        found[CANDIDATES_PATH] = CandidateAdmission(lambda: service.sources, policy_of(settings), own, metrics)
     return found
+
+
+class CandidateAdmission:
+    """Answers reviews of pods. `controller()` is that of the present term, None before the first; `own` is the namespace
+    of the service."""
+
+    def __init__(
+        self, controller: Callable[[], SourceController | None], policy: SourcePolicy, own: str, metrics: Metrics
+    ) -> None:
+        self._controller, self._policy, self._own, self._metrics = controller, policy, own, metrics
+
+    async def __call__(self, review: Json) -> Json:
+        """Return the answer to a review; `ValueError` if it is none."""
+        controller = self._controller()
+        may_send = controller.may_send if controller is not None else lambda _: None
+        return _counted(self._metrics, elect(review, self._policy, self._own, may_send))
 
 
 class JobAdmission:

@@ -27,6 +27,7 @@ from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 
 if TYPE_CHECKING:
+    from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
 
@@ -63,6 +64,7 @@ class Service(Process):
         super().__init__(context, settings.database.log)
         self._policy = policy
         self.fleet: MultiKueueController | None = None
+        self.sources: SourceController | None = None
         self.runs: CoschedulingController | None = None
         self.jobs: JobFrameworkController | None = None
 
@@ -72,8 +74,7 @@ class Service(Process):
             gc.set_threshold(*_COLLECT)
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
-        self.runs = hosted.runs
-        self.jobs = hosted.jobs
+        self.sources, self.runs, self.jobs = hosted.sources, hosted.runs, hosted.jobs
         gate, log, leader = self._open(Codec(TYPES))
         measure = Measure(self._context.metrics, fleet, self._context.spans, hosted.sources)
         return ServiceTerm(self._context, hosted, measure, gate, log, leader)

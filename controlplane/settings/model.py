@@ -160,8 +160,9 @@ class Http(Value, rename="camel"):
 
 
 class WebhookSettings(Value, rename="camel"):
-    """Where the admission webhook is served: jobs are made ours at `/mutate/multikueue`, and what a PipelineRun starts is
-    placed at `/mutate/coscheduling`, as far as the controllers run that answer."""
+    """Where the admission webhook is served: jobs are made ours at `/mutate/multikueue`, pods that ask for it by a label
+    are sent to other clusters at `/mutate/candidates`, and what a PipelineRun starts is placed at `/mutate/coscheduling`,
+    as far as the controllers run that answer."""
 
     certificate: Annotated[
         str,

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES
+from controlplane.app.admission import CANDIDATES_PATH
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES, ELECT_LABEL
 from controlplane.kube.kinds import Json, Kind
+from controlplane.settings import Settings
 from tests.candidates.stage import Stage
 from tests.deploy.manifests import ROOT, documents, one, render, rights
 
@@ -105,3 +107,62 @@ def test_the_example_names_what_is_there() -> None:
     assert invitation["spec"]["user"] == f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
     assert subject["namespace"] != invitation["metadata"]["namespace"]  # no pod of the source may run as it
     assert unknown(invitation["spec"], schema(CANDIDATE_SOURCES)["properties"]["spec"]) == []
+
+
+def test_the_webhook_is_asked_about_each_pod_once_and_never_about_those_of_the_system() -> None:
+    objects = render("deploy/candidates/webhook")
+    assert one(objects, "Service") == one(render("deploy/multikueue-webhook"), "Service"), "one webhook serves both"
+    by_namespace, by_pod = one(objects, "MutatingWebhookConfiguration")["webhooks"]
+    for hook in (by_namespace, by_pod):
+        target = hook["clientConfig"]["service"]
+        assert (target["name"], target["path"]) == (one(objects, "Service")["metadata"]["name"], CANDIDATES_PATH)
+        assert (hook["sideEffects"], hook["failurePolicy"], hook["name"].partition(".")[0]) == (
+            "None",
+            "Ignore",
+            "pods",
+        )
+        assert hook["rules"] == [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+                "scope": "Namespaced",
+            }
+        ]
+    ours, pods = Settings().multikueue.namespace, ["", "true", "false", "yes"]
+    for namespace in ("physics", "kube-system", ours):
+        for elected in (True, False):
+            labels = {"kubernetes.io/metadata.name": namespace} | ({ELECT_LABEL: "true"} if elected else {})
+            asked = {
+                value: [hook["name"] for hook in (by_namespace, by_pod) if _is_asked(hook, labels, value)]
+                for value in pods
+            }
+            system = namespace != "physics"
+            of_pod = [] if system else [by_pod["name"]]
+            of_namespace = [by_namespace["name"]] if elected and not system else []
+            assert asked == {"": of_namespace, "true": of_pod, "false": [], "yes": of_pod}
+
+
+def _is_asked(hook: Json, namespace: Json, value: str) -> bool:
+    pod = {ELECT_LABEL: value} if value else {}
+    return all(
+        _holds(expression, labels)
+        for selector, labels in ((hook["namespaceSelector"], namespace), (hook["objectSelector"], pod))
+        for expression in selector["matchExpressions"]
+    )
+
+
+def _holds(expression: Json, labels: Json) -> bool:
+    key, values = expression["key"], expression.get("values", [])
+    match expression["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case other:
+            raise AssertionError(other)

@@ -21,6 +21,7 @@ SHARED = (
     "candidates/source/*.yaml",
     "candidates/target/clusterrole.yaml",
     "candidates/target/policy.yaml",
+    "candidates/webhook/webhook.yaml",
     "coscheduling/*.yaml",
     "crds/*.yaml",
     "dashboards/*.json",

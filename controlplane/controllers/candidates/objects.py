@@ -23,6 +23,7 @@ FOLLOWED: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}  # wha
 LIVE = "live:"  # begins the refs of bodies that are in no log
 
 SCHEDULER_NAME = "controlplane-candidates"  # what a source pod asks for to be elected
+ELECT_LABEL = f"{GROUP}/elect"  # on a Namespace or a Pod of the source: whether the webhook gives it that scheduler
 SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
 CANDIDATE_LABEL = f"{GROUP}/candidate"  # on the Pod that a target makes: the Candidate's name
 FINALIZER = f"{GROUP}/pod"  # on a Candidate: its Pod may still be there; the target's scheduler takes it off

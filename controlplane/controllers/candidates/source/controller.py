@@ -89,6 +89,13 @@ class SourceController(SourceCandidates):
             own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
 
+    def may_send(self, namespace: str) -> bool | None:
+        """Return whether the pods of a namespace may be sent; None while it is not known which have the label for it."""
+        if self.policy.allows(namespace) or namespace in self._namespaces:
+            return True
+        home = self.connections.get(MANAGEMENT)
+        return None if self._labelled and (home is None or not home.in_view(NAMESPACES.name)) else False
+
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
         if change.cluster != MANAGEMENT or change.kind == PODS:

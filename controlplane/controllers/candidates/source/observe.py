@@ -122,8 +122,9 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.Placeme
             "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
         )
         return CandidateReason.BOUND_ELSEWHERE, message, observations.PlacementOptions()
-    marks = {**section(meta(obj), "labels", "metadata"), **annotations}
-    forged = sorted(k for k in marks if objects.ours(k) and k not in (*objects.OPTIONS, *objects.HINTS))
+    labels = section(meta(obj), "labels", "metadata").keys() - {objects.ELECT_LABEL}
+    marks = {*labels, *annotations} - {*objects.OPTIONS, *objects.HINTS}
+    forged = sorted(key for key in marks if objects.ours(key))
     if forged:
         allowed = ", ".join(objects.OPTIONS)
         return (
