@@ -27,11 +27,23 @@ SPREAD = PlacementPolicy(max_skew=1)
 LEASE = 30 + 5 + 30 + 1  # the lease, the skew, the patience, and a little
 
 
-def full(told: Told, *clusters: str, pods: tuple[str, ...] = ("web",), preemptable: bool = False) -> Told:
+def full(
+    told: Told,
+    *clusters: str,
+    pods: tuple[str, ...] = ("web",),
+    preemptable: bool = False,
+    scale_up: bool | None = None,
+) -> Told:
     for cluster in clusters:
         for pod in pods:
-            told.says(CandidateUnschedulable, cluster, pod, message="no room", preemptable=preemptable)
+            said = {"message": "no room", "preemptable": preemptable, "scale_up": scale_up}
+            told.says(CandidateUnschedulable, cluster, pod, **said)
     return told
+
+
+def asked_to_scale_up() -> Told:
+    """No target has room, and `a` is asked first."""
+    return full(Told("a", "b").asked(), "a", "b", scale_up=False).settle()
 
 
 def two(name: str, *pods: str) -> Told:

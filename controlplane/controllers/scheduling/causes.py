@@ -61,7 +61,8 @@ CAUSES: Table = {
         ANY: ("it.held",),
     },
     events.SchedulingFailed: {
-        R.UNSCHEDULABLE: _WAITS,
+        R.UNSCHEDULABLE: (*_WAITS, "asked"),
+        R.NOT_PLACED: (*_WAITS, "asked"),
         R.SCHEDULER_ERROR: (*_WAITS, "it.problem"),
     },
     events.PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},
