@@ -90,9 +90,10 @@ class ClusterFacts(Value):
 
 class QueueFacts(Value):
     """What dispatch is wired with on the management cluster. `configuration` is Kueue's own, as text, and the arguments
-    of its container."""
+    of its container; `builtin`: this service decides on quota, and no Kueue does."""
 
     controller_name: str
+    builtin: bool = False
     profiles: bool = False
     checks: Objects = NOT_ASKED
     configs: Objects = NOT_ASKED

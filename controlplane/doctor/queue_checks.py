@@ -33,7 +33,17 @@ _GATE_OFF = (
 
 def check(facts: Facts) -> list[Finding]:
     """Return what there is to say."""
-    return judged(QUEUES, CHECKS, facts)
+    return judged(QUEUES, _ALONE if _dispatches_nothing(facts.queues) else CHECKS, facts)
+
+
+def _dispatches_nothing(queues: QueueFacts) -> bool:
+    """Whether jobs are to run on this cluster alone: quota is decided on here, and nothing of MultiKueue is there."""
+    lists = (queues.checks, queues.configs, queues.clusters)
+    return (
+        queues.builtin
+        and not any(isinstance(one, Unread) for one in lists)
+        and not (our_checks(queues) or queues.configs or queues.clusters)
+    )
 
 
 def _named(objects: Iterable[Json]) -> dict[str, Json]:
@@ -266,7 +276,9 @@ def on_worker(name: str, facts: Facts) -> list[Finding]:
 def _kueue(facts: Facts) -> Sequence[Finding]:
     """Whether Kueue's own MultiKueue controller is off: by what it is told, else by who writes what it would write."""
     queues = facts.queues
-    writer = _other_writer(queues.clusters)
+    if queues.builtin:
+        return _beside_kueue(queues)
+    writer = _other_writer(queues.clusters, "MultiKueueCluster")
     if writer:
         said = f"{writer}: Kueue's own MultiKueue controller seems to run"
         return [_HERE.warning("kueue", said, _GATE_OFF)]
@@ -282,6 +294,18 @@ def _kueue(facts: Facts) -> Sequence[Finding]:
     if _writers(queues.clusters):
         return [_HERE.ok("kueue", "nobody else writes the status of MultiKueueClusters")]
     return [_HERE.unknown("kueue", gate, "see that Kueue's gate MultiKueue is off: docs/howto/real-clusters.md")]
+
+
+def _beside_kueue(queues: QueueFacts) -> Sequence[Finding]:
+    """Whether Kueue's manager decides on quota as well, by who writes the status of ClusterQueues."""
+    if isinstance(queues.cluster_queues, Unread):
+        return _unread("kueue", queues.cluster_queues)
+    writer = _other_writer(queues.cluster_queues, "ClusterQueue")
+    if writer:
+        said = f"{writer}: Kueue's manager seems to run, and both decide on quota"
+        action = "stop Kueue's manager on this cluster (docs/howto/without-kueue.md), or set quota.mode to kueue"
+        return [_HERE.failed("kueue", said, action)]
+    return [_HERE.ok("kueue", "nobody else writes the status of ClusterQueues")]
 
 
 def _gate(queues: QueueFacts) -> bool | Unread | None:
@@ -303,10 +327,10 @@ def _gate(queues: QueueFacts) -> bool | Unread | None:
     return chosen if isinstance(chosen, bool) else None
 
 
-def _writers(clusters: Objects) -> list[tuple[str, str, datetime]]:
-    """Return who wrote the status of which MultiKueueCluster when."""
+def _writers(objects: Objects) -> list[tuple[str, str, datetime]]:
+    """Return who wrote the status of which object when."""
     found = []
-    for one in [] if isinstance(clusters, Unread) else clusters:
+    for one in [] if isinstance(objects, Unread) else objects:
         for entry in _listed(one, "metadata", "managedFields"):
             if isinstance(entry, dict) and entry.get("subresource") == "status":
                 at = datetime.fromisoformat(str(entry.get("time")))
@@ -314,15 +338,15 @@ def _writers(clusters: Objects) -> list[tuple[str, str, datetime]]:
     return found
 
 
-def _other_writer(clusters: Objects) -> str:
-    """Return that somebody else wrote the status of a MultiKueueCluster after us, "" if nobody did."""
-    writers = _writers(clusters)
+def _other_writer(objects: Objects, kind: str) -> str:
+    """Return that somebody else wrote the status of an object of ours after us, "" if nobody did."""
+    writers = _writers(objects)
     ours = {name: at for name, manager, at in writers if manager == _OURS}
     later = [one for one in writers if one[1] != _OURS and one[0] in ours and one[2] > ours[one[0]]]
     if not later:
         return ""
     name, manager, at = max(later, key=lambda one: one[2])
-    return f'"{manager}" wrote the status of MultiKueueCluster {name} at {at:%Y-%m-%d %H:%M:%S} UTC, after us'
+    return f'"{manager}" wrote the status of {kind} {name} at {at:%Y-%m-%d %H:%M:%S} UTC, after us'
 
 
 CHECKS = (
@@ -332,3 +356,4 @@ CHECKS = (
     ("local queues", _local_queues),
     ("kueue", _kueue),
 )
+_ALONE = (("kueue", _kueue),)

@@ -17,6 +17,7 @@ from controlplane.doctor.findings import Finding, Unread, said
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS
 from tests.doctor.healthy import (
+    ACTIVE,
     INACTIVE,
     NOW,
     RIGHT,
@@ -286,6 +287,29 @@ def test_the_arguments_of_kueue_count_before_its_configuration(word: str) -> Non
 def test_where_the_configuration_of_kueue_is_not_shown_it_counts_who_writes() -> None:
     given = wired(configuration=NOT_READ, arguments=NOT_READ)
     assert of(judge(given), "queues/kueue") == [("ok", "nobody else writes the status of MultiKueueClusters")]
+
+
+def _written(*writers: tuple[str, str]) -> Any:
+    return [{**mk_cluster("cq", ACTIVE, *writers), "spec": {}}]
+
+
+def test_where_quota_is_decided_on_here_another_writer_of_its_queues_is_a_failure() -> None:
+    ours, theirs = ("controlplane", "2026-03-01T10:00:00Z"), ("kueue", "2026-03-01T10:05:00Z")
+    alone = {"builtin": True, "checks": [], "configs": [], "clusters": [], "local_queues": []}
+    (found,) = of(judge(wired(**alone, cluster_queues=_written(ours, theirs))), "queues/kueue")
+    assert found[0] == "failed"
+    assert found[1].startswith('"kueue" wrote the status of ClusterQueue cq at 2026-03-01 10:05:00 UTC, after us')
+    for writers in ((ours,), (("kueue", "2026-03-01T09:00:00Z"), ours)):
+        told = judge(wired(**alone, cluster_queues=_written(*writers)))
+        assert of(told, "queues/kueue") == [("ok", "nobody else writes the status of ClusterQueues")]
+        # Nothing is dispatched, and nothing of it is asked for.
+        assert {one.check for one in told if one.place == "queues"} == {"kueue"}
+
+
+def test_where_quota_is_decided_on_here_what_is_dispatched_is_looked_at_as_ever() -> None:
+    given = {one.check for one in judge(wired()) if one.place == "queues"}
+    assert {one.check for one in judge(wired(builtin=True)) if one.place == "queues"} == given
+    assert of(judge(wired(builtin=True, cluster_queues=NOT_READ)), "queues/kueue")[0][0] == "unknown"
 
 
 def test_what_is_away_is_said_once_and_what_is_behind_it_is_not_asked() -> None:

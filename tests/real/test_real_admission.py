@@ -176,6 +176,9 @@ async def test_quota_is_reserved_waited_for_and_released(kubeconfig: Json, api: 
             return counts.items() <= obj["status"].items()
 
         queue = await cluster.seen(kinds.CLUSTER_QUEUES, "team", counted, "")
+        # Doctor tells another manager by this name.
+        wrote = {one["manager"] for one in queue["metadata"]["managedFields"] if one.get("subresource") == "status"}
+        assert wrote == {"controlplane"}
         usage = [{"name": "default", "resources": [{"name": "cpu", "total": "3", "borrowed": "0"}]}]
         assert queue["status"]["flavorsReservation"] == queue["status"]["flavorsUsage"] == usage
         local = await cluster.seen(kinds.LOCAL_QUEUES, "team", counted)
