@@ -11,10 +11,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from controlplane.audit.explain import Explanation, explain, without_workload
+from controlplane.audit.explain import Explanation, explain
 from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.lanes import Lane, workload_lanes
+from controlplane.audit.no_workload import without_workload
 from controlplane.audit.outages import outages
 from controlplane.audit.quota_story import explain_admission, is_quota
 from controlplane.audit.reads import Filter, LogReader

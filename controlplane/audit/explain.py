@@ -49,7 +49,6 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.ineligible import left_out
 from controlplane.controllers.multikueue.observations import (
     CloneObserved,
-    JobGone,
     RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
@@ -82,19 +81,6 @@ def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Rec
     sentence, rests_on = ANSWERS[stands.word](case)
     statement_list = statements(case) if stands.word in ("Finished", "Deleted") else []
     return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), statement_list)
-
-
-def without_workload(events: Sequence[Recorded]) -> Explanation:
-    """Return why a job that was seen has no Workload: `events` are those of the job."""
-    last = events[-1] if events else None
-    gone = last is not None and isinstance(last.event, JobGone)
-    text = (
-        "The job is gone, and no Workload of it was ever seen."
-        if gone
-        else "The job has no Workload: Kueue makes one for a job with the label kueue.x-k8s.io/queue-name."
-    )
-    stands = Standing("Deleted" if gone else "Pending", "", "" if gone else "its Workload to be made")
-    return Explanation(stands, text, [last] if last is not None else [])
 
 
 def _with_causes(chosen: Iterable[Recorded | None], events: Sequence[Recorded], stream: str) -> list[Recorded]:

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.audit.explain import ANSWERS, without_workload
+from controlplane.audit.explain import ANSWERS
+from controlplane.audit.no_workload import without_workload
 from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
 from controlplane.controllers.multikueue.observations import CheckState
@@ -28,6 +29,7 @@ from tests.audit.ordeals import (
 )
 from tests.audit.script import Life, Script
 from tests.audit.stories import happy, lost, queued, rejected, retried
+from tests.jobframework.scene import Scene, job
 
 CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
     (
@@ -392,3 +394,16 @@ def test_a_job_without_a_workload() -> None:
     assert (
         without_workload([life.script.recorded[-1]]).sentence == "The job is gone, and no Workload of it was ever seen."
     )
+
+
+def test_a_job_of_which_this_service_could_make_no_workload() -> None:
+    scene = Scene()
+    scene.create(job(labels={"kueue.x-k8s.io/priority-class": "absent"}))
+    scene.settle()
+    told = without_workload([one for one in scene.log if "/job/" in one.stream])
+    assert told.standing.word == "Pending"
+    assert told.sentence.startswith("The job has no Workload: ")
+    assert "absent" in told.sentence
+    assert [type(one.event).__name__ for one in told.events] == ["QueuedJobObserved", "JobNoticeDecided"]
+    seen = [one for one in scene.log if type(one.event).__name__ == "QueuedJobObserved"]
+    assert "this service makes one" in without_workload(seen).sentence
