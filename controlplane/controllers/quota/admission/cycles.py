@@ -1,4 +1,4 @@
-"""Decides in scheduling cycles: the engine's decisions become events, and events the engine's decisions again.
+"""Decides in scheduling cycles: the engine's decisions become events.
 
 In: what is known, and the moment. Out: events about the heads of all ClusterQueues, and the versions of the streams that
 they hold for. What a cycle says once more, since nothing has changed, is not said."""
@@ -8,64 +8,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
-from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import QuotaAdmission
 from controlplane.controllers.quota.engine.state import State
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import Json
 from controlplane.log.event import NewEvent
-
-if TYPE_CHECKING:
-    from controlplane.controllers.quota.admission.index import AdmissionIndex
-
-
-class Cycles:
-    """What cycles said since something changed that they did not decide themselves."""
-
-    def __init__(self) -> None:
-        self.said: set[str] = set()
-
-    def clear(self) -> None:
-        """Forget it: something changed."""
-        self.said.clear()
-
-    def note(self, key: str, event: events.WorkloadInadmissible) -> None:
-        """Note that it was said of a Workload that it has to wait."""
-        self.said.add(_said(key, event))
-
-    def knows(self, key: str, event: events.WorkloadInadmissible) -> bool:
-        """Whether just this was said already."""
-        return _said(key, event) in self.said
-
-
-def _said(key: str, event: events.WorkloadInadmissible) -> str:
-    tried = [sorted(one.items()) for one in event.tried or ()]
-    return repr((key, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)))
-
-
-def decision_of(event: events.QuotaReservationDecided | events.WorkloadInadmissible, info: Info) -> decisions.Decision:
-    """Return the engine's decision that an event records."""
-    if isinstance(event, events.QuotaReservationDecided):
-        return decisions.Admit(info.key, facts.admission(event.admission))
-    progress = None
-    if event.tried is not None:
-        generation, cycle = event.tried_at
-        progress = Progress(tuple(event.tried), generation, cycle, info.shape)
-    return decisions.Inadmissible(
-        info.key, event.cluster_queue, event.why, event.message, event.requeue, progress, event.wakes
-    )
 
 
 def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mapping[str, int]]:

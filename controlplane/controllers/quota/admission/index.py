@@ -14,8 +14,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStar
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.quota.admission import events, facts
-from controlplane.controllers.quota.admission.cycles import Cycles, decision_of
 from controlplane.controllers.quota.admission.observe import KINDS, stream_of
+from controlplane.controllers.quota.admission.recorded_cycles import Cycles, decision_of
 from controlplane.controllers.quota.admission.state import (
     ObjectState,
     WorkloadState,

@@ -1,0 +1,46 @@
+"""Reads recorded cycles: events become the engine's decisions again, and what was said is known.
+
+In: events of scheduling cycles. Out: the engine's decisions, and whether the same was said since something changed. Pure."""
+
+from __future__ import annotations
+
+from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.engine import decisions
+from controlplane.controllers.quota.engine.info import Info, Progress
+
+
+class Cycles:
+    """What cycles said since something changed that they did not decide themselves."""
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+
+    def clear(self) -> None:
+        """Forget it: something changed."""
+        self.said.clear()
+
+    def note(self, key: str, event: events.WorkloadInadmissible) -> None:
+        """Note that it was said of a Workload that it has to wait."""
+        self.said.add(_said(key, event))
+
+    def knows(self, key: str, event: events.WorkloadInadmissible) -> bool:
+        """Whether just this was said already."""
+        return _said(key, event) in self.said
+
+
+def _said(key: str, event: events.WorkloadInadmissible) -> str:
+    tried = [sorted(one.items()) for one in event.tried or ()]
+    return repr((key, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)))
+
+
+def decision_of(event: events.QuotaReservationDecided | events.WorkloadInadmissible, info: Info) -> decisions.Decision:
+    """Return the engine's decision that an event records."""
+    if isinstance(event, events.QuotaReservationDecided):
+        return decisions.Admit(info.key, facts.admission(event.admission))
+    progress = None
+    if event.tried is not None:
+        generation, cycle = event.tried_at
+        progress = Progress(tuple(event.tried), generation, cycle, info.shape)
+    return decisions.Inadmissible(
+        info.key, event.cluster_queue, event.why, event.message, event.requeue, progress, event.wakes
+    )
