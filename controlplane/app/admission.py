@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.clock import Clock
 from controlplane.controllers.candidates.source.admission import answer as elect
-from controlplane.controllers.candidates.source.hosting import policy_of
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.coscheduling.admission import answer
 from controlplane.controllers.coscheduling.flags import Mode
@@ -94,6 +93,9 @@ def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics
     if ("multikueue" in settings.run.controllers or settings.quota.builtin) and settings.webhook.certificate:
         found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics)
     if "candidates" in settings.run.controllers and settings.webhook.certificate:
+        # A service without candidates loads nothing of them.
+        from controlplane.controllers.candidates.source.hosting import policy_of
+
         own = settings.multikueue.namespace
         found[CANDIDATES_PATH] = CandidateAdmission(lambda: service.sources, policy_of(settings), own, metrics)
     return found
