@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
-
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.calls import waits_for_node
 from controlplane.controllers.candidates.target.causes import CAUSES
@@ -60,19 +58,6 @@ class Targets(TargetController):
     def since(self, stream: str) -> int:
         """Return the position of the event that what the scheduler finds for a candidate rests on."""
         return newest(self._marks.of(stream), CAUSES[NotSchedulable][TargetReason.NO_NODE])
-
-    def asked_since(self, stream: str) -> int:
-        """Return the position of the event by which the source last asked for a node to be added here, or did not."""
-        return newest(self._marks.of(stream), ["it.scale_up"])
-
-
-_NO_NODE = (SchedulingReason.UNSCHEDULABLE, SchedulingReason.NOT_PLACED)
-
-
-def _no_node(state: TargetState | None) -> SchedulingReason:
-    """Return how a candidate's Pod says that it has no node: an autoscaler adds one for what is `Unschedulable`."""
-    hidden = state is not None and state.seen is not None and state.seen.scale_up is False
-    return SchedulingReason.NOT_PLACED if hidden else SchedulingReason.UNSCHEDULABLE
 
 
 class CandidateBinding:
@@ -146,12 +131,8 @@ class CandidateBinding:
         return self._targets.may_preempt(stream, now)
 
     def urged(self, stream: str, now: datetime) -> bool:
-        """Whether a permit to evict others waits to be used, which holds for a while only; or the Pod says to an
-        autoscaler what its source does not want any more.
-        """
-        state, own = self._state(stream), self._own(stream)
-        told = own.told.reason if own is not None and own.told is not None else None
-        return self.may_preempt(stream, now) or (told in _NO_NODE and told is not _no_node(state))
+        """Whether a permit to evict others waits to be used: it holds for a while only."""
+        return self.may_preempt(stream, now)
 
     def found(
         self, stream: str, node: str, score: Score, waits: Mapping[str, datetime], now: datetime
@@ -231,14 +212,11 @@ class CandidateBinding:
         answer = _answer(stream, told)
         state = self._state(stream)
         own = pod_stream(state.namespace, state.name) if state is not None else ""
-        if failed.reason is SchedulingReason.UNSCHEDULABLE:
-            failed = msgspec.structs.replace(failed, reason=_no_node(state))
         known = self._placements.states.get(own)
         if known is None or (known.told is not None and known.told.says == failed.says):
             return answer
         return ProposedAppend(
-            [*answer.events, *self._placements.said(own, failed, asked=self._targets.asked_since(stream))],
-            {**answer.expected, own: known.version},
+            [*answer.events, *self._placements.said(own, failed)], {**answer.expected, own: known.version}
         )
 
     def permit(self, stream: str, plugin: str, now: datetime, *, siblings: int = 0) -> ProposedAppend:

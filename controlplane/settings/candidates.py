@@ -131,13 +131,6 @@ class Candidates(Value, rename="camel"):
             "How long some pods of a gang run while the quorum never came together, before all are taken back.",
         ),
     ] = timedelta(minutes=5)
-    scale_up_timeout: Annotated[
-        timedelta,
-        Setting(
-            Duration(zero="every target's autoscaler sees the pod at once"),
-            "How long the autoscaler of one target has for a pod that no target has a node for, before that of another is asked.",
-        ),
-    ] = timedelta(minutes=15)
     pod_ips: Annotated[
         str,
         Setting(

@@ -27,23 +27,11 @@ SPREAD = PlacementPolicy(max_skew=1)
 LEASE = 30 + 5 + 30 + 1  # the lease, the skew, the patience, and a little
 
 
-def full(
-    told: Told,
-    *clusters: str,
-    pods: tuple[str, ...] = ("web",),
-    preemptable: bool = False,
-    scale_up: bool | None = None,
-) -> Told:
+def full(told: Told, *clusters: str, pods: tuple[str, ...] = ("web",), preemptable: bool = False) -> Told:
     for cluster in clusters:
         for pod in pods:
-            said = {"message": "no room", "preemptable": preemptable, "scale_up": scale_up}
-            told.says(CandidateUnschedulable, cluster, pod, **said)
+            told.says(CandidateUnschedulable, cluster, pod, message="no room", preemptable=preemptable)
     return told
-
-
-def asked_to_scale_up() -> Told:
-    """No target has room, and `a` is asked first."""
-    return full(Told("a", "b").asked(), "a", "b", scale_up=False).settle()
 
 
 def two(name: str, *pods: str) -> Told:

@@ -17,7 +17,6 @@ from tests.candidates.cause_stories import (
     R,
     Row,
     asked_to_preempt,
-    asked_to_scale_up,
     both_ready,
     dissolved_once,
     follower,
@@ -179,17 +178,6 @@ PERMITS: list[Row] = [
             .settle()
             .cause(gang_events.GangWithdrawn)
         ),
-    ),
-    (events.ScaleUpAsked, R.ROOM_BY_SCALE_UP, lambda: full(Told("a", "b").asked(), "a", "b", scale_up=False).cause()),
-    (
-        events.ScaleUpWithdrawn,
-        R.SCALE_UP_TIMED_OUT,
-        lambda: full(asked_to_scale_up(), "a", scale_up=True).settle().cause().tick(901),
-    ),
-    (
-        events.ScaleUpWithdrawn,
-        R.ANOTHER_SCALES_UP,
-        lambda: full(asked_to_scale_up(), "a", scale_up=True).settle().lose("a").settle().connect("a").cause(),
     ),
     (events.RevokeAcked, R.CANDIDATE_GONE, lambda: Told("a").permitted("a").candidate_gone("a").cause()),
     (events.RevokeAcked, R.ANSWERED, lambda: asked_to_preempt().says(CandidateUnschedulable, "a", tried=1).cause()),

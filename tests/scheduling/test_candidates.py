@@ -31,9 +31,7 @@ class Source:
         }
         self.store.create(CANDIDATE_SOURCES, body)
 
-    def asks(
-        self, name: str = "c", *, cpu: str = "1", group: str = "", scale_up: bool | None = None, **spec: Any
-    ) -> Json:
+    def asks(self, name: str = "c", *, cpu: str = "1", group: str = "", **spec: Any) -> Json:
         container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
         notes = {"annotations": {GROUP_NAME: group}} if group else {}
         template = {"metadata": {"labels": {"app": name}, **notes}, "spec": {"containers": [container], **spec}}
@@ -44,9 +42,7 @@ class Source:
             "labels": {SOURCE_LABEL: HOME},
             "finalizers": [FINALIZER],
         }
-        asked = {} if scale_up is None else {"scaleUp": scale_up}
-        body = {"metadata": metadata, "spec": {"source": source, "template": template, **asked}}
-        return self.store.create(CANDIDATES, body)
+        return self.store.create(CANDIDATES, {"metadata": metadata, "spec": {"source": source, "template": template}})
 
     def permits(
         self, name: str = "c", number: int = 1, reservation: int = 1, kind: str = "Bind", seconds: float = 20.0
@@ -227,32 +223,3 @@ async def test_a_forged_mark_and_a_bad_template_are_refused_by_field(database_ur
         assert "spec.template.spec.nodeName" in source.status("chosen")["message"]
         assert source.status("unknown")["reason"] == "UnknownPriorityClass"
         await until(lambda: source.phase("fine") == "Reserved")
-
-
-async def test_an_autoscaler_sees_a_pod_that_finds_no_node_only_while_its_source_asks_for_one(
-    database_url: str,
-) -> None:
-    async with staged(database_url) as stage:
-        cluster, source = stage.cluster, Source(stage.cluster)
-        cluster.node("n", cpu="1")
-        source.invited()
-        await stage.replica()
-        made = source.asks("hidden", cpu="4", scale_up=False)
-        assert made["spec"]["scaleUp"] is False
-        source.asks("plain", cpu="4")
-
-        def reason(name: str) -> str:
-            return str(cluster.condition(name).get("reason", "")) if name in cluster.pods() else ""
-
-        await until(lambda: reason("plain") == "Unschedulable" and reason("hidden") == "NotPlaced")
-        assert cluster.condition("hidden")["status"] == "False"
-        assert cluster.condition("hidden")["message"] == cluster.condition("plain")["message"]
-        for asked, said in ((True, "Unschedulable"), (False, "NotPlaced"), (True, "Unschedulable")):
-            cluster.store.patch(CANDIDATES, "default", "hidden", {"spec": {"scaleUp": asked}})
-            await until(lambda said=said: reason("hidden") == said)  # type: ignore[misc]
-        assert source.phase("hidden") == "Unschedulable"
-        told = recorded(database_url, "SchedulingFailed")
-        await asyncio.sleep(1.5)
-        assert recorded(database_url, "SchedulingFailed") == told, "it is said once"
-        cluster.node("large", cpu="8")
-        await until(lambda: source.phase("hidden") == "Reserved")

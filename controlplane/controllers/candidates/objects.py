@@ -9,7 +9,7 @@ import hashlib
 import re
 from datetime import datetime
 
-from controlplane.kube.fields import Misfit, flag, items, number, section, text
+from controlplane.kube.fields import Misfit, items, number, section, text
 from controlplane.kube.kinds import SECRETS, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
 
@@ -114,11 +114,6 @@ def permission(obj: Json) -> PermitSpec | None:
         reservation=number(permit, "reservation", "spec.permit"),
         until=until,
     )
-
-
-def scale_up(spec: Json) -> bool | None:
-    """Return whether a target's autoscaler may see a candidate's Pod; None if its source does not say: always."""
-    return flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None
 
 
 def candidate_name(pod: str, cluster: str, uid: str, epoch: int, target: str) -> str:

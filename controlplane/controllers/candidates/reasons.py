@@ -44,9 +44,6 @@ class CandidateReason(StrEnum):
     AWAITS_UNTRIED = "AwaitsUntriedTargets"
     SKEW_TOO_LARGE = "SkewTooLarge"
     ROOM_BY_PREEMPTION = "RoomByPreemption"
-    ROOM_BY_SCALE_UP = "RoomByScaleUp"
-    SCALE_UP_TIMED_OUT = "ScaleUpTimedOut"
-    ANOTHER_SCALES_UP = "AnotherScalesUp"
     # gangs
     GROUP_MISSING = "GroupMissing"
     TOO_FEW_MEMBERS = "TooFewMembers"

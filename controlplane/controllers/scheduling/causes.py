@@ -61,8 +61,7 @@ CAUSES: Table = {
         ANY: ("it.held",),
     },
     events.SchedulingFailed: {
-        R.UNSCHEDULABLE: (*_WAITS, "asked"),
-        R.NOT_PLACED: (*_WAITS, "asked"),
+        R.UNSCHEDULABLE: _WAITS,
         R.SCHEDULER_ERROR: (*_WAITS, "it.problem"),
     },
     events.PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},

@@ -160,10 +160,6 @@ REASONS: Mapping[SchedulingReason, Sentence] = {
         "the API server answered the last try with an error of its own",
     ),
     R.UNSCHEDULABLE: Sentence("no node fits, or a Permit plugin refused", "{plugins} refused it"),
-    R.NOT_PLACED: Sentence(
-        "no node fits, and its source does not ask for one to be added here",
-        "{plugins} refused it, and its source does not ask for a node to be added here",
-    ),
     R.SCHEDULER_ERROR: Sentence(
         "the pod cannot be read, a plugin failed, or the API server refused",
         "the pod cannot be read, a plugin failed, or the API server refused",

@@ -16,7 +16,6 @@ class SchedulingReason(StrEnum):
     BIND_AGAIN = "BindAgain"
     # why there is none: the reasons of the condition PodScheduled
     UNSCHEDULABLE = "Unschedulable"
-    NOT_PLACED = "NotPlaced"
     SCHEDULER_ERROR = "SchedulerError"
     SCHEDULING_GATED = "SchedulingGated"
     # why a reservation is given up

@@ -28,8 +28,6 @@ CI = (
     Config("idle-one-target", targets=1, deviations=2, faults=IDLE, answer=6),
     Config("idle-preemption", targets=2, deviations=0, faults=IDLE, answer=6, preempt=(0, 1)),
     Config("idle-never-twice", targets=2, deviations=1, faults=IDLE, answer=6, execution=NEVER_TWICE),
-    # No target ever has room: each deadline is that of the one that is asked to scale up.
-    Config("scale-up", targets=2, capacity=0, deviations=1),
     Config("idle-spread", targets=2, deviations=1, faults=IDLE, answer=6, elsewhere=(1, 0), placement=APART),
 )
 LARGE = (

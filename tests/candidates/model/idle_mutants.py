@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
-from controlplane.controllers.candidates.source import decision_pass, permits, scale_ups
+from controlplane.controllers.candidates.source import decision_pass, permits
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.controllers.candidates.target import decide
 from tests.candidates.model.configs import APART, IDLE
@@ -51,16 +51,6 @@ def who_refuses_is_a_place_to_spread_to(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decision_pass.PodPass, "declined", decision_pass.PodPass.silent)
 
 
-def the_next_is_asked_before_the_first_has_heard(patch: pytest.MonkeyPatch) -> None:
-    def settle(turn: Any, waits: CandidateReason | None) -> None:
-        told = scale_ups._told(turn)
-        if waits == CandidateReason.UNSCHEDULABLE_EVERYWHERE:
-            scale_ups._ask(turn, told, scale_ups._asked(turn, told))
-
-    patch.setattr(scale_ups, "settle", settle)
-
-
-_FULL = Config("mutant", targets=2, capacity=0, deviations=1)
 _SILENT = Config("mutant", targets=2, deviations=0, faults=Faults.only("silent"), answer=6, preempt=(0, 1))
 _FORBIDDEN = Config("mutant", targets=2, deviations=0, faults=Faults.only("forbidden"), preempt=(0, 1))
 _PERMITTED = Config("mutant", targets=2, deviations=1, faults=IDLE, answer=6, execution=NEVER_TWICE)
@@ -68,12 +58,6 @@ _SPREAD = Config("mutant", targets=2, deviations=0, faults=IDLE, answer=6, elsew
 _ALONE = Config("mutant", targets=1, deviations=1, faults=IDLE, answer=6)
 
 IDLE_MUTANTS = (
-    Mutant(
-        "the next target is asked to scale up before the first has heard of it",
-        the_next_is_asked_before_the_first_has_heard,
-        ("S12",),
-        _FULL,
-    ),
     Mutant("a silent target is waited for", a_silent_target_is_waited_for, ("L3",), _SILENT),
     Mutant("silence frees a permit", silence_frees_a_permit, ("S1",), _PERMITTED),
     Mutant("a refused pod is not told", a_refused_pod_is_not_told, ("L1",), _FORBIDDEN),

@@ -82,7 +82,7 @@ def at_rest(
     hopeless: bool,
     gone: Beyond,
 ) -> None:
-    """L1 to L5 of one source when nothing is left to do, and S12.
+    """L1 to L5 of one source when nothing is left to do.
 
     `there` are its candidates and pods anywhere; `hopeless`: no target that can be reached has room for it; `gone`: who
     cannot be reached."""
@@ -93,13 +93,6 @@ def at_rest(
     if pod is None:
         _deleted(state, near, s, gone)
         return
-    scaling = [
-        known.cluster
-        for known in state.candidates.values()
-        if (known.uid, known.epoch) == (state.uid, state.epoch) and known.seen is not None and known.seen.scale_up
-    ]
-    if len(asked := sorted(set(scaling) - gone.idle)) > 1:
-        raise Violation("S12", f"for pod {s} several targets are asked to scale up: {asked}")
     over = rank(pod["status"]["phase"]) == 2
     wanted = {state.delegate} if state.delegate else set()
     if over and set(near) - wanted:

@@ -12,8 +12,7 @@ import msgspec
 from controlplane.controllers.candidates.source import decide as decisions
 from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
-from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import EVENTS, PermitGranted, ScaleUpAsked, StatusShown
+from controlplane.controllers.candidates.source.events import EVENTS, PermitGranted, StatusShown
 from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -65,7 +64,6 @@ class SourceSteps:
             if not found:
                 return state
             for event in found:
-                _check_scale_up(state, event, context)
                 state = self.fold(state, event, getattr(event, "cluster", "") or MANAGEMENT, at(now))
         raise Violation("quiet", f"the source goes on deciding: {[type(e).__name__ for e in found]}")
 
@@ -209,16 +207,6 @@ def _check_event(before: SourceState, event: Event, after: SourceState, config: 
         shown = before.shown
         if shown is not None and shown.source == event.source and shown.sequence > event.sequence:
             raise Violation("S11", f"status {event.sequence} is shown after {shown.sequence}")
-
-
-def _check_scale_up(before: SourceState, event: Event, context: PodContext) -> None:
-    """At most one of the targets in view is asked to scale up."""
-    if not isinstance(event, ScaleUpAsked):
-        return
-    for known in before.candidates.values():
-        current = (known.uid, known.epoch) == (before.uid, before.epoch) and known.cluster != event.cluster
-        if current and known.seen is not None and known.seen.scale_up and context.in_view(known.cluster):
-            raise Violation("S12", f"{event.cluster} is asked to scale up while {known.cluster} is")
 
 
 def _check_permit(before: SourceState, event: PermitGranted) -> None:

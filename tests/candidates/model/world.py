@@ -124,7 +124,6 @@ class Config:
             ack_patience=timedelta(seconds=self.clock.patience),
             answer_timeout=timedelta(seconds=self.answer) if self.answer else FAR,
             lost_after=FAR,
-            scale_up_timeout=FAR,
             execution_policy=self.execution,
         )
 

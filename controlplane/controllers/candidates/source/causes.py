@@ -86,11 +86,6 @@ CAUSES: Table = {
         R.LEASE_ENDED: ("pod.permit", "{c}.view"),
         R.GANG_INCOMPLETE: ("pod.permit", "gang.withdrawing", "{c}.view"),
     },
-    events.ScaleUpAsked: {R.ROOM_BY_SCALE_UP: (*_ANSWERS, "{mine}.scale_up", "pod.asked")},
-    events.ScaleUpWithdrawn: {
-        R.SCALE_UP_TIMED_OUT: ("pod.asked", "{x}.scale_up", "{mine}.answer", "{every}.view"),
-        R.ANOTHER_SCALES_UP: ("pod.asked", "{x}.scale_up", "{c}.view"),
-    },
     events.RevokeAcked: {
         R.CANDIDATE_GONE: ("{x}.there", "pod.permit"),
         R.ANSWERED: ("{x}.tried", "{x}.ready", "pod.permit"),

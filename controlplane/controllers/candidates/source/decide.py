@@ -11,7 +11,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import permits, pod_status, scale_ups
+from controlplane.controllers.candidates.source import permits, pod_status
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
@@ -96,7 +96,6 @@ def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
     if not pass_.closed and not state.delegate:
         _request(pass_, pod)
         waits = permits.grant(pass_)
-        scale_ups.settle(pass_, waits)
     pod_status.show(pass_, pod, waits)
 
 
@@ -226,7 +225,6 @@ def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
                 epoch=state.epoch,
                 template=pod.template,
                 least=pass_.context.gang.least if pass_.context.gang is not None else 0,
-                scale_up=not scale_ups.one_at_a_time(pass_),
                 reason=CandidateReason.TARGET_OF_EPOCH,
             )
         )

@@ -60,14 +60,12 @@ class ElectionRefused(CandidateDecision):
 
 
 class CandidateRequested(OnCandidate):
-    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none.
-    `scale_up`: its target's autoscaler may see it at once, and not only when it is asked (`ScaleUpAsked`)."""
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
 
     uid: str
     epoch: int
     template: str
     least: int = 0
-    scale_up: bool = True
 
 
 class PermitGranted(OnCandidate):
@@ -88,14 +86,6 @@ class PermitRevoked(OnCandidate):
     """Take the permit back. Nobody else gets one before the target has acknowledged, or cannot use it any more."""
 
     number: int
-
-
-class ScaleUpAsked(OnCandidate):
-    """Let this target's autoscaler see the candidate's Pod as one that finds no node: it may add one."""
-
-
-class ScaleUpWithdrawn(OnCandidate):
-    """Show the candidate's Pod to this target's autoscaler no more. Nobody else's sees it before the target has that."""
 
 
 class RevokeAcked(CandidateDecision):
@@ -179,8 +169,6 @@ EVENTS: tuple[type[Event], ...] = (
     CandidateRequested,
     PermitGranted,
     PermitRevoked,
-    ScaleUpAsked,
-    ScaleUpWithdrawn,
     RevokeAcked,
     CandidateDropped,
     DelegateLost,

@@ -72,7 +72,6 @@ def policy_of(settings: Settings) -> SourcePolicy:
         mirror_pod_ips=chosen.pod_ips == "show",
         gang_wait=chosen.gang_wait,
         gang_timeout=chosen.gang_timeout,
-        scale_up_timeout=chosen.scale_up_timeout,
     )
 
 

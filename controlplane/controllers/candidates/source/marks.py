@@ -38,7 +38,6 @@ POD: Facets[SourceState] = {
     "delegate": lambda state: state.delegate or None,
     "failed": lambda state: (state.shown.failed or None) if state.shown else None,
     "refused": lambda state: state.refused,
-    "asked": lambda state: state.scale_up,
     "writes": lambda state: bool(state.effects),
 }
 CANDIDATE: Facets[Candidate] = {
@@ -49,7 +48,6 @@ CANDIDATE: Facets[Candidate] = {
     "acknowledged": lambda known: known.seen.acknowledged if known.seen else None,
     "permit": lambda known: known.seen.permit if known.seen else None,
     "withdrawn": lambda known: known.seen.withdrawn if known.seen else None,
-    "scale_up": lambda known: known.seen.scale_up if known.seen else None,
     "bound": lambda known: known.seen.uid if isinstance(known.seen, CandidateBound) else None,
     "missing": lambda known: isinstance(known.seen, DelegateMissing) or None,
     "status": lambda known: known.seen.sequence if isinstance(known.seen, DelegateStatus) else None,

@@ -90,7 +90,7 @@ class CandidateSeen(SourceObservation):
     `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, which we write. All
     else is the target's: `reservation` counts its reservations, `acknowledged` is the withdrawal that it will keep to,
     `tried` the last permit to preempt that it has used. `sequence` grows with each change of the pod's status, whose
-    body `pod_status` is. `scale_up` is ours too: whether its target's autoscaler may see it; None: always."""
+    body `pod_status` is."""
 
     origin: Origin
     permit: int = 0
@@ -100,7 +100,6 @@ class CandidateSeen(SourceObservation):
     tried: int = 0
     why: str = ""
     message: str = ""
-    scale_up: bool | None = None
 
 
 class CandidateWaiting(CandidateSeen):

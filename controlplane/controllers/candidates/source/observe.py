@@ -205,7 +205,6 @@ def candidate(obj: Json) -> observations.Built:
         "tried": fields.number(status, "tried", "status"),
         "why": text(status, "reason", "status"),
         "message": text(status, "message", "status"),
-        "scale_up": objects.scale_up(spec),
     }
     event, bodies = _by_phase(status, reservation, common)
     return source_stream(origin.namespace, origin.name), event, bodies

@@ -73,8 +73,6 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
         events.PermitGranted: _permit,
         events.PermitRevoked: "permit {e.number} is to be taken back",
-        events.ScaleUpAsked: "{e.cluster}'s autoscaler is to see the candidate",
-        events.ScaleUpWithdrawn: "{e.cluster}'s autoscaler is to see the candidate no more",
         events.RevokeAcked: "permit {e.number} is void",
         events.CandidateDropped: "candidate is to be removed",
         events.DelegateLost: "delegate is lost: {e.message}",
@@ -150,16 +148,6 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     ),
     R.ROOM_BY_PREEMPTION: Sentence(
         "no target has room, and this one could make some", "no target has room, and {cluster} could make some"
-    ),
-    R.ROOM_BY_SCALE_UP: Sentence(
-        "no target has room, and this one's autoscaler may add a node",
-        "no target has room, and it is the turn of {cluster} to add a node",
-    ),
-    R.SCALE_UP_TIMED_OUT: Sentence(
-        "it had its time, and no node came that helps", "{cluster} had its time, and no node came that helps"
-    ),
-    R.ANOTHER_SCALES_UP: Sentence(
-        "another target's autoscaler is asked meanwhile", "another target's autoscaler is asked meanwhile"
     ),
     R.LEASE_ENDED: Sentence("the lease is over", "the lease of {cluster} is over"),
     R.SOURCE_DELETED: Sentence("the pod was deleted", "the pod was deleted"),

@@ -18,11 +18,8 @@ from controlplane.controllers.candidates.source.events import (
     CandidateRequested,
     CandidateWrite,
     DelegateHinted,
-    OnCandidate,
     PermitGranted,
     PermitRevoked,
-    ScaleUpAsked,
-    ScaleUpWithdrawn,
     StatusShown,
 )
 from controlplane.controllers.candidates.source.observations import SourcePodObserved
@@ -62,8 +59,6 @@ def render(
             return _patch(state, decision, {"spec": {"permit": permit}})
         case PermitRevoked():
             return _patch(state, decision, {"spec": {"withdrawn": decision.number}})
-        case ScaleUpAsked() | ScaleUpWithdrawn():
-            return _patch(state, decision, {"spec": {"scaleUp": isinstance(decision, ScaleUpAsked)}})
         case CandidateDropped():
             return Request(
                 "delete",
@@ -101,13 +96,11 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
     }
     if decision.least:
         body["spec"]["minMember"] = decision.least
-    if not decision.scale_up:
-        body["spec"]["scaleUp"] = False
     ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
     return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
 
 
-def _patch(state: SourceState, decision: OnCandidate, body: Json) -> Request:
+def _patch(state: SourceState, decision: PermitGranted | PermitRevoked, body: Json) -> Request:
     known = state.candidates.get(decision.candidate)
     if known is None or known.seen is None:
         raise Obsolete("the candidate is gone")

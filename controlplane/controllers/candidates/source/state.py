@@ -59,21 +59,12 @@ class Permit(Value):
     revoking: bool = False
 
 
-class ScaleUp(Value):
-    """The target whose autoscaler may add a node, by its candidate there, and since when it was asked."""
-
-    cluster: str
-    candidate: str
-    since: datetime
-
-
 class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
-    this pod that came to nothing. `scale_up` is the target whose autoscaler may see the pod, `scale_ups` how often each
-    was asked in this epoch. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
+    this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
     `refused` is why it could not be elected, for the version of the pod that it was said about."""
 
     namespace: str
@@ -90,8 +81,6 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     permit: Permit | None = None
     permits: int = 0
     failures: dict[str, int] = {}
-    scale_up: ScaleUp | None = None
-    scale_ups: dict[str, int] = {}
     delegate: str = ""
     shown: events.StatusShown | None = None
     refused: events.ElectionRefused | None = None
@@ -152,8 +141,6 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
                 permit=None,
                 delegate="",
                 failures=state.failures if same else {},
-                scale_up=None,
-                scale_ups={},
                 refused=None,
                 shown=state.shown if state.shown is not None and state.shown.uid == event.uid else None,
             )
@@ -257,26 +244,10 @@ def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetim
             )
         case events.PermitRevoked() if state.permit is not None and state.permit.number == decision.number:
             return _replace(state, permit=_replace(state.permit, revoking=True))
-        case events.ScaleUpAsked() | events.ScaleUpWithdrawn():
-            return _fold_scale_up(state, decision, at)
         case events.StatusShown():
             return _replace(state, shown=decision)
         case _:
             return state
-
-
-def _fold_scale_up(
-    state: SourceState, decision: events.ScaleUpAsked | events.ScaleUpWithdrawn, at: datetime
-) -> SourceState:
-    """Note who is asked; the same again is only written again."""
-    cluster, name, known = decision.cluster, decision.candidate, state.scale_up
-    mine = known is not None and known.candidate == name
-    if isinstance(decision, events.ScaleUpWithdrawn):
-        return _replace(state, scale_up=None) if mine else state
-    if mine:
-        return state
-    asks = {**state.scale_ups, cluster: state.scale_ups.get(cluster, 0) + 1}
-    return _replace(state, scale_up=ScaleUp(cluster=cluster, candidate=name, since=at), scale_ups=asks)
 
 
 def _fold_pod(state: SourceState, seen: observations.SourcePodObserved) -> SourceState:

@@ -36,7 +36,6 @@ CANDIDATE: Facets[TargetState] = {
     "asks": lambda state: _asks(state.seen) if state.seen else None,
     "permit": lambda state: state.seen.permit if state.seen else None,
     "revoked": lambda state: (state.seen.withdrawn or None) if state.seen else None,
-    "scale_up": lambda state: state.seen.scale_up if state.seen else None,
     "report": lambda state: _unsaid(state),
     "pod": lambda state: state.pod.uid if state.pod else None,
     "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,

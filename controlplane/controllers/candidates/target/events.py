@@ -47,7 +47,7 @@ class CandidateObserved(SourceObservation):
     `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
     `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
-    without the first. `scale_up`: whether this cluster's autoscaler may see its Pod as unschedulable; None: always."""
+    without the first."""
 
     origin: Origin
     template: str
@@ -65,7 +65,6 @@ class CandidateObserved(SourceObservation):
     token: bool = False
     beyond_baseline: str = ""
     beyond_restricted: str = ""
-    scale_up: bool | None = None
     kept: Kept = {}
 
 

@@ -114,7 +114,6 @@ def candidate(obj: Json) -> Built:
         permit=objects.permission(obj),
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
-        scale_up=objects.scale_up(spec),
         **asks,
         finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),

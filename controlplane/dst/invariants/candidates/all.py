@@ -28,7 +28,7 @@ from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.candidates.capacity import NodeCapacityRules
 from controlplane.dst.invariants.candidates.gangs import CandidateGangRules
-from controlplane.dst.invariants.candidates.logs import MEANINGS, CandidateLogRules, Invitations, ScaleUps, Words
+from controlplane.dst.invariants.candidates.logs import MEANINGS, CandidateLogRules, Invitations, Words
 from controlplane.dst.invariants.candidates.ownership import CandidateOwnershipRules
 from controlplane.dst.invariants.candidates.permits import Permits
 from controlplane.dst.invariants.candidates.pod_status import Lives
@@ -76,7 +76,7 @@ class Everything:
             name: CandidateLogRules(trace, MEANINGS, controllers.router.open_writes, name)
             for name, controllers in self.targets.items()
         }
-        self._words, self._scale_ups = Words(trace, self.source.fleet.index), ScaleUps(trace, self.placing)
+        self._words = Words(trace, self.source.fleet.index)
         self._logs[SOURCE_LOG] = CandidateLogRules(trace, MEANINGS, self.source.router.open_writes, SOURCE_LOG)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
         for name in environment.places:
@@ -160,7 +160,6 @@ class Everything:
         self._logs[log].before_fold(found, writer)
         if log == SOURCE_LOG:
             self._words.before_fold(found)
-            self._scale_ups.before_fold(found)
             self._gangs.before_fold(found)
             self._runs.before_fold(found)
             self._permits.before_fold(found)

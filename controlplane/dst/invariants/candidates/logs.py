@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from controlplane.app import operate
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.source import causes as source_causes
-from controlplane.controllers.candidates.source.controller import SourceController
-from controlplane.controllers.candidates.source.events import CandidateDropped, PermitRevoked, ScaleUpAsked
+from controlplane.controllers.candidates.source.events import CandidateDropped, PermitRevoked
 from controlplane.controllers.candidates.source.events import CandidateWrite as SourceWrite
 from controlplane.controllers.candidates.target import causes
 from controlplane.controllers.candidates.target.controller import TargetController
@@ -54,7 +53,6 @@ _REPLACES = (
 _LATELY = timedelta(seconds=5)
 INVITED = "who is not invited is not taken"
 PREEMPTS = "room is made only under a permit"
-SCALES = "one target at a time is asked to scale up"
 
 
 MEANINGS = EventMeanings(
@@ -86,26 +84,6 @@ class Words:
                 operate.forgettable(self._index, recorded.stream.partition("/")[2])
             except operate.NotAllowed as why:
                 self._trace.violate(WORD, f"at {recorded.position}: {why}")
-
-
-class ScaleUps:
-    """At most one target that is in view is asked to scale up for a source pod. `placing` is the fold of its log."""
-
-    def __init__(self, trace: Trace, placing: SourceController) -> None:
-        self._trace, self._placing = trace, placing
-
-    def before_fold(self, recorded: Recorded) -> None:
-        """Look at one event of the source's log."""
-        state, event = self._placing.sources.get(recorded.stream), recorded.event
-        if not isinstance(event, ScaleUpAsked) or state is None:
-            return
-        context = self._placing.context(recorded.stream, state)
-        for known in state.candidates.values():
-            here = (
-                known.seen is not None and known.seen.scale_up and (known.uid, known.epoch) == (state.uid, state.epoch)
-            )
-            if here and known.cluster != event.cluster and context.in_view(known.cluster):
-                self._trace.violate(SCALES, f"{event.cluster} on {recorded.stream}, while {known.cluster} is asked")
 
 
 class Invitations:

@@ -112,10 +112,9 @@ def _precondition(write: Written) -> str:
 
 
 def _spec(write: Written) -> str:
-    """A source patches the permit and the withdrawal of a Candidate, and whether it may be scaled up for; nothing else."""
+    """A source patches the permit and the withdrawal of a Candidate, nothing else."""
     if write.subresource or write.body.keys() - {"metadata", "spec"}:
         return "the status is the target's"
     if not write.resource_version:
         return "without a resourceVersion"
-    ours = write.body["spec"].keys() <= {"permit", "withdrawn", "scaleUp"}
-    return "" if ours else "more than a permit, a withdrawal or who scales up"
+    return "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit or a withdrawal"
