@@ -108,8 +108,8 @@ class Told:
         event = NodeReserved(number=state.reservations + 1, node="n", uid="u", waits=until, reason=R.NODE_FOUND)
         return self.take(self.placements.said(POD, event))
 
-    def fail(self, message: str = "no room", reason: SchedulingReason = R.UNSCHEDULABLE) -> Told:
-        failed = SchedulingFailed(reason=reason, message=message)
+    def fail(self, message: str = "no room") -> Told:
+        failed = SchedulingFailed(reason=R.UNSCHEDULABLE, message=message)
         return self.take(self.protocol.not_found(POD, failed, self.now, preemptable=False).events)
 
     def drop(self, reason: SchedulingReason) -> Told:
@@ -168,7 +168,6 @@ TABLE: list[tuple[type[Event], str, Callable[[], Told]]] = [
     (ReservationDropped, R.NODE_GONE, lambda: Told().pod().reserve().cause().noise().drop(R.NODE_GONE)),
     (SchedulingFailed, R.UNSCHEDULABLE, lambda: Told().pod().cause().noise().fail()),
     (SchedulingFailed, R.UNSCHEDULABLE, lambda: Told().pod().reserve(Gang=60).cause().tick(61)),
-    (SchedulingFailed, R.NOT_PLACED, lambda: Told().pod().cause().noise().fail(reason=R.NOT_PLACED)),
     (SchedulingFailed, R.SCHEDULER_ERROR, lambda: Told().pod(problem="spec: no").cause()),
     (SchedulingFailed, R.SCHEDULER_ERROR, lambda: Told().pod().reserve().bind().refused(BINDING, 404).cause()),
     (PreBindDecided, R.PRE_BIND, lambda: Told().pod().reserve(Gang=60).permit("Gang").cause().noise().prepare(CALL)),
