@@ -96,11 +96,12 @@ class Pasts:
     def at(self, until: int) -> Past:
         """Return the past at a position, with nothing in it at first."""
         with self._lock:
-            past = self._known.setdefault(until, Past())
+            if until not in self._known:
+                self._known[until] = Past()
             self._known.move_to_end(until)
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-            return past
+            return self._known[until]
 
 
 def _stream(namespace: str, name: str) -> str:
