@@ -198,8 +198,9 @@ class PreemptionCandidates:
         return iter(self._found[evicted, advantage])
 
     def _others(self, evicted: bool, advantage: bool) -> Iterator[PreemptionCandidate]:
-        queues, by_queue = self.ranking.queues, self.ranking.by_queue
+        queues = self.ranking.queues
         if self._many[advantage] <= _FEW:
+            by_queue = self.ranking.by_queue
             names = [queue.name for queue in self._exceeding(advantage)]
             found: Iterator[Ranked] = merge(*(self._satisfying(by_queue[name][0 if evicted else 1]) for name in names))
         else:
