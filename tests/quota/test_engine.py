@@ -232,7 +232,7 @@ def test_workloads_of_one_shape_are_set_aside_together() -> None:
     assert list(queue.active) == ["ns/c"]
     queue.put(info("d", at=4), 10)
     assert sorted(queue.inadmissible) == ["ns/a", "ns/b", "ns/d"]
-    assert queue.wake(10, lambda workload: workload.name != "d") == 2
+    assert queue.wake(10, lambda workload: workload.name != "d", 1) == 2
     assert (queue.head() or head).key == "ns/a"
 
 
@@ -260,7 +260,7 @@ def test_who_was_woken_while_it_was_tried_is_tried_again() -> None:
     queue = PendingQueue("q")
     queue.put(info("a"), 10)
     wakes = queue.wakes
-    queue.wake(10, lambda workload: True)
+    queue.wake(10, lambda workload: True, wakes + 1)
     queue.requeue(queue.active["ns/a"], "NoFit", 10, wakes)
     assert "ns/a" in queue.active
 
@@ -308,6 +308,32 @@ def fleet(**spec: Any) -> State:
     local = {"metadata": {"namespace": "ns", "name": "lq"}, "spec": {"clusterQueue": "q"}}
     state.put_local_queue(parse_queues.local_queue(local))
     return state
+
+
+def test_who_asks_more_often_does_not_see_another_state() -> None:
+    """Two fold the same changes; one is asked after each of them, as a leader is, and one only at the end."""
+    leader, follower = fleet(), fleet()
+    for state in (leader, follower):
+        for name in ("first", "second"):
+            state.put_workload(parse_workloads.workload(workload(name)), 0)
+    for name in ("first", "second"):
+        (admitted,) = decide(leader, 1)
+        for state in (leader, follower):
+            state.apply([admitted], 1)
+    for state in (leader, follower):
+        state.put_workload(parse_workloads.workload(workload("big", cpu="3")), 1)
+    for name in ("first", "second"):
+        for state in (leader, follower):
+            state.drop_workload(f"ns/{name}", 2)
+        leader.heads()
+    (decided,) = decide(leader, 3)
+    assert isinstance(decided, Inadmissible)
+    for state in (leader, follower):
+        state.put_flavor(
+            parse_queues.resource_flavor({"metadata": {"name": "f"}, "spec": {"nodeLabels": {"a": "b"}}}), 4
+        )
+        state.apply([decided], 5)  # made before the flavor changed: it is tried again
+    assert list(leader.queues.pending["q"].active) == list(follower.queues.pending["q"].active) == ["ns/big"]
 
 
 def test_a_workload_is_admitted_another_preempts_it_and_gets_its_place() -> None:

@@ -174,7 +174,7 @@ def test_the_head_is_the_first_by_priority_and_time(steps: list[tuple[str, int, 
         elif what == "drop":
             queue.drop(key)
         elif what == "wake":
-            queue.wake(10.0, lambda _: True)
+            queue.wake(10.0, lambda _: True, queue.wakes + 1)
         elif head is not None:
             queue.requeue(head, "NoFit", 10.0, queue.wakes)
             assert head.key in queue.inadmissible

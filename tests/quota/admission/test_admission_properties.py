@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.facts import by_flavor
+from controlplane.controllers.quota.admission.index import CYCLE
 from controlplane.controllers.quota.engine.amounts import add
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
@@ -35,6 +36,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("deactivate"), _NAMES),
     st.tuples(st.just("stop"), st.sampled_from(QUEUES), st.sampled_from(["None", "Hold", "HoldAndDrain"])),
     st.tuples(st.just("decide")),
+    st.tuples(st.just("ask")),
     st.tuples(st.just("write")),
     st.tuples(st.just("crash")),
     st.tuples(st.just("refuse"), _NAMES),
@@ -92,6 +94,10 @@ class Play:
     def _decide(self) -> None:
         self.scene.decide()
 
+    def _ask(self) -> None:
+        """Decide about the next cycle, of which nothing is recorded: somebody else was faster, or the database away."""
+        self.scene.controller.decide(CYCLE, self.scene.now)
+
     def _write(self) -> None:
         self.scene.carry_out()
 
@@ -129,6 +135,7 @@ def refusal(request: Request, name: str) -> WriteRefusal | None:
 def picture(controller: AdmissionController) -> dict[str, Any]:
     """What a controller has folded, as plain values."""
     index = controller.index
+    index.engine.heads()  # whom a release may help is woken when somebody asks
     return {
         "workloads": dict(index.workloads),
         "objects": dict(index.objects),

@@ -185,8 +185,8 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
 
 class WorkloadInadmissible(WorkloadAdmissionWrite):
     """The Workload has to wait. `why` and `message` are its QuotaReserved condition's; `requeue` is why it goes back
-    into its queue, and `tried` how far the search for flavors got at the ClusterQueue's `generation`. `wakes`: how often
-    its queue had been woken. `written`: the condition says something else yet."""
+    into its queue, and `tried` how far the search for flavors got at the ClusterQueue's `generation`. `wakes`: the
+    number of the change that had woken its queue last. `written`: the condition says something else yet."""
 
     cycle: int
     cluster_queue: str

@@ -41,7 +41,7 @@ class Victim:
 class Inadmissible:
     """A workload waits. `reason` and `message` of its QuotaReserved condition; `requeue`: why it goes back into its queue.
 
-    `wakes`: how often its queue had been woken when this was decided.
+    `wakes`: the number of the change that had woken its queue last when this was decided.
     """
 
     workload: str

@@ -23,7 +23,7 @@ _OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
 
 
 class PendingQueue:
-    """Workloads that wait in a ClusterQueue. `wakes` counts how often its inadmissible workloads were woken."""
+    """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads last."""
 
     def __init__(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> None:
         self.name = name
@@ -116,11 +116,11 @@ class PendingQueue:
                 self._deactivate(alike.key)
                 self.inadmissible[alike.key] = alike
 
-    def wake(self, now: float, admits: Callable[[Workload], bool]) -> int:
-        """Let inadmissible workloads be tried again, but those that must wait or whose namespace is not admitted; return
-        how many.
+    def wake(self, now: float, admits: Callable[[Workload], bool], change: int) -> int:
+        """Let inadmissible workloads be tried again for a change with this number, but those that must wait or whose
+        namespace is not admitted; return how many.
         """
-        self.wakes += 1
+        self.wakes = change
         self._no_fit.clear()
         woken = [
             info for info in self.inadmissible.values() if info.workload.requeue_at <= now and admits(info.workload)

@@ -1,7 +1,9 @@
 """All that the engine knows: the snapshot, the queues, the past usage of LocalQueues, and the number of cycles.
 
 In: objects as they come, change and go, and decisions once they are recorded. Out: the heads of the queues. What may
-make room wakes the inadmissible workloads of its Cohort tree, and of no other."""
+make room wakes the inadmissible workloads of its Cohort tree, and of no other; each such change has a number. Where quota
+was released, they are woken when somebody asks or a queue is touched next. The state that is seen then depends on the
+changes alone, and not on how often somebody asked: who folds them later comes to the same."""
 
 from __future__ import annotations
 
@@ -27,6 +29,7 @@ from controlplane.controllers.quota.engine.pending import PendingQueue, Used
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
+from controlplane.controllers.quota.engine.tree import QuotaNode
 from controlplane.controllers.quota.engine.usage_history import UsageHistory
 
 
@@ -38,7 +41,8 @@ class State:
         self.snapshot = QuotaSnapshot()
         self.queues = PendingQueues()
         self.cycle = 0
-        self._released_in: dict[str, float] = {}
+        self._changes = 0
+        self._released_in: dict[QuotaNode, tuple[int, float]] = {}
         sharing = self.settings.admission_fair_sharing
         self.history = UsageHistory(sharing) if sharing is not None else None
 
@@ -133,6 +137,7 @@ class State:
         """Note a namespace with its labels."""
         if self.snapshot.namespaces.get(name) == labels:
             return
+        self._wake_released()
         self.snapshot.namespaces[name] = dict(labels)
         matching = [
             queue.name for queue in self.snapshot.queues.values() if queue.spec.namespace_selector.matches(labels)
@@ -141,14 +146,17 @@ class State:
 
     def drop_namespace(self, name: str) -> None:
         """Note that a namespace is gone."""
+        self._wake_released()
         self.snapshot.namespaces.pop(name, None)
 
     def put_local_queue(self, queue: LocalQueue) -> None:
         """Note a LocalQueue, new or changed."""
+        self._wake_released()
         self.queues.put_local_queue(queue)
 
     def drop_local_queue(self, key: str) -> None:
         """Note that a LocalQueue is gone; its past usage is forgotten."""
+        self._wake_released()
         self.queues.drop_local_queue(key)
         if self.history is not None:
             self.history.forget(key)
@@ -169,6 +177,7 @@ class State:
             self.snapshot.drop_workload(key)
             self._leave(before.workload)
         if workload.admissible:
+            self._wake_released_for(self.queues.of(workload))
             self.queues.put(workload, now)
         else:
             self.queues.drop(key)
@@ -186,6 +195,7 @@ class State:
 
     def due(self, now: float) -> int:
         """Let workloads be tried again that waited for a moment which has come; return how many."""
+        self._wake_released()
         found = self.queues.delayed(now)
         for workload in found:
             changed = replace(workload, requeue_at=0.0, eviction=f"{workload.eviction} due")
@@ -203,7 +213,7 @@ class State:
 
     def take(self, decision: Decision, now: float) -> None:
         """Take one decision of a cycle into account; one about a workload that changed, or is gone, has no effect."""
-        self._wake_released()  # as the cycle did: what is folded again comes to the same state
+        self._wake_released()
         pending = self.queues.pending.get(decision.cluster_queue)
         info = pending.find(decision.workload) if pending is not None else None
         if pending is None or info is None:
@@ -219,12 +229,20 @@ class State:
 
     def wake(self, cluster_queues: Collection[str], now: float) -> None:
         """Let all be tried again that are inadmissible in ClusterQueues, and in others of their Cohort trees."""
-        roots = {queue.root() for name in cluster_queues if (queue := self.snapshot.queues.get(name))}
-        for root in roots:
-            for queue in root.subtree_queues():
-                pending = self.queues.pending.get(queue.name)
-                if pending is not None and not self.snapshot.has_cycle(queue):
-                    pending.wake(now, partial(self._selected, queue))
+        self._wake_released()
+        self._changes += 1
+        for root in {queue.root() for name in cluster_queues if (queue := self.snapshot.queues.get(name))}:
+            self._wake_tree(root, self._changes, now)
+
+    def _wake_tree(self, root: QuotaNode, change: int, now: float) -> None:
+        for queue in root.subtree_queues():
+            pending = self.queues.pending.get(queue.name)
+            if pending is not None:
+                self._wake_queue(queue, pending, change, now)
+
+    def _wake_queue(self, queue: QueueNode, pending: PendingQueue, change: int, now: float) -> None:
+        if pending.wakes < change and not self.snapshot.has_cycle(queue):
+            pending.wake(now, partial(self._selected, queue), change)
 
     def _selected(self, queue: QueueNode, workload: Workload) -> bool:
         labels = self.snapshot.namespaces.get(workload.namespace)
@@ -254,15 +272,25 @@ class State:
             self.history.leave(workload.local_queue, workload.key)
 
     def _released(self, info: Info, now: float) -> None:
-        """Note that quota is free again. Whom that may help is woken before anybody is asked next: a thousand workloads
-        that leave at once wake their tree once.
+        """Note that quota is free again. Whom that may help is woken later: a thousand workloads that leave at once wake
+        their tree once.
         """
-        self._released_in[info.cluster_queue] = now
+        self._changes += 1
+        queue = self.snapshot.queues.get(info.cluster_queue)
+        if queue is not None:
+            self._released_in[queue.root()] = self._changes, now
 
     def _wake_released(self) -> None:
-        if self._released_in:
-            self.wake(self._released_in, max(self._released_in.values()))
-            self._released_in = {}
+        """Wake whom the releases so far may help."""
+        released, self._released_in = self._released_in, {}
+        for root, (change, now) in released.items():
+            self._wake_tree(root, change, now)
+
+    def _wake_released_for(self, pending: PendingQueue | None) -> None:
+        """Do so for one queue only, into which a workload comes."""
+        queue = self.snapshot.queues.get(pending.name) if pending is not None and self._released_in else None
+        if pending is not None and queue is not None and (found := self._released_in.get(queue.root())):
+            self._wake_queue(queue, pending, *found)
 
     def _wake_below(self, cohort: str, now: float) -> None:
         for node in self.snapshot.cohorts():
