@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
-from controlplane.audit.scheduled import answer, last
+from controlplane.audit.scheduled import answer, last, nodes_sentence
 from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.candidates.target.events import (
     Admitted,
@@ -187,6 +187,7 @@ def _unschedulable(
     found = last(events, SchedulingFailed)
     if found is not None and isinstance(found.event, SchedulingFailed) and found.event.plugins:
         again = helped_by(found.event.plugins)
+        text += nodes_sentence(found.event) if found.event.message == last_answer.message else ""
         text += f" It is tried again when {again}; and after five minutes in any case."
     if last_answer.preemptable:
         text += f" Pods of lower priority are in its way: they go only if {source} permits it to make room."

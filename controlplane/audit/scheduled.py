@@ -27,6 +27,7 @@ from controlplane.controllers.scheduling.events import (
 )
 from controlplane.controllers.scheduling.phrases import WRITES, call_words, scheduling_because, try_words
 from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.controllers.scheduling.state import (
     BINDING,
     PRE_BIND,
@@ -121,7 +122,9 @@ def _said(state: PodState, events: Sequence[Recorded], around: Sequence[Recorded
         )
         return "Pending", f"its scheduling gates to go ({listed(pod.gates)})", gates, (PendingPodObserved,)
     if state.told is not None:
-        return _refused(state, state.told, around)
+        found = last(events, SchedulingFailed)
+        newest = found.event if found is not None and isinstance(found.event, SchedulingFailed) else state.told
+        return _refused(state, newest, around)
     if state.dropped is not None:
         why = scheduling_because(state.dropped)
         text = f"Its node was given back, because {why}. It is tried again after its back-off."
@@ -194,9 +197,16 @@ def _refused(state: PodState, failed: SchedulingFailed, around: Sequence[Recorde
         return "Pending", "what keeps it outside to change", text, rests_on
     again = f"It is tried again when {helped_by(failed.plugins)}; and after five minutes in any case."
     since = f" The cycle that said so first was {try_words(failed)}." if failed.attempt > 1 else ""
-    text = f"No node: {message}.{_preemption(failed, around)}{since} {again}{mute}"
+    which = nodes_sentence(failed)
+    text = f"No node: {message}.{which}{_preemption(failed, around)}{since} {again}{mute}"
     waits_for = f"its victims on node {failed.nominated} to go" if failed.nominated else "a node that fits it"
     return "Pending", waits_for, text, rests_on
+
+
+def nodes_sentence(failed: SchedulingFailed) -> str:
+    """Return the nodes that refused, by reason, as a sentence that follows another; "" if none were recorded."""
+    which = refusing_nodes(failed.message, failed.nodes, failed.NAMED)
+    return f" The nodes: {which}." if which else ""
 
 
 def _preemption(failed: SchedulingFailed, around: Sequence[Recorded]) -> str:

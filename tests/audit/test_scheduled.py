@@ -104,6 +104,21 @@ CONDITION = s.PodStatusDecided(uid="u", said="Unschedulable", message="m", reaso
             ),
         ),
         (
+            [
+                WAITING,
+                failed(
+                    "0/15 nodes are available: 14 Insufficient cpu, 1 node(s) had untolerated taint {a: b}.",
+                    nodes={"Insufficient cpu": ["n1", "n2"], "node(s) had untolerated taint {a: b}": ["n9"]},
+                ),
+            ],
+            "Pending",
+            (
+                "No node: 0/15 nodes are available: 14 Insufficient cpu, 1 node(s) had untolerated taint {a: b}. The nodes:"
+                " Insufficient cpu on n1, n2 and 12 more; node(s) had untolerated taint {a: b} on n9. It is tried again when"
+                " a node comes"
+            ),
+        ),
+        (
             [WAITING, failed("boom", reason=R.SCHEDULER_ERROR, plugins=[])],
             "Pending",
             "It met an error: boom. It is tried again after its back-off.",

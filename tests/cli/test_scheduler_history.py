@@ -101,6 +101,20 @@ def test_a_pod_without_a_node_says_why_and_what_will_help(url: str) -> None:
     assert [one["type"] for one in told["events"]] == ["SchedulingFailed"]
 
 
+@pytest.mark.parametrize("asked_for", ["why", "describe", "timeline"])
+def test_a_refusal_names_the_nodes(url: str, asked_for: str) -> None:
+    told = " ".join(said(url, asked_for, "pod/default/huge").split())
+    assert "Insufficient cpu on large and small" in told
+    told = " ".join(said(url, "why", "candidate/default/offered", "--at", _refused(url, "offered")).split())
+    assert "Insufficient cpu on large and small" in told
+
+
+def _refused(url: str, name: str) -> str:
+    """When the source of a candidate was told that there is no node."""
+    moments = asked(url, "timeline", f"candidate/default/{name}")["moments"]
+    return str(next(one["at"] for one in moments if one["type"] == "NotSchedulable"))
+
+
 def test_a_pod_that_got_a_node_says_by_which_scores_and_what_woke_it(url: str) -> None:
     told = asked(url, "why", "pod/default/big")
     assert told["state"] == "Running"

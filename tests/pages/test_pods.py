@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from controlplane.audit.reads import READ
-from controlplane.audit.refusals import NodeReason, Refusal, refusal
 from controlplane.controllers.scheduling import events as s
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
+from controlplane.controllers.scheduling.refusals import NodeReason, Refusal, refusal
 from controlplane.log.event import NewEvent, Recorded
 from tests.audit.database import keep
 from tests.audit.script import write

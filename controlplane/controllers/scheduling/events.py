@@ -190,17 +190,20 @@ class SchedulingFailed(SchedulingDecision):
     being made.
 
     `attempt` counts the pod's cycles since it came, or since the scheduler started, and `woken` is what gave it this
-    one. A cycle that says nothing new is not recorded."""
+    one. `nodes`: for each reason in the message some of the nodes that gave it (`NAMED` at most, for as many reasons);
+    empty where all were refused before any was looked at. A cycle that says nothing new is not recorded."""
 
+    NAMED: ClassVar[int] = 20
     message: str
     plugins: list[str] = []
     nominated: str = ""
     attempt: int = 0
     woken: Woken | None = None
+    nodes: dict[str, list[str]] = {}
 
     @property
     def says(self) -> tuple[str, str, list[str], str]:
-        """What makes it differ from the one before: all but which cycle it was."""
+        """What makes it differ from the one before: all but which cycle it was, and which nodes it was that refused."""
         return self.reason, self.message, self.plugins, self.nominated
 
 

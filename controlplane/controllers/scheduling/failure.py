@@ -5,18 +5,22 @@ In: a `CycleResult`. Out: events to be appended, and pods moved in the queue. Wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
 from controlplane.controllers.scheduling.events import SchedulingFailed
-from controlplane.controllers.scheduling.outcome import failure_of, victims_of
+from controlplane.controllers.scheduling.outcome import failure_of, refusing_nodes, victims_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.controllers.scheduling.snapshot.view import ClusterView
+from controlplane.log.event import NewEvent
 
 
 class Failure(NamedTuple):
@@ -32,19 +36,19 @@ class Failure(NamedTuple):
 
 
 class FailureHandler:
-    """See the module. `claims` are the pods with a reservation, `leaving` says whether a pod (UID) is being evicted
-    already, `drop` proposes to give a reservation back.
+    """See the module. `view` has the pods with a reservation and the nodes' names, `leaving` says whether a pod (UID) is
+    being evicted already, `drop` proposes to give a reservation back.
     """
 
     def __init__(
         self,
         queue: Queue,
         nominations: Nominations,
-        claims: Collection[str],
+        view: ClusterView,
         leaving: Callable[[str], bool],
         drop: Callable[[str, SchedulingReason, str], bool],
     ) -> None:
-        self._queue, self._nominations, self._claims = queue, nominations, claims
+        self._queue, self._nominations, self._view = queue, nominations, view
         self._leaving, self._drop = leaving, drop
 
     def handle(
@@ -56,13 +60,14 @@ class FailureHandler:
         event = failure_of(found, promise, self._queue.entry(identity), preempt=allowed)
         preemption = found.post_filtered
         nominate = preemption.nominate if preemption is not None else None
-        answer = protocol.not_found(
+        told = protocol.not_found(
             stream,
             event,
             now,
             preemptable=preemption is not None and bool(preemption.candidates),
             making_room=allowed and bool(promise if nominate is None else nominate),
         )
+        answer = ProposedAppend(self._naming(told.events, event, found), told.expected, told.kept)
         failure = Failure(event, answer)
         self._queue_again(identity, failure, now.timestamp())
         if nominate is None or (nominate and not allowed):
@@ -75,6 +80,15 @@ class FailureHandler:
         going = victims_of(chosen, pod, nominate, scheduler, protocol.since(stream))
         return Failure(event, ProposedAppend([*answer.events, *going], answer.expected))
 
+    def _naming(self, told: Sequence[NewEvent], event: SchedulingFailed, found: CycleResult) -> list[NewEvent]:
+        """Return what is to be said with the nodes that refused; they are looked up only for a refusal that is news."""
+        return [
+            replace(new, event=replace(event, nodes=refusing_nodes(found, self._view.snapshot)))
+            if new.event is event
+            else new
+            for new in told
+        ]
+
     def _queue_again(self, identity: str, failure: Failure, seconds: float) -> None:
         if failure.is_error:
             self._queue.failed(identity, seconds)
@@ -85,7 +99,7 @@ class FailureHandler:
         """Return the victims that are bound, to be evicted; those that are only reserved give it back."""
         chosen = []
         for victim in victims:
-            reserved = victim.identity in self._claims
+            reserved = victim.identity in self._view.claims
             if reserved and self._drop(victim.identity, SchedulingReason.PREEMPTED, f"preempted by pod {pod.key}"):
                 continue
             if not victim.terminating and not self._leaving(victim.uid):

@@ -60,7 +60,7 @@ class Loop:
         self._streams: dict[str, str] = {}
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
-        self._failures = FailureHandler(queue, self.nominations, view.claims, leaving, self.drop)
+        self._failures = FailureHandler(queue, self.nominations, view, leaving, self.drop)
         self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show

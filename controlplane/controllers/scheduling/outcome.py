@@ -1,11 +1,12 @@
 """Turns a cycle's outcome into events and messages: the failure of a pod, the victims, the score; and what a plugin's
 own fault means.
 
-In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, `VictimChosen`
-events. Pure."""
+In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, the nodes behind each
+of its reasons, `VictimChosen` events. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -46,6 +47,29 @@ def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, 
         attempt=attempt,
         woken=woken,
     )
+
+
+def refusing_nodes(found: CycleResult, snapshot: Snapshot) -> dict[str, list[str]]:
+    """Return the nodes that gave each reason, so many and of so many reasons that the event stays small: of each the first
+    rows, and the reasons of the most nodes. None where all were refused before any was looked at, or a plugin refused the
+    one that was found.
+    """
+    if found.node or found.status.plugin or not found.status.rejected:
+        return {}
+    order = np.argsort(found.statuses.which, kind="stable")
+    numbers, starts, counts = np.unique(found.statuses.which[order], return_index=True, return_counts=True)
+    rows: dict[str, set[int]] = {}
+    many: Counter[str] = Counter()
+    for number, start, count in zip(numbers.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        first = order[start : start + min(count, SchedulingFailed.NAMED)].tolist()
+        for reason in found.statuses.statuses[number].reasons:
+            rows.setdefault(reason, set()).update(first)
+            many[reason] += count
+    told = sorted(many, key=lambda reason: (-many[reason], reason))[: SchedulingFailed.NAMED]
+    return {
+        reason: sorted(snapshot.nodes[row].name for row in sorted(rows[reason])[: SchedulingFailed.NAMED])
+        for reason in sorted(told)
+    }
 
 
 def refusing(found: CycleResult) -> list[str]:

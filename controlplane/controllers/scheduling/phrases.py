@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, Sentence, choice, listed, refused_write, told
 
@@ -73,6 +74,10 @@ def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
     return f"attempt {event.attempt}" + (f", after {woken_words(event.woken)}" if event.woken is not None else "")
 
 
+_IN_A_LINE = 5
+"""How many nodes of a reason a line names."""
+
+
 def _reserved(event: events.NodeReserved) -> str:
     waits = [f"{plugin} until {until:%H:%M:%S}" for plugin, until in sorted(event.waits.items())]
     tried = try_words(event)
@@ -85,8 +90,10 @@ def _reserved(event: events.NodeReserved) -> str:
 
 def _failed(event: events.SchedulingFailed) -> str:
     said, tried = event.message.rstrip(".") or "no node", try_words(event)
+    which = refusing_nodes(event.message, event.nodes, _IN_A_LINE)
     return (
         f"no node: {said}"
+        + (f" ({which})" if which else "")
         + (f"; room is made on node {event.nominated}" if event.nominated else "")
         + (f" ({tried})" if tried else "")
     )

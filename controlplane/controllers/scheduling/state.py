@@ -39,7 +39,8 @@ class PodState(StreamState):
 
     `held` is the reservation, `allowed` the Permit plugins that have let it go on, `pre_bound` how many requests before
     the binding are done; `binding` may be on its way (`unsure`: the API server did not confirm it). `dropped` is the
-    last reservation that was given up, `told` the last failure to find a node."""
+    last reservation that was given up, `told` the last failure to find a node, without the nodes' names: nothing is
+    decided by them."""
 
     pod: events.PendingPodObserved | None = None
     reservations: int = 0
@@ -127,7 +128,7 @@ def pod_fold(state: PodState, recorded: Recorded) -> PodState:
         case events.PreBindSeen() if state.pre_bind is not None and state.pre_bind.number == event.number:
             return _next_call(state, event.index + 1, recorded)
         case events.SchedulingFailed():
-            return _replace(state, told=event)
+            return _replace(state, told=_replace(event, nodes={}) if event.nodes else event)
         case events.SchedulingWriteFailed():
             return _refused(state, event)
         case events.SchedulingWriteUnneeded():

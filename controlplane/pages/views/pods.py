@@ -12,7 +12,7 @@ from typing import LiteralString
 
 import msgspec
 
-from controlplane.audit.refusals import refusal
+from controlplane.controllers.scheduling.refusals import refusal
 from controlplane.pages.asking import Asked, Parameter
 from controlplane.pages.pending_pods import read
 from controlplane.values import Value
