@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.scheduling.events import PendingPodGone, SchedulingFailed
 from controlplane.controllers.scheduling.state import PodState, pod_fold
@@ -21,6 +23,7 @@ class PendingPods:
     def __init__(self) -> None:
         self._states: dict[str, PodState] = {}
         self._failed: dict[str, Recorded] = {}
+        self._nodes: dict[str, list[str]] = {}
 
     def take(self, recorded: Recorded) -> None:
         """Take the next event."""
@@ -29,12 +32,20 @@ class PendingPods:
             return
         state = pod_fold(self._states.get(stream) or PodState.initial(stream), recorded)
         if isinstance(recorded.event, SchedulingFailed):
-            self._failed[stream] = recorded
+            self._failed[stream] = self._sharing(recorded, recorded.event)
         if state.settled and (state.pod is not None or isinstance(recorded.event, PendingPodGone)):
             self._states.pop(stream, None)
             self._failed.pop(stream, None)
         else:
             self._states[stream] = state
+
+    def _sharing(self, recorded: Recorded, event: SchedulingFailed) -> Recorded:
+        """Return an event that keeps the names of nodes in common with the one before: pods that are alike are refused by
+        the same nodes.
+        """
+        if event.nodes != self._nodes:
+            self._nodes = event.nodes
+        return replace(recorded, event=replace(event, nodes=self._nodes))
 
     def failed(self) -> Iterator[tuple[PodState, Recorded]]:
         """Yield the pods that wait for a node after one was looked for, each with the event that says why there is none."""

@@ -103,14 +103,15 @@ class WriteFailure(msgspec.Struct, frozen=True):
     action: str
 
 
-_NO = frozenset({400, 403, 404, 405, 413, 422})
+NO = frozenset({400, 403, 404, 405, 413, 422})
+"""The codes by which an API server says that it means it."""
 
 
 def says_no(trouble: WriteFailure) -> bool:
     """Whether an API server meant it: what was asked is wrong or forbidden as things are, and no accident of this
     moment.
     """
-    return trouble.code in _NO or trouble.error == "Foreign"
+    return trouble.code in NO or trouble.error == "Foreign"
 
 
 T = TypeVar("T", bound=WriteFailure)

@@ -124,6 +124,31 @@ def tell(url: str, events: list[NewEvent]) -> None:
     writing.join()
 
 
+def test_the_nodes_behind_a_reason_are_opened_by_keyboard_and_stay_open(chromium: Any, database_url: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    from tests.pages.test_pods import NODES, PREEMPTION, failed, pod
+
+    story = [pod("web"), failed("web", PREEMPTION, nodes=NODES), pod("job"), failed("job", PREEMPTION, nodes=NODES)]
+    events = [NewEvent(stream=stream, event=event) for stream, event in story]
+    tell(database_url, events[:2])
+    with serving(database_url) as address:
+        page = chromium.new_page(viewport={"width": 360, "height": 900})
+        opened(page, f"{address}/pods")
+        node = page.get_by_text("n<b>", exact=True)
+        assert not node.is_visible()
+        _tab_to(page, lambda text: text == "Insufficient cpu")
+        page.keyboard.press("Enter")
+        node.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert Axe().run(page).response["violations"] == []
+        tell(database_url, events[2:])
+        page.get_by_text("2 pods wait for a node.").wait_for()
+        assert node.is_visible()
+        assert page.evaluate("document.activeElement.textContent") == "Insufficient cpu"
+        page.close()
+
+
 def test_what_happens_is_shown_without_a_reload(chromium: Any, database_url: str) -> None:
     events = story().appended
     tell(database_url, events[:140])

@@ -10,16 +10,20 @@ import pytest
 from starlette.testclient import TestClient
 
 from controlplane.audit.reads import READ
+from controlplane.controllers.candidates.source.events import CandidateRequested, CandidateWriteFailed
+from controlplane.controllers.candidates.source.observations import CandidateRefused, CandidateUnschedulable
 from controlplane.controllers.scheduling import events as s
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.controllers.scheduling.refusals import NodeReason, Refusal, refusal
 from controlplane.log.event import NewEvent, Recorded
 from tests.audit.database import keep
 from tests.audit.script import write
+from tests.candidates.told import Told
 from tests.pages.serving import served
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 FULL = "0/5000 nodes are available: 3 Insufficient cpu, 4997 node(s) had untolerated taint {a: b, c: d}."
+TAINT = "node(s) had untolerated taint {a: b, c: d}"
 PREEMPTION = f"{FULL} preemption: 0/5000 nodes are available: 5000 Preemption is not helpful for scheduling."
 CLAIM = '0/3 nodes are available: persistentvolumeclaim "data" not found.'
 
@@ -67,8 +71,9 @@ def failed(name: str, message: str, **fields: Any) -> tuple[str, Any]:
     return f"pod/team-a/{name}", s.SchedulingFailed(**given)
 
 
+NODES = {"Insufficient cpu": ["n1", "n2", "n<b>"], TAINT: [f"t{number:02}" for number in range(20)]}
 STORY = [
-    pod("web"), failed("web", FULL), pod("db"), failed("db", CLAIM), pod("job"), failed("job", PREEMPTION),
+    pod("web"), failed("web", FULL), pod("db"), failed("db", CLAIM), pod("job"), failed("job", PREEMPTION, nodes=NODES),
     pod("done"), failed("done", FULL), pod("gone"), failed("gone", FULL),
     pod("done", resource_version="2", node="n1"), ("pod/team-a/gone", s.PendingPodGone(uid="gone")),
 ]  # fmt: skip
@@ -124,3 +129,62 @@ async def test_what_is_followed_is_what_is_read_at_once(database_url: str) -> No
         while follower.position < len(STORY):
             await asyncio.sleep(0.01)
         assert names(asked(pages)) == ["job", "db", "web"]
+
+
+async def test_a_reason_opens_to_the_nodes_that_gave_it(database_url: str) -> None:
+    await keep(database_url, RECORDED, types=READ)
+    with served(database_url) as pages:
+        found = asked(pages)
+        reasons = {one["reason"]: one["names"] for one in found["reasons"]}
+        assert reasons == NODES | {'persistentvolumeclaim "data" not found': []}
+        assert {one["pod"]: one["nodes"] for one in found["pending"]} == {"job": NODES, "db": {}, "web": {}}
+        text = pages.get("/pods").text
+        assert "<summary>Insufficient cpu</summary>" in text
+        assert "<li>n1</li><li>n2</li><li>n&lt;b&gt;</li></ul>" in text
+        assert '<li>t19</li><li class="soft">and 4 977 more</li></ul>' in text
+        before = (START + timedelta(minutes=4, seconds=1)).isoformat()
+        assert {one["reason"]: one["names"] for one in asked(pages, at=before)["reasons"]}["Insufficient cpu"] == []
+        assert "<details>" not in pages.get("/pods", params={"at": before}).text
+
+
+async def test_what_clusters_refuse_is_grouped_by_reason_with_their_names(database_url: str) -> None:
+    told = Told("east", "north", "west").asked()
+    told.says(
+        CandidateUnschedulable, "east", why="Unschedulable", message="0/9 nodes are available: 9 Insufficient cpu."
+    )
+    few = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
+    told.says(CandidateUnschedulable, "north", why="Unschedulable", message=few)
+    told.says(CandidateRefused, "west", why="NotInvited", message="no target of this namespace")
+    await write(database_url, [row for row in told.rows if row.stream.startswith("sourcepod/")], types=READ)
+    with served(database_url) as pages:
+        found = asked(pages)
+        assert [(one["reason"], one["clusters"], one["pods"]) for one in found["refusals"]] == [
+            ("Insufficient cpu", ["east", "north"], 1),
+            ("NotInvited", ["west"], 1),
+            ("node(s) were unschedulable", ["north"], 1),
+        ]
+        text = pages.get("/pods").text
+        assert "NotInvited: no target of this namespace" in text
+        assert '<a href="/pods?cluster=east">east</a>, <a href="/pods?cluster=north">north</a>' in text
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(403, "Refused"), (500, "Waiting"), (409, "Waiting")])
+async def test_what_an_api_server_refuses_is_a_refusal_of_its_cluster(
+    database_url: str, code: int, outcome: str
+) -> None:
+    told = Told("east", "north").asked()
+    requested = next(
+        row for row in told.rows if isinstance(row.event, CandidateRequested) and row.event.cluster == "east"
+    )
+    assert isinstance(requested.event, CandidateRequested)
+    no = CandidateWriteFailed(
+        target=requested.event.target, action="CandidateRequested", code=code, error="Forbidden", failures=1,
+        message="exceeded quota: candidates", retry_at=START,
+    )  # fmt: skip
+    rows = [row for row in told.rows if row.stream.startswith("sourcepod/")]
+    await write(database_url, [*rows, NewEvent(stream=requested.stream, event=no)], types=READ)
+    with served(database_url) as pages:
+        found = asked(pages)
+        assert {one["cluster"]: one["outcome"] for one in found["answers"]} == {"east": outcome, "north": "Waiting"}
+        refusals = [(one["reason"], one["message"], one["clusters"]) for one in found["refusals"]]
+        assert refusals == ([("Forbidden", "exceeded quota: candidates", ["east"])] if outcome == "Refused" else [])
