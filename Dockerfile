@@ -16,6 +16,7 @@ COPY examples examples
 # What `controlplane doctor` asks for: the rights that are installed.
 COPY deploy/candidates/source deploy/candidates/source
 COPY deploy/candidates/follow deploy/candidates/follow
+COPY deploy/candidates/target deploy/candidates/target
 COPY deploy/coscheduling deploy/coscheduling
 COPY deploy/multikueue-webhook deploy/multikueue-webhook
 COPY deploy/pipelineruns deploy/pipelineruns

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,15 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
         for source in words[:-1]:
             assert (ROOT / source).exists()
             assert source in kept
+
+
+def test_what_the_wheel_includes_is_copied_before_it_is_built() -> None:
+    """The builder of the wheel refuses a folder that is not there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    (build,) = [stage for stage in DOCKERFILE.split("\nFROM ") if "AS build\n" in stage]
+    copied = {words[1] for line in build.splitlines() if (words := line.split())[:1] == ["COPY"]}
+    assert not [path for path in included if not copied & {path, *map(str, Path(path).parents)}]
 
 
 def test_a_clone_that_is_closed_to_others_works() -> None:
