@@ -96,6 +96,26 @@ def test_a_change_of_code_is_a_small_layer() -> None:
     assert final.index("/opt/venv /opt/venv") < final.index("pip --python /opt/venv/bin/python install")
 
 
+def test_the_code_is_the_last_layer() -> None:
+    """What stands after a layer is stored and pulled again with it; a wheel that is copied stays in its layer."""
+    layers = [line for line in DOCKERFILE.split("\nFROM ")[-1].splitlines() if line.startswith(("COPY ", "RUN "))]
+    assert "pip --python /opt/venv/bin/python install" in layers[-1]
+    assert not [line for line in layers if line.startswith("COPY ") and "wheel" in line]
+
+
+def test_a_volume_hides_nothing_of_the_image() -> None:
+    """A volume keeps what the first image had there, and the next image's files would not be seen. Where the image has
+    nothing, the volume is root's.
+    """
+    final = DOCKERFILE.split("\nFROM ")[-1]
+    copied = [line.split()[-1] for line in final.splitlines() if line.startswith("COPY ")]
+    (folder,), user = instructions("WORKDIR")[-1:], instructions("USER")[-1].split(":")[0]
+    mounted = [volume.split(":")[1] for volume in SERVICES["controlplane"]["volumes"]]
+    for target in mounted:
+        assert not [path for path in copied if Path(folder, path).is_relative_to(target)], target
+        assert re.search(rf"install --directory --owner {user} .*{re.escape(target)}( |$)", final, re.MULTILINE), target
+
+
 def test_the_health_check_asks_where_the_service_listens() -> None:
     (check,) = instructions("HEALTHCHECK")
     command = json.loads(check.partition("CMD")[2])
