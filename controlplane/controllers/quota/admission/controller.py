@@ -41,6 +41,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
+    GIVEN = ("identity",)
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
     def __init__(self, settings: EngineSettings, identity: str) -> None:
