@@ -97,7 +97,7 @@ def workloads(
       seen), waits_for, queue, nominated, copies (clusters), position
     """
     begin, end = times.interval(since, until)
-    asked = Asked(
+    asked = WorkloadQuery(
         namespace=namespace,
         cluster=cluster,
         queue=queue,
@@ -136,7 +136,7 @@ class Listed(NamedTuple):
     labels: Mapping[str, str]
 
 
-class Asked(NamedTuple):
+class WorkloadQuery(NamedTuple):
     """Which Workloads are asked for; None and () are no condition. `finished`: also those that have finished."""
 
     namespace: str | None
@@ -165,7 +165,7 @@ class Asked(NamedTuple):
 
 
 def _load(
-    reader: LogReader, policy: MultiKueuePolicy, asked: Asked, streams: Sequence[str] | None = None
+    reader: LogReader, policy: MultiKueuePolicy, asked: WorkloadQuery, streams: Sequence[str] | None = None
 ) -> tuple[list[Listed], list[str]]:
     """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its clusters."""
     from controlplane.audit.fleet import folded
@@ -186,7 +186,7 @@ def _load(
     return every, sorted(index.connections)
 
 
-def _watch(options: Options, asked: Asked) -> int:
+def _watch(options: Options, asked: WorkloadQuery) -> int:
     """Print the Workloads, and each one that changes, until Ctrl-C."""
     refuse_order(options)
     first = open_reader(options)
@@ -280,7 +280,7 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
     return finished or one["state"] != "Finished"
 
 
-def _nothing(reader: LogReader, asked: Asked) -> str:
+def _nothing(reader: LogReader, asked: WorkloadQuery) -> str:
     """Return that nothing was found, by what was asked for, and what may have been meant."""
     empty = is_empty(reader)
     if empty:

@@ -76,7 +76,7 @@ class Wanted(NamedTuple):
     text: str = ""
 
 
-class Found(NamedTuple):
+class RowPage(NamedTuple):
     """A page of rows; `after` is the cursor of the next one, "" if this is the last."""
 
     rows: list[Row]
@@ -204,7 +204,7 @@ class Directory:
             found[namespace, queue] -= count
         return +found
 
-    def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> Found:
+    def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> RowPage:
         """Return the rows after a cursor, the newest first, or by name. Raises `CursorError`."""
         where, given = _conditions(wanted)
         if after:
@@ -214,7 +214,7 @@ class Directory:
         query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY {_order(sort)} LIMIT ?"
         rows = [Row(*found) for found in self._database.execute(query, [*given, limit + 1])]
         more = rows[limit - 1] if len(rows) > limit else None
-        return Found(rows[:limit], "" if more is None else _cursor(more, sort))
+        return RowPage(rows[:limit], "" if more is None else _cursor(more, sort))
 
 
 _PENDING = """

@@ -25,7 +25,7 @@ from controlplane.controllers.coscheduling.objects import (
 from controlplane.controllers.coscheduling.placement.binding import beside
 from controlplane.controllers.coscheduling.placement.existing import follows
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
 from controlplane.kube.reviews import allowed, requested
 
@@ -40,7 +40,7 @@ def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
     request = requested(review)
     if request is None:
         what = "it has no request with a uid"
-        raise InputRefused(Problem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
+        raise InputRefused(InputProblem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
     obj = request.get("object")
     patch: list[Json] = []
     warnings: list[str] = []

@@ -6,7 +6,7 @@ and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.
 from __future__ import annotations
 
 from controlplane.controllers.jobframework import events, writes
-from controlplane.controllers.jobframework.context import ClassMissing, Priority
+from controlplane.controllers.jobframework.context import ClassMissing, WorkloadPriority
 from controlplane.controllers.jobframework.pod_sets import equivalent
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
@@ -110,7 +110,10 @@ def _kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWork
     except ClassMissing as missing:
         step.class_missing(job, missing)
         return False
-    if Priority(value=match.priority or 0, class_name=match.priority_class) == priority and match.priority is not None:
+    if (
+        WorkloadPriority(value=match.priority or 0, class_name=match.priority_class) == priority
+        and match.priority is not None
+    ):
         return True
     step.write(
         events.JobWorkloadUpdateDecided(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.context import ClassMissing, JobContext, Priority
+from controlplane.controllers.jobframework.context import ClassMissing, JobContext, WorkloadPriority
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.pod_sets import is_restored
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -65,7 +65,9 @@ def head(workload: events.JobWorkloadObserved) -> dict[str, Any]:
     return {"name": workload.name, "uid": workload.uid, "resource_version": workload.resource_version}
 
 
-def creation(step: JobPass, job: events.QueuedJobObserved, priority: Priority) -> events.JobWorkloadCreationDecided:
+def creation(
+    step: JobPass, job: events.QueuedJobObserved, priority: WorkloadPriority
+) -> events.JobWorkloadCreationDecided:
     """Return the decision to create a job's Workload."""
     return events.JobWorkloadCreationDecided(
         name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid),

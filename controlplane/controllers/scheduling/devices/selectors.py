@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from controlplane.controllers.scheduling.devices.syntax import Node, UnknownExpression, parse
+from controlplane.controllers.scheduling.devices.syntax import Expression, UnknownExpression, parse
 from controlplane.controllers.scheduling.devices.versions import Version
 from controlplane.kube.quantities import nanos
 
@@ -75,7 +75,7 @@ def compiled(text: str) -> Callable[[Selected], bool]:
     return ask
 
 
-def _compile(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _compile(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     match node.kind:
         case "literal":
             value = node.value
@@ -99,7 +99,7 @@ def _compile(node: Node, names: Mapping[str, Kind]) -> _Typed:
             return _operator(node, names)
 
 
-def _list(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _list(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     found = [_compile(part, names) for part in node.parts]
     kinds = {one.kind for one in found}
     if len(kinds) != 1 or ANY in kinds:
@@ -110,7 +110,7 @@ def _list(node: Node, names: Mapping[str, Kind]) -> _Typed:
 # ---------------------------------------------------------------- fields of the device
 
 
-def _field(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _field(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     of = _compile(node.parts[0], names)
     name: str = node.value
     if node.kind == "has":
@@ -152,7 +152,7 @@ def _entry(of: _Typed, key: _Typed) -> _Typed:
 # ---------------------------------------------------------------- operators
 
 
-def _operator(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _operator(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     parts = [_compile(part, names) for part in node.parts]
     sign = node.kind
     if sign in ("&&", "||"):
@@ -251,9 +251,9 @@ def _name(value: Any) -> str:
 # ---------------------------------------------------------------- functions
 
 
-def _call(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _call(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     name: str = node.value
-    if name == "bind" and node.parts and node.parts[0] == Node("name", "cel"):
+    if name == "bind" and node.parts and node.parts[0] == Expression("name", "cel"):
         return _bind(node, names)
     parts = [_compile(part, names) for part in node.parts]
     if name in ("quantity", "semver") and len(parts) == 1 and parts[0].kind in (STRING, ANY):
@@ -263,7 +263,7 @@ def _call(node: Node, names: Mapping[str, Kind]) -> _Typed:
     return _method(name, parts)
 
 
-def _bind(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _bind(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     if len(node.parts) != 4 or node.parts[1].kind != "name" or node.parts[1].value in ("device", "cel"):
         raise UnknownExpression("cel.bind() needs a name, its value, and an expression")
     name, value = node.parts[1].value, _compile(node.parts[2], names)
