@@ -165,12 +165,17 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
     if "Admitted" in true:
         return Standing("Admitted"), f"It is admitted by ClusterQueue {queue}."
     if "QuotaReserved" in true:
-        checks = [one for one in seen.status.get("admissionChecks") or () if one.get("state") != "Ready"]
-        names = ", ".join(str(one.get("name")) for one in checks)
-        waits = f"admission check {names}" if names else ""
-        return Standing("Reserved", "", waits), f"It has quota in {queue}{f' and waits for {waits}' if waits else ''}."
+        return _reserved(seen, queue)
     place = f"quota{f' in {seen.queue}' if seen.queue else ''}"
     return Standing("Pending", "", place), _sentence("It waits for quota", found.get("QuotaReserved", {}))
+
+
+def _reserved(seen: admission.AdmissionWorkloadObserved, queue: str) -> tuple[Standing, str]:
+    names = [str(one.get("name")) for one in seen.status.get("admissionChecks") or () if one.get("state") != "Ready"]
+    if not names:
+        return Standing("Reserved"), f"It has quota in {queue}."
+    waits = f"admission check {', '.join(names)}"
+    return Standing("Reserved", "", waits), f"It has quota in {queue} and waits for {waits}."
 
 
 def _sentence(first: str, condition: Json) -> str:

@@ -112,12 +112,7 @@ def workloads(
     with open_reader(options) as reader:
         every, clusters = _load(reader, policy_in_force(options, reader), asked)
         found = [listed.one for listed in every if asked.fits(listed)]
-        nothing = "" if found else _nothing(reader, asked)
-    asked_for = [listed.one for listed in every if _asked(listed.one, states, asked.finished)]
-    if not found and asked.labels is not None and every and not any(listed.labels for listed in every):
-        nothing = f"No workloads found: {_UNLABELLED}."
-    elif not found and asked_for and (cluster is not None or queue is not None):
-        nothing = _elsewhere(asked_for, clusters, cluster, queue)
+        nothing = "" if found else _why_nothing(reader, asked, every, clusters)
     now = _now()
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
@@ -278,6 +273,16 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
     if states:
         return one["state"] in states or one["result"] in states
     return finished or one["state"] != "Finished"
+
+
+def _why_nothing(reader: LogReader, asked: WorkloadQuery, every: Sequence[Listed], clusters: list[str]) -> str:
+    """Return that nothing was found, by which condition nothing was left."""
+    if asked.labels is not None and every and not any(listed.labels for listed in every):
+        return f"No workloads found: {_UNLABELLED}."
+    others = [listed.one for listed in every if _asked(listed.one, asked.states, asked.finished)]
+    if others and (asked.cluster is not None or asked.queue is not None):
+        return _elsewhere(others, clusters, asked.cluster, asked.queue)
+    return _nothing(reader, asked)
 
 
 def _nothing(reader: LogReader, asked: WorkloadQuery) -> str:

@@ -29,19 +29,29 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
         return None, False
     match, others = _chosen(step, job)
+    if match is None:
+        return None, _none_fits(step, job, others)
+    if _removed(step, others, JobReason.EXTRA_WORKLOAD):
+        return None, False
+    return match, _kept_up(step, job, match)
+
+
+def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events.JobWorkloadObserved]) -> bool:
+    """See to a job that has no Workload, or only `others` that do not fit: one that can follow the job is written anew, the
+    rest go. Return whether it has none now, with nothing on the way.
+    """
     stale = None
-    if match is None and others and writes.is_suspended(job) and _can_follow(job, others[0]):
-        stale = others.pop(0)
-    if match is None and not writes.is_suspended(job) and job.end is None:
+    if writes.is_suspended(job):
+        stale = others.pop(0) if others and _can_follow(job, others[0]) else None
+    elif job.end is None:
         only = others[0] if len(others) == 1 else None
         if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, _RESTORING if only is not None else _MISSING):
-            return None, False
-    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD if match is None else JobReason.EXTRA_WORKLOAD):
-        return None, False
+            return False
+    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
+        return False
     if stale is not None:
         _rewrite(step, job, stale)
-        return None, False
-    return match, match is None or _kept_up(step, job, match)
+    return stale is None
 
 
 def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:

@@ -25,6 +25,7 @@ from controlplane.controllers.multikueue.returning import judge_returned
 from controlplane.controllers.multikueue.running import finish, steady
 from controlplane.controllers.multikueue.scoring import selector_problem
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import HELD
 from controlplane.runtime.decision_pass import PassResult
 
@@ -192,7 +193,15 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
         return
     if evicted:
         drain(pass_, local, check, job)
-    elif check.state == "Ready":
+    else:
+        _advance(pass_, local, check, route, adapter, job)
+
+
+def _advance(
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: JobKind, job: JobObserved
+) -> None:
+    """Dispatch a Workload that holds quota, or keep it where it is."""
+    if check.state == "Ready":
         steady(pass_, local, check, route, adapter, job)
     elif local.sliced and job.finished:
         return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one

@@ -290,17 +290,28 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
     return True
 
 
+def _core_writes(pass_: WorkloadPass) -> bool:
+    """Whether no Workload is dispatched yet, for Kueue may still be about to write; it is looked at again afterwards."""
+    until = pass_.context.core_writes_until
+    if until is None or pass_.now >= until:
+        return False
+    pass_.wake_at(until)
+    return True
+
+
+def _own_nominees(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> Nominated | None:
+    """Return whom to nominate; None where another dispatcher does."""
+    found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
+    return Nominated(eligible, WorkloadReason.COMPONENT_FOLLOWS) if seat(pass_.context) else found
+
+
 def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
     """Nominate clusters, and create the clones on those whose nomination is stored."""
     if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
         return
-    until = pass_.context.core_writes_until
-    if until is not None and pass_.now < until and not pass_.state.dispatching:
-        pass_.wake_at(until)
+    if not pass_.state.dispatching and _core_writes(pass_):
         return
-    found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
-    if seat(pass_.context):
-        found = Nominated(eligible, WorkloadReason.COMPONENT_FOLLOWS)
+    found = _own_nominees(pass_, local, eligible)
     asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]
     _withdraw(pass_, asked)
     if not asked:

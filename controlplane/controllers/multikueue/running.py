@@ -7,7 +7,7 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controlplane.controllers.multikueue.components import kept_by_another
 from controlplane.controllers.multikueue.context import NEVER_TWICE, Route
@@ -23,7 +23,12 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.controllers.multikueue.final_status import final_status_waits
 from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members
-from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    CheckState,
+    JobObserved,
+    RemoteJobObserved,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
 from controlplane.job_kinds.base import JobKind
@@ -288,27 +293,40 @@ def _follow_spec(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
     )
 
 
+def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: RemoteJobObserved) -> bool:
+    """Whether a copy's status differs from what the user's job is to show."""
+    if job.deleting or remote.status in (job.status, pass_.state.relayed):
+        return False
+    if not adapter.relays:
+        return False  # the management cluster's own controller writes it
+    if job.finished and not remote.finished:
+        return (
+            False  # its worker was put back to before its end: what has ended does not run again in what its user sees
+        )
+    # A pod that its worker takes away fails, and its user's has not.
+    return not remote.deleting or adapter.delegates
+
+
+def _relay_due(pass_: WorkloadPass, check: CheckState) -> datetime:
+    """Return when a status may be relayed: an interval after the last one, or after the check became ready."""
+    ready = stamp(check.last_transition_time, pass_.now)
+    return max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+
+
 def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str) -> None:
     """Write the copy's status to the user's job when it differs: at most once an interval, so that many changes are few
     writes.
     """
     remote = pass_.state.remote(cluster).job
-    if remote is None or job.deleting or remote.status in (job.status, pass_.state.relayed):
+    if remote is None or not _is_news(pass_, adapter, job, remote):
         return
-    if not adapter.relays:
-        return  # the management cluster's own controller writes it
-    if job.finished and not remote.finished:
-        return  # its worker was put back to before its end: what has ended does not run again in what its user sees
-    if remote.deleting and not adapter.delegates:
-        return  # a pod that its worker takes away fails, and its user's has not
     allowed = adapter.may_relay(
         local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
     )
     suspend = not allowed and adapter.marks_suspended() and not job.says_suspended
     if not allowed and not suspend:
         return
-    ready = stamp(check.last_transition_time, pass_.now)
-    due = max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+    due = _relay_due(pass_, check)
     if pass_.now < due and not remote.finished:
         pass_.wake_at(due)
         return

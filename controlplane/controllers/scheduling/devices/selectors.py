@@ -287,25 +287,30 @@ _PARTS = ("major", "minor", "patch")
 
 def _method(name: str, parts: list[_Typed]) -> _Typed:
     kinds = [part.kind for part in parts]
-    if name in _STRINGS and len(parts) == 2 and all(kind in (STRING, ANY) for kind in kinds):
-        asked = _STRINGS[name]
-        return _Typed(BOOL, lambda scope: asked(*(_as(str, part.run(scope), name) for part in parts)))
-    if name == "lowerAscii" and len(parts) == 1 and kinds[0] in (STRING, ANY):
-        return _Typed(STRING, lambda scope: _lower(_as(str, parts[0].run(scope), name)))
-    if name in _ORDERS and len(parts) == 2 and _one_kind(kinds):
-        kind, compare = _ORDERS[name]
-
-        def run(scope: dict[str, Any]) -> Any:
-            one, other = parts[0].run(scope), parts[1].run(scope)
-            if not isinstance(one, Version | Amount) or type(one) is not type(other):
-                raise SelectorError(f"no such overload: {_name(one)}.{name}({_name(other)})")
-            return compare(one, other)
-
-        return _Typed(kind, run)
-    if name in _PARTS and len(parts) == 1 and kinds[0] in (VERSION, ANY):
-        at = _PARTS.index(name)
-        return _Typed(INT, lambda scope: _as(Version, parts[0].run(scope), name).numbers[at])
+    match name, parts:
+        case (("startsWith" | "endsWith" | "contains"), [_, _]) if {STRING, ANY}.issuperset(kinds):
+            asked = _STRINGS[name]
+            return _Typed(BOOL, lambda scope: asked(*(_as(str, part.run(scope), name) for part in parts)))
+        case "lowerAscii", [text] if text.kind in (STRING, ANY):
+            return _Typed(STRING, lambda scope: _lower(_as(str, text.run(scope), name)))
+        case (("compareTo" | "isGreaterThan" | "isLessThan"), [one, other]) if _one_kind(kinds):
+            return _comparison(name, one, other)
+        case (("major" | "minor" | "patch"), [version]) if version.kind in (VERSION, ANY):
+            at = _PARTS.index(name)
+            return _Typed(INT, lambda scope: _as(Version, version.run(scope), name).numbers[at])
     raise UnknownExpression(f"{name}() of {', '.join(kinds) or 'nothing'} is not evaluated here")
+
+
+def _comparison(name: str, one: _Typed, other: _Typed) -> _Typed:
+    kind, compare = _ORDERS[name]
+
+    def run(scope: dict[str, Any]) -> Any:
+        left, right = one.run(scope), other.run(scope)
+        if not isinstance(left, Version | Amount) or type(left) is not type(right):
+            raise SelectorError(f"no such overload: {_name(left)}.{name}({_name(right)})")
+        return compare(left, right)
+
+    return _Typed(kind, run)
 
 
 def _one_kind(kinds: list[Kind]) -> bool:
