@@ -24,14 +24,15 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
-    obj = request.get("object") if request is not None else None
-    if request is None or request.get("operation") != "CREATE" or not isinstance(obj, dict):
+    if request is None or request.get("operation") != "CREATE":
         return None
-    named = request.get("kind")
+    obj, named = request.get("object"), request.get("kind")
     adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
+    if adapter is None or not isinstance(obj, dict):
+        return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
-        if adapter is None or not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
+        if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
             return None
         namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
         if owner is not None and belongs(namespace, owner):

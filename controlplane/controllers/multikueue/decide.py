@@ -130,6 +130,16 @@ def _rejected(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -
     return True
 
 
+def _not_managed(pass_: WorkloadPass, adapter: JobKind, job: JobObserved) -> str:
+    """Return why a job would run here as well, "" if it does not."""
+    if not adapter.delegates:
+        return "" if _stays(pass_, job) else RUNS_HERE
+    wanted = pass_.context.policy.controller_name
+    if job.managed_by == wanted:
+        return ""
+    return f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
+
+
 def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> tuple[str, WorkloadReason] | None:
     """Return why a Workload cannot be dispatched, as far as its job was seen."""
     adapter, job = pass_.context.adapter, pass_.context.job
@@ -141,12 +151,7 @@ def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) ->
         return NOT_RESIZED, WorkloadReason.ELASTIC
     if job is None:
         return None
-    wanted = pass_.context.policy.controller_name
-    if not adapter.delegates:
-        if not _stays(pass_, job):
-            return RUNS_HERE, WorkloadReason.NOT_MANAGED
-    elif job.managed_by != wanted:
-        text = f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
+    if text := _not_managed(pass_, adapter, job):
         return text, WorkloadReason.NOT_MANAGED
     if pass_.context.policy.scoring is not None and (text := selector_problem(job.cluster_selector)):
         return text, WorkloadReason.INVALID_CLUSTER_SELECTOR

@@ -6,7 +6,7 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from controlplane.controllers.multikueue import events
@@ -16,6 +16,7 @@ from controlplane.controllers.multikueue.observations import (
     CheckState,
     CloneObserved,
     JobObserved,
+    RemoteJobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -128,19 +129,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
     def remove(self, cluster: str, reason: WorkloadReason) -> bool:
         """Remove the copy on one cluster, job first; return whether it is still going."""
         remote = self.state.remote(cluster)
-        for name, member in sorted(remote.members.items()):
-            if not member.deleting:
-                self.write(
-                    events.RemovalDecided(
-                        cluster=cluster,
-                        of="Job",
-                        kind=member.kind,
-                        uid=member.uid,
-                        resource_version=member.resource_version,
-                        member=name,
-                        reason=reason,
-                    )
-                )
+        self._remove_members(cluster, remote.members, reason)
         stays = remote.job is not None and kept_by_another(self.context, cluster)
         if remote.job is not None and not stays:
             if not remote.job.deleting and not written_by_another(self.context, cluster):
@@ -158,6 +147,21 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
         left = remote.clone is not None or bool(remote.members) or (remote.job is not None and not stays)
         return left and not self.removal_failed(cluster)
+
+    def _remove_members(self, cluster: str, members: Mapping[str, RemoteJobObserved], reason: WorkloadReason) -> None:
+        for name, member in sorted(members.items()):
+            if not member.deleting:
+                self.write(
+                    events.RemovalDecided(
+                        cluster=cluster,
+                        of="Job",
+                        kind=member.kind,
+                        uid=member.uid,
+                        resource_version=member.resource_version,
+                        member=name,
+                        reason=reason,
+                    )
+                )
 
     def must_wait(self, but: str = "") -> bool:
         """Whether the job may run unseen on a cluster that is not given up yet, or is there under the name of another

@@ -195,14 +195,7 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
     if connection is not None and connection.phase == "Unknown":
         return False  # we have only just started: the first attempt to connect shows more
     if not pass_.context.in_view(winner):
-        # Its job may have been created and be running: elsewhere only after the grace.
-        started = (
-            winner in pass_.state.job_seen or winner in pass_.state.unsure or f"{winner}/Job" in pass_.state.effects
-        )
-        until = pass_.context.lost_until(winner, pass_.now)
-        if started and (until is None or pass_.now < until):
-            if until is not None:
-                pass_.wake_at(until)
+        if _may_have_started(pass_, winner):
             return False
         reason = WorkloadReason.LOST_BEFORE_READY
     elif admitted(remote, local):
@@ -215,6 +208,15 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
         reason = WorkloadReason.EVICTED_BEFORE_READY
     pass_.say(WinnerReleased(cluster=winner, attempt=pass_.state.attempt, reason=reason))
     return False
+
+
+def _may_have_started(pass_: WorkloadPass, winner: str) -> bool:
+    """Whether the job may have been created and be running on a lost cluster: elsewhere only after the grace."""
+    started = winner in pass_.state.job_seen or winner in pass_.state.unsure or f"{winner}/Job" in pass_.state.effects
+    until = pass_.context.lost_until(winner, pass_.now)
+    if started and until is not None and pass_.now < until:
+        pass_.wake_at(until)
+    return started and (until is None or pass_.now < until)
 
 
 def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:

@@ -17,6 +17,13 @@ from controlplane.controllers.multikueue.running import may_run_unseen
 from controlplane.controllers.multikueue.slices import held_elsewhere
 
 
+def _relay_elsewhere(pass_: WorkloadPass, job: JobObserved) -> None:
+    """Write that a copy has come to rest which other Workloads of the job hold."""
+    for cluster, remote in sorted(held_elsewhere(pass_).items()):
+        if pass_.context.in_view(cluster) and remote.inactive:
+            pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
+
+
 def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
     """Bring an evicted Workload that still holds quota to rest: stop its copy, mirror that, and offer it to no
     cluster."""
@@ -27,9 +34,8 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     for cluster in sorted(pass_.state.remotes):
         if pass_.context.in_view(cluster) and pass_.verdicts.get(cluster) != "Wait":
             running = _drain_copy(pass_, local, job, cluster) or running
-    for cluster, remote in sorted(held_elsewhere(pass_).items()):
-        if pass_.context.in_view(cluster) and remote.inactive and not job.inactive and not job.deleting:
-            pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
+    if not job.inactive and not job.deleting:
+        _relay_elsewhere(pass_, job)
     if not running and _told(pass_, local):
         rest_members(pass_)
         _write_rest(pass_, job)

@@ -109,17 +109,20 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             wake = trouble.until
         elif state.held:
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
-        elif state.observed is not None and not state.effects and state.new_priority is not None:
-            found.append(
-                _write(state.observed, ReconcileWrite(R.PRIORITY_CHANGED, spec={"priority": state.new_priority}))
-            )
         elif state.observed is not None and not state.effects:
-            looked = look(state.observed, queues_of(self.index, state.observed), now)
-            wake = looked.wake
-            step = looked.step or _unsaid(state, now)
+            step, wake = self._next_write(state, state.observed, now)
             if step is not None:
                 found.append(_write(state.observed, step))
         return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
+
+    def _next_write(
+        self, state: WorkloadState, seen: events.AdmissionWorkloadObserved, now: datetime
+    ) -> tuple[ReconcileWrite | None, datetime | None]:
+        """Return what is to be written, and when to look again."""
+        if state.new_priority is not None:
+            return ReconcileWrite(R.PRIORITY_CHANGED, spec={"priority": state.new_priority}), None
+        looked = look(seen, queues_of(self.index, seen), now)
+        return looked.step or _unsaid(state, now), looked.wake
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
         return NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=position or self.index.moved)

@@ -143,6 +143,12 @@ class Search:
             return request.count
         if request.mode != ALL:
             raise AllocationError(f"{where}: unsupported count mode {request.mode}")
+        self._all[claim, at, option] = found = self._everything(where, claim, at, option, request)
+        return len(found)
+
+    def _everything(
+        self, where: str, claim: int, at: int, option: int, request: ExactDeviceRequest
+    ) -> list[PooledDevice]:
         for pool in self.pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
@@ -152,8 +158,7 @@ class Search:
         found = [place for place in self._places if self._selectable(place, claim, at, option, request)]
         if any(place.device.shared or place.device.conditions for place in found):
             raise NotAllocated(f"{where}: asks for all devices; {LEFT_OUT}")
-        self._all[claim, at, option] = found
-        return len(found)
+        return found
 
     # ---------------------------------------------------------------- the search
 

@@ -114,9 +114,12 @@ class Decisions(LogRules):
         if job is not None and job.execution_policy == NEVER_TWICE:
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
         if connection is not None and connection.lost_since is not None:
-            looked = recorded.recorded_at - connection.lost_since - self._unwatched(connection.lost_since)
-            if looked < self._index.policy.worker_lost_timeout - _SLACK:
-                self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
+            self._looked_for(recorded, what, cluster, connection.lost_since)
+
+    def _looked_for(self, recorded: Recorded, what: str, cluster: str, lost_since: datetime) -> None:
+        looked = recorded.recorded_at - lost_since - self._unwatched(lost_since)
+        if looked < self._index.policy.worker_lost_timeout - _SLACK:
+            self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
 
     def _unwatched(self, since: datetime) -> timedelta:
         """Return for how long nobody has led since a time."""
