@@ -225,7 +225,7 @@ def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, jo
     remote = pass_.state.remote(winner)
     if winner not in local.nominated:
         # Taken back while no process watched.
-        _nominate_alone(pass_, local, winner)
+        pass_.nominate(local, winner)
     elif remote.job is not None and not remote.job.deleting:
         pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     elif _lost_its_job(pass_, winner):
@@ -247,19 +247,7 @@ def select(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, winn
     if winner in local.nominated:
         pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     else:
-        _nominate_alone(pass_, local, winner)
-
-
-def _nominate_alone(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> None:
-    """Nominate the winner: only a cluster that the stored object nominates can be selected."""
-    pass_.write(
-        NominationDecided(
-            resource_version=local.resource_version,
-            attempt=pass_.state.attempt,
-            clusters=[winner],
-            reason=WorkloadReason.NOMINATED,
-        )
-    )
+        pass_.nominate(local, winner)
 
 
 def _job_refused(pass_: WorkloadPass, winner: str) -> bool:

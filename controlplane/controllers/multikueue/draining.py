@@ -8,7 +8,7 @@ is the *mirrored* status of the user's job, so whoever takes a copy away must al
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import DeactivationDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.events import DeactivationDecided
 from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -124,12 +124,4 @@ def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
     adapter = pass_.context.adapter
     if job.inactive or not job.suspended or (adapter is not None and not adapter.relays):
         return
-    pass_.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            status=job.status,
-            drain=True,
-            reason=WorkloadReason.NOTHING_RUNS,
-        )
-    )
+    pass_.rest(job)

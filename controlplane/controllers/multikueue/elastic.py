@@ -17,7 +17,6 @@ from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
     DeactivationDecided,
-    NominationDecided,
 )
 from controlplane.controllers.multikueue.final_status import late_status
 from controlplane.controllers.multikueue.objects import ELASTIC_JOB
@@ -107,14 +106,7 @@ def _settle(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job
     pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=cluster)
     if not local.replaces and cluster not in local.nominated:
         # Kueue takes a cluster's name without that only for a slice that replaces another one.
-        pass_.write(
-            NominationDecided(
-                resource_version=local.resource_version,
-                attempt=pass_.state.attempt,
-                clusters=[cluster],
-                reason=WorkloadReason.NOMINATED,
-            )
-        )
+        pass_.nominate(local, cluster)
     elif remote.clone is None:
         _create_copy(pass_, local, cluster)
     elif remote.clone.deleting:

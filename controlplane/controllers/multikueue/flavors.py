@@ -24,7 +24,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkerResourceGroup,
     WorkloadObserved,
 )
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import Misfit, items, section, strings, text
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Kind, meta
 from controlplane.kube.quantities import nanos, spell, to_milli
@@ -73,7 +73,7 @@ class QueueObserver:
 def _seen(kind: Kind, obj: Json) -> Observation:
     spec, status = section(obj, "spec"), section(obj, "status")
     stopped = text(spec, "stopPolicy", "spec") or "None"
-    inactive = "it is stopped" if stopped != "None" else _inactive(objects.conditions(status))
+    inactive = "it is stopped" if stopped != "None" else _inactive(conditions_of(status))
     if kind == LOCAL_QUEUES:
         queue = text(spec, "clusterQueue", "spec")
         return WorkerLocalQueueObserved(**objects.identity(obj), cluster_queue=queue, inactive=inactive)
