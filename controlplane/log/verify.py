@@ -178,8 +178,12 @@ def verify(
         bad or [],
         row["archived_to"],
         row["kept_events"],
-        (connection.execute(_ARCHIVES, (log,)).fetchone() or (None,))[0] or (),
+        _directories(connection, log),
     )
+
+
+def _directories(connection: psycopg.Connection[Any], log: str) -> Sequence[str]:
+    return (connection.execute(_ARCHIVES, (log,)).fetchone() or (None,))[0] or ()
 
 
 def _check_range(row: Mapping[str, Any], log: str, since: int, checkpoint: Checkpoint | None) -> None:

@@ -15,7 +15,7 @@ from controlplane.controllers.jobframework.observe import controller_of
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
-from controlplane.kube.reviews import requested
+from controlplane.kube.reviews import namespace_of, requested
 
 Belongs = Callable[[str, events.QueuedOwner], bool]
 """Tells whether a job in a namespace with an owner belongs to another job that names a queue, or may do so."""
@@ -34,7 +34,7 @@ def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belo
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
         if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
             return None
-        namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+        namespace = namespace_of(request, obj)
         if owner is not None and belongs(namespace, owner):
             return None
         return {**obj, "spec": merged(section(obj, "spec"), adapter.stopped(obj))}

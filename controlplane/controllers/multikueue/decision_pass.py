@@ -156,14 +156,13 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         for name, member in sorted(remote.members.items()):
             if not member.deleting:
                 self._remove_job(cluster, member, member.resource_version, reason, name)
-        stays = remote.job is not None and kept_by_another(self.context, cluster)
-        if remote.job is not None and not stays:
-            if not remote.job.deleting and not written_by_another(self.context, cluster):
-                version = _version(remote.job_version, remote.job.resource_version, reason)
-                self._remove_job(cluster, remote.job, version, reason)
+        job = None if kept_by_another(self.context, cluster) else remote.job
+        if job is not None:
+            if not job.deleting and not written_by_another(self.context, cluster):
+                self._remove_job(cluster, job, _version(remote.job_version, job.resource_version, reason), reason)
         elif remote.clone is not None and not remote.members:
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        left = remote.clone is not None or bool(remote.members) or (remote.job is not None and not stays)
+        left = remote.clone is not None or bool(remote.members) or job is not None
         return left and not self.removal_failed(cluster)
 
     def _remove_job(

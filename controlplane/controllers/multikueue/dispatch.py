@@ -280,10 +280,12 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
     return True
 
 
-def _core_writes(pass_: WorkloadPass) -> bool:
-    """Whether no Workload is dispatched yet, for Kueue may still be about to write; it is looked at again afterwards."""
+def _has_to_wait(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> bool:
+    """Whether another check is not Ready yet, or Kueue may still be about to write: then it is looked at again later."""
+    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
+        return True
     until = pass_.context.core_writes_until
-    if until is None or pass_.now >= until:
+    if until is None or pass_.now >= until or pass_.state.dispatching:
         return False
     pass_.wake_at(until)
     return True
@@ -297,9 +299,7 @@ def _own_nominees(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[s
 
 def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
     """Nominate clusters, and create the clones on those whose nomination is stored."""
-    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
-        return
-    if not pass_.state.dispatching and _core_writes(pass_):
+    if _has_to_wait(pass_, local, check):
         return
     found = _own_nominees(pass_, local, eligible)
     asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]

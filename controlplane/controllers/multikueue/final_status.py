@@ -58,9 +58,12 @@ def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     return _end_as_their_workload(pass_, job, cluster) or seen
 
 
-def _refused_for_good(pass_: WorkloadPass, target: str) -> bool:
-    trouble = pass_.state.trouble.get(target)
-    return trouble is not None and says_no(trouble) and trouble.failures >= _TRIES
+def _awaits_its_end(pass_: WorkloadPass, local: JobObserved, member: str) -> bool:
+    """Whether a pod is to be told how it ended, which its API server has not refused too often."""
+    if local.kind != PODS.name or local.finished or local.deleting:
+        return False
+    trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+    return trouble is None or not says_no(trouble) or trouble.failures < _TRIES
 
 
 def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
@@ -72,10 +75,8 @@ def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) 
         return False
     copies = {known.job.name} if known.job is not None else set()
     for local in (job, *pass_.context.members):
-        if local.kind != PODS.name or local.finished or local.deleting or local.name in copies | known.members.keys():
-            continue
         member = "" if local is job else local.name
-        if _refused_for_good(pass_, f"@management/Job/{member}" if member else "@management/Job"):
+        if not _awaits_its_end(pass_, local, member) or local.name in copies | known.members.keys():
             continue
         waiting = True
         until = (known.finished_at or pass_.now) + _PATIENCE

@@ -252,15 +252,16 @@ class QuotaController(WritingController[events.QuotaWrite]):
         if connection.phase == "Unknown" and not connection.connected_once:
             return _replace(found, waits=True)
         given_up = self._given_up_at(connection)
-        gone = connection.phase == "Removed" and connection.reason == "Removed"
         position = max(found.position, worker.position)
-        if gone or connection.phase == "Failed" or (given_up is not None and given_up <= now):
-            return _replace(found, position=position, waits=found.waits or (gone and taken_over))
+        if connection.removed:
+            return _replace(found, position=position, waits=found.waits or taken_over)
+        if connection.phase == "Failed" or (given_up is not None and given_up <= now):
+            return _replace(found, position=position)
         listed = all(connection.in_view(kind) for kind in KINDS)
         ends = [at for at in (found.until, given_up) if at is not None]
         return _Shares(
             of={**found.of, name: worker.share(places)},
-            kept=[*found.kept, *([] if listed else [name])],
+            kept=found.kept if listed else [*found.kept, name],
             position=position,
             waits=found.waits or (connection.connected and not connection.settled(KINDS)),
             until=min(ends, default=None),

@@ -105,9 +105,7 @@ class Decisions(LogRules):
         state = self._index.workloads[recorded.stream]
         cluster = (state.local.cluster_name if state.local is not None else "") or state.winner
         connection, job = self._index.connections.get(cluster), self._index.job_of(state)
-        # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
-        given_up = [one for one in self._index.connections.values() if one.forgotten]
-        if (connection is not None and connection.forgotten) or (not cluster and given_up):
+        if self._given_up(cluster):
             return
         if self._index.outage.holds:
             self._trace.violate(PATIENCE, f"{what}: most clusters are away")
@@ -115,6 +113,11 @@ class Decisions(LogRules):
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
         if connection is not None and connection.lost_since is not None:
             self._looked_for(recorded, what, cluster, connection.lost_since)
+
+    def _given_up(self, cluster: str) -> bool:
+        forgotten = {name for name, one in self._index.connections.items() if one.forgotten}
+        # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
+        return cluster in forgotten or (not cluster and bool(forgotten))
 
     def _looked_for(self, recorded: Recorded, what: str, cluster: str, lost_since: datetime) -> None:
         looked = recorded.recorded_at - lost_since - self._unwatched(lost_since)
