@@ -6,7 +6,7 @@ and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.
 from __future__ import annotations
 
 from controlplane.controllers.jobframework import events, writes
-from controlplane.controllers.jobframework.context import ClassMissing, WorkloadPriority
+from controlplane.controllers.jobframework.context import WorkloadPriority
 from controlplane.controllers.jobframework.pod_sets import equivalent
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
@@ -87,10 +87,8 @@ def _removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: Jo
 
 def _rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkloadObserved) -> None:
     """Have the Workload of a job that waits ask for what the job asks for now."""
-    try:
-        priority = step.context.catalog.priority(job)
-    except ClassMissing as missing:
-        step.class_missing(job, missing)
+    priority = step.priority(job)
+    if priority is None:
         return
     step.write(
         events.JobWorkloadUpdateDecided(
@@ -115,10 +113,8 @@ def _kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWork
         return not step.write(update)
     if not _class_moves(job, match):
         return True
-    try:
-        priority = step.context.catalog.priority(job)
-    except ClassMissing as missing:
-        step.class_missing(job, missing)
+    priority = step.priority(job)
+    if priority is None:
         return False
     if (
         WorkloadPriority(value=match.priority or 0, class_name=match.priority_class) == priority

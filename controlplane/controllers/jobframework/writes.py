@@ -52,12 +52,18 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
                 )
             )
 
-    def class_missing(self, job: events.QueuedJobObserved, missing: ClassMissing) -> None:
-        """Tell that a WorkloadPriorityClass is missing. Of a PriorityClass Kueue says nothing; it is waited for."""
-        if missing.of_workloads:
-            note = f'WorkloadPriorityClass "{missing.name}" not found'
-            why = JobReason.PRIORITY_CLASS_NOT_FOUND
-            self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+    def priority(self, job: events.QueuedJobObserved) -> WorkloadPriority | None:
+        """Return the priority that a job asks for; None if its class is missing. Kueue tells that of a
+        WorkloadPriorityClass, and says nothing of a PriorityClass; it is waited for.
+        """
+        try:
+            return self.context.catalog.priority(job)
+        except ClassMissing as missing:
+            if missing.of_workloads:
+                note = f'WorkloadPriorityClass "{missing.name}" not found'
+                why = JobReason.PRIORITY_CLASS_NOT_FOUND
+                self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+            return None
 
 
 def head(workload: events.JobWorkloadObserved) -> dict[str, Any]:

@@ -103,6 +103,18 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             )
         )
 
+    def leave_out(self, cluster: str, message: str, reason: WorkloadReason) -> None:
+        """Leave a cluster out of this attempt for a while, and say why."""
+        self.say(
+            events.ClusterRefused(
+                cluster=cluster,
+                attempt=self.state.attempt,
+                message=message,
+                until=self.now + self.context.policy.refusal_pause,
+                reason=reason,
+            )
+        )
+
     def nominate(self, local: WorkloadObserved, cluster: str) -> None:
         """Nominate one cluster alone: only one that the stored object nominates can be selected."""
         self.write(

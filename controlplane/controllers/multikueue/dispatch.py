@@ -19,7 +19,6 @@ from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
-    ClusterRefused,
     ClustersScored,
     JobCreationDecided,
     NominationDecided,
@@ -111,15 +110,7 @@ def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
         if clone is None or reason is None:
             continue
         evicted = clone.condition("Evicted")
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message=evicted.message if evicted else "the worker deactivated its copy",
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=reason,
-            )
-        )
+        pass_.leave_out(cluster, evicted.message if evicted else "the worker deactivated its copy", reason)
 
 
 def _refusal(remote: Remote) -> WorkloadReason | None:
@@ -268,15 +259,8 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
             return False
     elif not foreign and (trouble.failures < 2 or trouble.decides_nothing):
         return False
-    pass_.say(
-        ClusterRefused(
-            cluster=winner,
-            attempt=pass_.state.attempt,
-            message=trouble.message,
-            until=pass_.now + pass_.context.policy.refusal_pause,
-            reason=WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED,
-        )
-    )
+    reason = WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED
+    pass_.leave_out(winner, trouble.message, reason)
     return True
 
 

@@ -16,7 +16,6 @@ from controlplane.controllers.multikueue.dispatch import ready_topology, select
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
-    ClusterRefused,
     FinishDecided,
     SpecUpdateDecided,
     StatusRelayDecided,
@@ -111,15 +110,8 @@ def _out_of_sync(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState
         return
     # Kueue stops here and holds quota for ever. The copy goes, and the cluster is left out for a while.
     if not pass_.refused(cluster):
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message="the prebuilt workload is out of sync with its user job",
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=WorkloadReason.OUT_OF_SYNC,
-            )
-        )
+        said = "the prebuilt workload is out of sync with its user job"
+        pass_.leave_out(cluster, said, WorkloadReason.OUT_OF_SYNC)
     if pass_.context.in_view(cluster):
         pass_.remove(cluster, WorkloadReason.OUT_OF_SYNC)
 
@@ -262,15 +254,7 @@ def _serve(
 def _without_its_pods(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str, said: str) -> None:
     """A group of pods is taken from a cluster where it cannot be whole, and goes elsewhere. Kueue tries for ever."""
     if not pass_.refused(cluster):
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message=said,
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=WorkloadReason.JOB_NAME_TAKEN,
-            )
-        )
+        pass_.leave_out(cluster, said, WorkloadReason.JOB_NAME_TAKEN)
     text = f'A pod of the group cannot be created on worker cluster: "{cluster}", its name is taken'
     pass_.set_check(local, check, "Retry", text, WorkloadReason.JOB_NAME_TAKEN)
 
