@@ -75,6 +75,10 @@ class Wanted(NamedTuple):
     state: str = ""
     text: str = ""
 
+    def has(self, namespace: str, queue: str) -> bool:
+        """Whether rows of a queue are among them."""
+        return (self.namespaces is None or namespace in self.namespaces) and self.queue in ("", queue)
+
 
 class RowPage(NamedTuple):
     """A page of rows; `after` is the cursor of the next one, "" if this is the last."""
@@ -154,18 +158,11 @@ class Directory:
         if wanted.text or (wanted.state == "Finished" and wanted.cluster):
             return None
         if wanted.state == "Finished":
-            return sum(
-                count
-                for (namespace, queue), count in self._finished.items()
-                if (wanted.namespaces is None or namespace in wanted.namespaces) and wanted.queue in ("", queue)
-            )
+            return sum(count for queue, count in self._finished.items() if wanted.has(*queue))
         return sum(
             count
             for (namespace, queue, cluster, shown), count in self.counts.items()
-            if (wanted.namespaces is None or namespace in wanted.namespaces)
-            and wanted.queue in ("", queue)
-            and wanted.cluster in ("", cluster)
-            and _of_state(wanted.state, shown)
+            if wanted.has(namespace, queue) and wanted.cluster in ("", cluster) and _of_state(wanted.state, shown)
         )
 
     def open_at(self, at: float, namespaces: Sequence[str] | None) -> list[tuple[str, str, float]]:
