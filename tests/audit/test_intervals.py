@@ -24,6 +24,8 @@ from tests.audit.test_views import query
 from tests.interface.logs import host_of, recorded, written
 from tests.support import postgres
 
+pytestmark = pytest.mark.xdist_group("intervals")  # what the module prepares is prepared once
+
 
 def told(*stories_: Callable[[Script], Life]) -> list[Recorded]:
     script = Script("a", "b", "c")

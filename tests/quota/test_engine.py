@@ -316,7 +316,7 @@ def test_who_asks_more_often_does_not_see_another_state() -> None:
     for state in (leader, follower):
         for name in ("first", "second"):
             state.put_workload(parse_workloads.workload(workload(name)), 0)
-    for name in ("first", "second"):
+    for _ in ("first", "second"):
         (admitted,) = decide(leader, 1)
         for state in (leader, follower):
             state.apply([admitted], 1)

@@ -67,16 +67,24 @@ class Kubectl:
 
     async def __call__(self, *words: str, stdin: str = "", status: int = 0) -> str:
         """Run kubectl, assert its exit status, and return what it printed, errors included."""
+        return await _ended(await self.start(*words), stdin, status)
+
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        """Start kubectl; its errors are among what it prints."""
         assert KUBECTL is not None
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             KUBECTL, "--kubeconfig", str(self.home / "kubeconfig"), *words,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
         )  # fmt: skip
-        async with asyncio.timeout(60):
-            output, _ = await process.communicate(stdin.encode())
-        assert process.returncode == status, output.decode()
-        return output.decode()
+
+
+async def _ended(process: asyncio.subprocess.Process, stdin: str = "", status: int = 0) -> str:
+    """Return what a process prints until it ends, and assert its exit status."""
+    async with asyncio.timeout(60):
+        output, _ = await process.communicate(stdin.encode())
+    assert process.returncode == status, output.decode()
+    return output.decode()
 
 
 @pytest.fixture
@@ -255,11 +263,12 @@ async def test_logs_of_a_job_are_those_of_its_pod(kubectl: Kubectl, store: Store
     pods = _shown_pods(store)
     _play(store, {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}, pods)
     assert await kubectl("logs", "job/j") == "simulated: nothing runs here; the image is busybox, the command sleep 5\n"
-    following = asyncio.create_task(kubectl("logs", "-f", "--tail=1", "--timestamps", "job/j"))
-    await asyncio.sleep(0.3)
+    following = await kubectl.start("logs", "-f", "--tail=1", "--timestamps", "job/j")
+    assert following.stdout is not None
+    first = (await following.stdout.readline()).decode()
     conditions = [{"type": "Complete", "status": "True"}]
     _play(store, {"active": 0, "ready": 0, "succeeded": 1, "conditions": conditions}, pods)
-    first, last = (await following).splitlines()
+    (last,) = (await _ended(following)).splitlines()
     assert (first.split()[0], last.split(" ", 1)[1]) == ("2026-01-01T00:00:00Z", "simulated: ended with exit code 0")
     (pod,) = [record.name for record in store.records(PODS)]
     assert "Completed" in await kubectl("get", "pods")
