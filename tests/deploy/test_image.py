@@ -225,6 +225,13 @@ def test_the_pages_are_published_on_loopback_alone() -> None:
         load(None, {**given, "CONTROLPLANE_WEB_PUBLISHED": "address"})
 
 
+@pytest.mark.parametrize("file", ["README.md", "docs/howto/web.md", "docker-compose.yml"])
+def test_it_is_said_where_the_pages_of_compose_are(file: str) -> None:
+    address, outside, _ = SERVICES["pages"]["ports"][0].split(":")
+    told = [part for part in re.split(r"\n\s*\n", (ROOT / file).read_text()) if "docker compose up" in part]
+    assert any(f"http://{address}:{outside}" in part for part in told)
+
+
 def compose_environment(service: str, **given: str) -> dict[str, str]:
     """Return a service's environment as compose fills it in."""
 
