@@ -16,6 +16,7 @@ COPY examples examples
 # What `controlplane doctor` asks for: the rights that are installed.
 COPY deploy/candidates/source deploy/candidates/source
 COPY deploy/candidates/follow deploy/candidates/follow
+COPY deploy/candidates/target deploy/candidates/target
 COPY deploy/coscheduling deploy/coscheduling
 COPY deploy/multikueue-webhook deploy/multikueue-webhook
 COPY deploy/pipelineruns deploy/pipelineruns
@@ -39,13 +40,15 @@ LABEL org.opencontainers.image.title="controlplane" \
       org.opencontainers.image.description="Event-sourced control plane for batch work on many Kubernetes clusters" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 65532 controlplane \
- && useradd --uid 65532 --gid 65532 --create-home --home-dir /var/lib/controlplane --shell /usr/sbin/nologin controlplane
+ && useradd --uid 65532 --gid 65532 --create-home --home-dir /var/lib/controlplane --shell /usr/sbin/nologin controlplane \
+ && install --directory --owner 65532 --group 65532 --mode 0700 /var/lib/controlplane/clusters
 COPY --from=dependencies /opt/venv /opt/venv
-COPY --from=build /wheel /wheel
-RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-index /wheel/*.whl && rm -r /wheel
 COPY --from=build /src/LICENSE /usr/share/doc/controlplane/LICENSE
 WORKDIR /var/lib/controlplane
 COPY --from=build /src/examples examples
+# The wheel is mounted and not copied, or it would stay in a layer.
+RUN --mount=type=bind,from=build,source=/wheel,target=/wheel \
+    pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-index /wheel/*.whl
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080

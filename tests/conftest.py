@@ -4,6 +4,7 @@ without a clock.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -43,6 +44,12 @@ def pytest_xdist_auto_num_workers() -> int | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests run in the order that leaves no core without work."""
     items[:] = order.arranged(items)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of cycles look no more through what stays until the end: the tests, and all that they import."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -69,8 +69,8 @@ class DynamicWatches:
         policy, self._placing.watch_changed = self._placing.policy, False
         if "*" not in policy.namespaces:  # else all of them are watched as one, by the connections themselves
             for cluster, namespaces in self._placing.watched().items():
-                specs = [candidates_in(namespace, policy.cluster) for namespace in sorted(namespaces)]
-                wanted.setdefault(cluster, {}).update({spec: self._sink(spec) for spec in specs})
+                watches = [candidates_in(namespace, policy.cluster) for namespace in sorted(namespaces)]
+                wanted.setdefault(cluster, {}).update({spec: self._sink(spec) for spec in watches})
         if self._copies is not None:
             self._follow(self._copies, wanted)
         self._connections.want(wanted)
@@ -80,8 +80,10 @@ class DynamicWatches:
         copies.watch_changed = False
         mark = f"{SOURCE_LABEL}={self._placing.policy.cluster}"
         for cluster, namespaces in copies.watched().items():
-            specs = [WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in FOLLOWED.values()]
-            wanted.setdefault(cluster, {}).update(dict.fromkeys(specs, self._copy_sink))
+            watches = [
+                WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in FOLLOWED.values()
+            ]
+            wanted.setdefault(cluster, {}).update(dict.fromkeys(watches, self._copy_sink))
         named = copies.wanted()
         before, self._named = self._named, {}
         for place in sorted(named):

@@ -106,12 +106,12 @@ class HostedControllers:
         return any(index.newest.is_gone(cluster, uid) for index in self._indices)
 
 
-def united(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
+def united(watches: Iterable[WatchSpec]) -> list[WatchSpec]:
     """Return one watch for each kind and namespace: where two controllers narrow it differently, both get the whole of
     it.
     """
     found: dict[tuple[str, str], WatchSpec] = {}
-    for spec in specs:
+    for spec in watches:
         key = (spec.kind.name, spec.namespace)
         known = found.setdefault(key, spec)
         if known != spec:

@@ -22,6 +22,7 @@ from controlplane.clusters.connection_reports import (
 )
 from controlplane.controllers.connectivity import identity
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue.index import WorkloadIndex
 
 
 class Identities:
@@ -81,11 +82,7 @@ class Identities:
             return ""  # others than MultiKueueConfigs say where pods may go
         index = fleet.index
         listed = {name for config in index.configs.values() for name in config.clusters}
-        behind = sorted(
-            name
-            for name, one in index.connections.items()
-            if one.phase == "Standby" and one.behind == cluster and name in listed and name in index.clusters
-        )
+        behind = sorted(name for name in listed if name in index.clusters and _stands_by(index, name, cluster))
         if cluster in listed or not behind or not index.ready:
             return ""
         return "" if any(state.has_to_do_with(cluster) for state in index.workloads.values()) else behind[0]
@@ -101,3 +98,8 @@ class Identities:
 
     def _at_stake(self, cluster: str) -> str:
         return self._hosted.resting_on(cluster, self._now())
+
+
+def _stands_by(index: WorkloadIndex, name: str, cluster: str) -> bool:
+    connection = index.connections.get(name)
+    return connection is not None and connection.phase == "Standby" and connection.behind == cluster

@@ -33,7 +33,7 @@ from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue.hosting import in_force
 from controlplane.kube.kinds import CLUSTER_PROFILES, SECRETS
 from controlplane.kube.watches import WatchSpec
-from controlplane.log.event import Append, Event, Head, LogError, Recorded
+from controlplane.log.event import Append, Event, LogError, LogHead, Recorded
 from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
@@ -137,8 +137,8 @@ class ServiceTerm(LeadershipTerm):
         kinds = (SECRETS, CLUSTER_PROFILES) if chosen.cluster_profile.on else (SECRETS,)
         return [WatchSpec(kind, namespace=chosen.namespace) for kind in kinds if self._hosted.follows]
 
-    def _surroundings(self, specs: Sequence[WatchSpec], budget: Budget, sink: Sink) -> ConnectionConfig:
-        given = self._given(specs, sink, self._secrets.read, budget)
+    def _surroundings(self, watches: Sequence[WatchSpec], budget: Budget, sink: Sink) -> ConnectionConfig:
+        given = self._given(watches, sink, self._secrets.read, budget)
         return dataclasses.replace(
             given, objection=self._who.objection, held_by=self._who.held_by, yields=self._who.yields
         )
@@ -148,7 +148,7 @@ class ServiceTerm(LeadershipTerm):
     def _looked_since(self) -> Watched | None:
         return self._fleet.index.watched
 
-    async def leave(self, head: Head) -> None:
+    async def leave(self, head: LogHead) -> None:
         """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of
         life behind.
         """

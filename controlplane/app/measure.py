@@ -144,12 +144,15 @@ class Measure(ProcessMeasure):
             self._metrics.copies_removed.labels(event.cluster, event.reason.value).inc()
         elif isinstance(event, NominationDecided | AttemptBegun):
             self._waits.nominated(recorded, queue)
-        elif isinstance(event, CheckStateDecided) and event.reason == WorkloadReason.ADMITTED_ON_WORKER:
+        elif isinstance(event, CheckStateDecided):
+            self._count_check(recorded, event, queue, state.local.cluster_name if state and state.local else "")
+
+    def _count_check(self, recorded: Recorded, event: CheckStateDecided, queue: str, cluster: str) -> None:
+        if event.reason == WorkloadReason.ADMITTED_ON_WORKER:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
             self._metrics.kueue_admitted.labels(queue, event.winner, _ROLE).inc()
             self._waits.ready(recorded, queue, event.winner)
-        elif isinstance(event, CheckStateDecided) and event.state == "Retry":
-            cluster = state.local.cluster_name if state and state.local else ""
+        elif event.state == "Retry":
             self._metrics.retries.labels(cluster, event.reason.value).inc()
             if event.reason == WorkloadReason.REMOTE_LOST:
                 self._metrics.requeues.labels(cluster=cluster).inc()

@@ -14,7 +14,7 @@ from controlplane.app.scheduler_leadership import SchedulerTerm
 from controlplane.app.scheduler_profiles import Setup
 from controlplane.clock import Clock, SystemClock
 from controlplane.log.codec import Codec
-from controlplane.log.event import Head
+from controlplane.log.event import LogHead
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
 from controlplane.runtime.spans import Spans
 from controlplane.settings import Settings
@@ -55,7 +55,7 @@ class SchedulerService(Process):
         term = self.term = SchedulerTerm(self._context, self._setup, hosted, gate, log, leader)
         return term
 
-    def _leads(self, head: Head) -> None:
+    def _leads(self, head: LogHead) -> None:
         assert self._hosted is not None
         held = sum(state.held is not None for state in self._hosted.placements.states.values())
         _log.info("leading", epoch=head.epoch, position=head.position, held=held, profiles=self._setup.names)

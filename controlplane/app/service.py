@@ -19,7 +19,7 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
-from controlplane.log.event import Head
+from controlplane.log.event import LogHead
 from controlplane.runtime.lifecycle import OpenManagement, Ports, Process, ProcessContext
 from controlplane.runtime.spans import Spans
 from controlplane.settings import Settings
@@ -79,7 +79,7 @@ class Service(Process):
         measure = Measure(self._context.metrics, fleet, self._context.spans, hosted.sources)
         return ServiceTerm(self._context, hosted, measure, gate, log, leader)
 
-    def _leads(self, head: Head) -> None:
+    def _leads(self, head: LogHead) -> None:
         if self._context.ports.tunes_collector:
             # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
             # when most is made and a takeover waits: half of the processor time of that.

@@ -5,7 +5,7 @@ In: a reader, the policy, a name that the log has. Out: a `Description`. The val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -125,34 +125,52 @@ def queue(reader: LogReader, name: str, now: datetime) -> Description | None:
     it.
     """
     namespace, slash, local = name.partition("/")
-    known = queues_at(reader, now, namespace if slash else None)
-    if slash:
-        leads = [one for one in known if one["queue"] == local]
-        streams = [f"localqueue/{name}"]
-    else:
-        led = {(one["namespace"], one["queue"]) for one in leading_to(reader, name)}
-        leads = [one for one in known if one["cluster_queue"] == name or (one["namespace"], one["queue"]) in led]
-        streams = [f"clusterqueue/{name}", f"quota/queue/{name}"]
-    moments = own_entries(reader, *streams)
+    return _local_queue(reader, namespace, local, now) if slash else _cluster_queue(reader, name, now)
+
+
+def _local_queue(reader: LogReader, namespace: str, name: str, now: datetime) -> Description | None:
+    found = [one for one in queues_at(reader, now, namespace) if one["queue"] == name]
+    moments = own_entries(reader, f"localqueue/{namespace}/{name}")
+    if not found and not moments:
+        return None
+    head = {"kind": "LocalQueue", "namespace": namespace, "name": name or f"{namespace}/"}
+    behind = found[0]["cluster_queue"] if found else ""
+    counts = _counts(found)
+    value = {**head, "cluster_queue": behind, **counts}
+    return Description(value=value, fields=_queue_fields(head, behind, counts), tables=[], moments=moments)
+
+
+def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description | None:
+    led = {(one["namespace"], one["queue"]) for one in leading_to(reader, name)}
+    known = queues_at(reader, now, None)
+    leads = [one for one in known if one["cluster_queue"] == name or (one["namespace"], one["queue"]) in led]
+    moments = own_entries(reader, f"clusterqueue/{name}", f"quota/queue/{name}")
     if not leads and not moments:
         return None
-    counts = {group: sum(one[group] for one in leads) for group in GROUPS}
-    kind = "LocalQueue" if slash else "ClusterQueue"
-    head = {"kind": kind, "namespace": namespace if slash else "", "name": local or name}
-    behind = leads[0]["cluster_queue"] if slash and leads else ""
-    fields: list[tuple[str, Any]] = [
+    head = {"kind": "ClusterQueue", "namespace": "", "name": name}
+    counts = _counts(leads)
+    rows = [(one["namespace"], one["queue"], *(one[group] for group in GROUPS)) for one in leads]
+    listed = [f"{one['namespace']}/{one['queue']}" for one in leads]
+    return Description(
+        value={**head, "cluster_queue": name, **counts, "local_queues": listed},
+        fields=_queue_fields(head, "", counts),
+        tables=[Rows(label="LocalQueues", columns=("namespace", "name", *GROUPS), rows=rows)],
+        moments=moments,
+    )
+
+
+def _counts(queues: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {group: sum(one[group] for one in queues) for group in GROUPS}
+
+
+def _queue_fields(head: Mapping[str, str], behind: str, counts: Mapping[str, int]) -> list[tuple[str, Any]]:
+    return [
         ("Name", head["name"]),
         ("Namespace", head["namespace"]),
-        ("Kind", kind),
+        ("Kind", head["kind"]),
         ("ClusterQueue", behind),
         *((f"{group.capitalize()} Workloads", count) for group, count in counts.items()),
     ]
-    rows = [(one["namespace"], one["queue"], *(one[group] for group in GROUPS)) for one in leads]
-    tables = [] if slash else [Rows(label="LocalQueues", columns=("namespace", "name", *GROUPS), rows=rows)]
-    value = {**head, "cluster_queue": behind or (name if not slash else ""), **counts}
-    if not slash:
-        value["local_queues"] = [f"{one['namespace']}/{one['queue']}" for one in leads]
-    return Description(value=value, fields=fields, tables=tables, moments=moments)
 
 
 def other(stream: str, explanation: Explanation, moments: Sequence[TimelineEntry]) -> Description:

@@ -34,7 +34,7 @@ _EFFECTS_OF_CLUSTERS: LiteralString = (
 _WRITES = tuple(manifest.write for manifest in EVERY if manifest.write is not None)
 
 
-class Request(Value):
+class WriteOutcome(Value):
     """What became of a decision that means a write: the words are those of `audit.effects`."""
 
     position: int
@@ -57,7 +57,7 @@ class Inspection(Value):
     after: dict[str, Any]
     left_alone: str
     followed: list[Recorded]
-    requests: list[Request]
+    requests: list[WriteOutcome]
 
 
 def inspect(reader: LogReader, policy: MultiKueuePolicy, position: int, *, within: int = 2**62) -> Inspection | None:
@@ -132,7 +132,7 @@ def _followed(reader: LogReader, position: int, until: int) -> list[Recorded]:
     return [recorded for recorded in found if recorded is not None]
 
 
-def _requests(reader: LogReader, events: Sequence[Recorded]) -> list[Request]:
+def _requests(reader: LogReader, events: Sequence[Recorded]) -> list[WriteOutcome]:
     """Return what became of those events that are decisions to write, by position."""
     writes = [one for one in events if isinstance(one.event, _WRITES)]
     ours = [one for one in writes if isinstance(one.event, WorkloadWrite)]
@@ -141,14 +141,14 @@ def _requests(reader: LogReader, events: Sequence[Recorded]) -> list[Request]:
     return sorted(found, key=lambda request: request.position)
 
 
-def _effects(reader: LogReader, stream: str, writes: Sequence[Recorded]) -> list[Request]:
+def _effects(reader: LogReader, stream: str, writes: Sequence[Recorded]) -> list[WriteOutcome]:
     """Return how the writes of a stream of MultiKueue ended, by `audit.effects`."""
     head, _, name = stream.rpartition("/")
     _, slash, namespace = head.partition("/")
     positions = [one.position for one in writes if one.stream == stream]
     query = _EFFECTS if slash else _EFFECTS_OF_CLUSTERS
     rows = reader.rows(query, positions=positions, namespace=namespace, name=name)
-    return [Request(**_as_known(reader, {**row, "error": row["error"] or ""})) for row in rows]
+    return [WriteOutcome(**_as_known(reader, {**row, "error": row["error"] or ""})) for row in rows]
 
 
 def _as_known(reader: LogReader, row: dict[str, Any]) -> dict[str, Any]:
@@ -159,12 +159,12 @@ def _as_known(reader: LogReader, row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "outcome": "open", "settled_by": None, "error": ""}
 
 
-def _settled(reader: LogReader, write: Recorded) -> Request:
+def _settled(reader: LogReader, write: Recorded) -> WriteOutcome:
     """Return how a write of another controller ended: by the first event after it with which its state has it open no
     more.
     """
     target = str(getattr(write.event, "target", ""))
-    request = Request(
+    request = WriteOutcome(
         position=write.position, cluster=write.cluster, action=type_of(write), target=target, outcome="open"
     )
     replay = states.own_replay(write.stream)
@@ -174,7 +174,7 @@ def _settled(reader: LogReader, write: Recorded) -> Request:
         if one.position <= write.position or write.position in _open(replay.state()):
             continue
         outcome, error = _outcome(one, target)
-        return Request(
+        return WriteOutcome(
             position=write.position, cluster=write.cluster, action=type_of(write), target=target, outcome=outcome,
             settled_by=one.position, error=error,
         )  # fmt: skip

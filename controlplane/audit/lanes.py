@@ -71,6 +71,10 @@ class Lanes:
         return [Lane(name=name, bars=bars) for name, bars in self._bars.items() if bars]
 
 
+def _is_true(copy: observations.CloneObserved | None, condition: str) -> bool:
+    return copy is not None and copy.is_true(condition)
+
+
 class _OnCluster(msgspec.Struct):
     """How far a Workload has come on one cluster."""
 
@@ -90,11 +94,11 @@ class _OnCluster(msgspec.Struct):
         told: tuple[tuple[str, object], ...] = (
             ("lost", self.away),
             ("back", self.back),
-            ("finished", (job is not None and job.finished) or (copy is not None and copy.is_true("Finished"))),
+            ("finished", (job is not None and job.finished) or _is_true(copy, "Finished")),
             ("running", job is not None and not (job.suspended and job.inactive)),
             ("chosen", self.chosen),
-            ("admitted", copy is not None and copy.is_true("Admitted")),
-            ("reserved", copy is not None and copy.is_true("QuotaReserved")),
+            ("admitted", _is_true(copy, "Admitted")),
+            ("reserved", _is_true(copy, "QuotaReserved")),
             ("copied", copy is not None),
         )
         return next((word for word, holds in told if holds), "offered")

@@ -16,8 +16,8 @@ from controlplane.audit.groups import explain_group, explain_member
 from controlplane.audit.object_history import ObjectHistory, explain_of, scheduler_history, streams_of
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.runs import explain_run
-from controlplane.audit.timeline import TimelineEntry
-from controlplane.audit.words import reason_of, type_of, what
+from controlplane.audit.timeline import TimelineEntry, entry_of
+from controlplane.audit.words import reason_of, what
 from controlplane.controllers.candidates.target.events import (
     BindStarted,
     NotSchedulable,
@@ -171,18 +171,8 @@ def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
         new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
-        entries.append(
-            TimelineEntry(
-                position=recorded.position,
-                at=recorded.recorded_at,
-                cluster=recorded.cluster,
-                what=said[0] if about == own else f"{about}: {said[0]}",
-                why=_why(event),
-                reason=said[1],
-                type=type_of(recorded),
-                noteworthy=new,
-            )
-        )
+        told = said[0] if about == own else f"{about}: {said[0]}"
+        entries.append(entry_of(recorded, told, _why(event), said[1], noteworthy=new))
     return entries
 
 

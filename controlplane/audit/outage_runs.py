@@ -25,7 +25,7 @@ _END: LiteralString = (
 )
 
 
-class Absence(NamedTuple):
+class AbsenceSpan(NamedTuple):
     """The absence of a cluster from `position` on; `last_position` is that with which it was back, None while it is not."""
 
     cluster: str
@@ -49,7 +49,9 @@ class LostRun(NamedTuple):
     position: int
 
 
-def lost_runs(reader: LogReader, absence: Absence, workloads: Sequence[tuple[str, str]], head: int) -> list[LostRun]:
+def lost_runs(
+    reader: LogReader, absence: AbsenceSpan, workloads: Sequence[tuple[str, str]], head: int
+) -> list[LostRun]:
     """Return what became of those runs of some Workloads that an absence concerned, by what was recorded up to a
     position."""
     given = {"namespaces": [namespace for namespace, _ in workloads], "names": [name for _, name in workloads]}
@@ -62,7 +64,7 @@ def lost_runs(reader: LogReader, absence: Absence, workloads: Sequence[tuple[str
     return [one for runs in of.values() for one in concerned(runs, absence, head, end)]
 
 
-def concerned(runs: Iterable[Mapping[str, Any]], absence: Absence, head: int, end: datetime) -> list[LostRun]:
+def concerned(runs: Iterable[Mapping[str, Any]], absence: AbsenceSpan, head: int, end: datetime) -> list[LostRun]:
     """Return what became of those of the runs of one Workload that an absence concerned."""
     known = [_as_known(run, head, end) for run in runs if run["position"] <= head]
     return [
@@ -88,12 +90,12 @@ def _as_known(run: Mapping[str, Any], head: int, end: datetime) -> Mapping[str, 
     return known
 
 
-def _goes_on_after(run: Mapping[str, Any], absence: Absence) -> bool:
+def _goes_on_after(run: Mapping[str, Any], absence: AbsenceSpan) -> bool:
     last = run["last_position"]
     return last is None or absence.last_position is None or last > absence.last_position
 
 
-def _became(run: Mapping[str, Any], absence: Absence) -> str:
+def _became(run: Mapping[str, Any], absence: AbsenceSpan) -> str:
     given_up = run["given_up_at"]
     if given_up is not None and absence.since <= given_up and (absence.until is None or given_up <= absence.until):
         return "Requeued"

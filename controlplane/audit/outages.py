@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
 from controlplane.audit.standing import grace
-from controlplane.audit.timeline import TimelineEntry
-from controlplane.audit.words import reason_of, type_of, what
+from controlplane.audit.timeline import TimelineEntry, entry_of
+from controlplane.audit.words import reason_of, what
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce
 from controlplane.controllers.connectivity.state import Connection
@@ -116,13 +116,5 @@ def _until(index: WorkloadIndex, state: WorkloadState, cluster: str, now: dateti
 
 
 def _moment(recorded: Recorded, cluster: str, why: str, *, noteworthy: bool = True) -> TimelineEntry:
-    return TimelineEntry(
-        position=recorded.position,
-        at=recorded.recorded_at,
-        cluster=cluster,
-        what=what(recorded.event),
-        why=why,
-        reason=reason_of(recorded),
-        type=type_of(recorded),
-        noteworthy=noteworthy,
-    )
+    said = what(recorded.event)
+    return entry_of(recorded, said, why, reason_of(recorded), noteworthy=noteworthy, cluster=cluster)

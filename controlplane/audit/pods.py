@@ -11,8 +11,8 @@ from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.standing import Standing
-from controlplane.audit.timeline import TimelineEntry
-from controlplane.audit.words import reason_of, type_of, what
+from controlplane.audit.timeline import TimelineEntry, entry_of
+from controlplane.audit.words import reason_of, what
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.source.controller import watched_in
 from controlplane.controllers.candidates.source.events import (
@@ -242,18 +242,7 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
         why = pod_because(event) if isinstance(event, CandidateDecision) else ""
         if isinstance(event, CandidateWriteFailed):
             why = event.message
-        entries.append(
-            TimelineEntry(
-                position=recorded.position,
-                at=recorded.recorded_at,
-                cluster=recorded.cluster,
-                what=said[0],
-                why=why,
-                reason=said[1],
-                type=type_of(recorded),
-                noteworthy=new,
-            )
-        )
+        entries.append(entry_of(recorded, said[0], why, said[1], noteworthy=new))
     return entries
 
 

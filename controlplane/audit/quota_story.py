@@ -153,7 +153,6 @@ def explain_admission(events: Sequence[Recorded]) -> Explanation | None:
 def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]:
     found: dict[str, Json] = {str(one.get("type")): one for one in seen.status.get("conditions") or ()}
     true = {type_ for type_, one in found.items() if one.get("status") == "True"}
-    queue = str((seen.status.get("admission") or {}).get("clusterQueue") or "")
     if "Finished" in true:
         return Standing("Finished"), _sentence("It has finished", found["Finished"])
     if seen.deleting:
@@ -163,14 +162,23 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
     if not seen.active:
         return Standing("Inactive", "", "somebody to activate it"), "It is deactivated."
     if "Admitted" in true:
-        return Standing("Admitted"), f"It is admitted by ClusterQueue {queue}."
+        return Standing("Admitted"), f"It is admitted by ClusterQueue {_queue_of(seen)}."
     if "QuotaReserved" in true:
-        checks = [one for one in seen.status.get("admissionChecks") or () if one.get("state") != "Ready"]
-        names = ", ".join(str(one.get("name")) for one in checks)
-        waits = f"admission check {names}" if names else ""
-        return Standing("Reserved", "", waits), f"It has quota in {queue}{f' and waits for {waits}' if waits else ''}."
+        return _reserved(seen, _queue_of(seen))
     place = f"quota{f' in {seen.queue}' if seen.queue else ''}"
     return Standing("Pending", "", place), _sentence("It waits for quota", found.get("QuotaReserved", {}))
+
+
+def _queue_of(seen: admission.AdmissionWorkloadObserved) -> str:
+    return str((seen.status.get("admission") or {}).get("clusterQueue") or "")
+
+
+def _reserved(seen: admission.AdmissionWorkloadObserved, queue: str) -> tuple[Standing, str]:
+    names = [str(one.get("name")) for one in seen.status.get("admissionChecks") or () if one.get("state") != "Ready"]
+    if not names:
+        return Standing("Reserved"), f"It has quota in {queue}."
+    waits = f"admission check {', '.join(names)}"
+    return Standing("Reserved", "", waits), f"It has quota in {queue} and waits for {waits}."
 
 
 def _sentence(first: str, condition: Json) -> str:

@@ -57,6 +57,22 @@ class TimelineEntry(Value):
     noteworthy: bool = True
 
 
+def entry_of(
+    recorded: Recorded, said: str, why: str, reason: str, *, noteworthy: bool, cluster: str | None = None
+) -> TimelineEntry:
+    """Return the line that tells an event; `cluster` where it is about another one than the event names."""
+    return TimelineEntry(
+        position=recorded.position,
+        at=recorded.recorded_at,
+        cluster=recorded.cluster if cluster is None else cluster,
+        what=said,
+        why=why,
+        reason=reason,
+        type=type_of(recorded),
+        noteworthy=noteworthy,
+    )
+
+
 class Timeline:
     """Tells the moments of one Workload's events, one after another; `told_elsewhere` are types of events that repeat what
     others say, and are not noteworthy."""
@@ -82,16 +98,8 @@ class Timeline:
         if (next_turn := quota_story.turn(event)) and next_turn != turn:
             self._turns[recorded.stream] = next_turn, turns + 1
         said = (what(event), reason_of(recorded), str(getattr(event, "uid", "")))
-        return TimelineEntry(
-            position=recorded.position,
-            at=recorded.recorded_at,
-            cluster=recorded.cluster,
-            what=said[0],
-            why=why(event, self._winner),
-            reason=said[1],
-            type=type_of(recorded),
-            noteworthy=self._is_new(event, recorded, said),
-        )
+        told, noteworthy = why(event, self._winner), self._is_new(event, recorded, said)
+        return entry_of(recorded, said[0], told, said[1], noteworthy=noteworthy)
 
     def _is_new(self, event: Event | Unknown, recorded: Recorded, said: tuple[str, str, str]) -> bool:
         if isinstance(event, (NamesClearDecided, WriteUnneeded, *self._told_elsewhere)):

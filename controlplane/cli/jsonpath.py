@@ -160,19 +160,23 @@ def _path(text: str) -> tuple[PathStep, ...]:
                 f'"{text}" is not understood from "{rest[at:]}" on: there are .field, [\'field\'], [0], [-1], [0,2],'
                 ' [1:3], [*], .*, ..field and [?(@.field=="value")]'
             )
-        if found["deep"]:
-            steps.append(PathStep("below", found["below"]))
-        else:
-            how = str(found.lastgroup)
-            what = found[how]
-            steps.append(PathStep("field" if how in ("single", "double") else how, re.sub(r"\\(.)", r"\1", what)))
-            if how == "filter":
-                steps[-1] = PathStep("filter", what)
-                _comparison(what)
-            if how == "slice" and re.search(r":\s*-?0+\s*$", what) and what.count(":") == 2:
-                raise JsonPathError(f'"{text}": the step of a slice cannot be 0')
+        steps.append(_read(found, text))
         at = found.end()
     return tuple(steps)
+
+
+def _read(found: re.Match[str], text: str) -> PathStep:
+    """Return the step that a token says; `text` is the whole path."""
+    if found["deep"]:
+        return PathStep("below", found["below"])
+    how = str(found.lastgroup)
+    what = found[how]
+    if how == "filter":
+        _comparison(what)
+        return PathStep("filter", what)
+    if how == "slice" and re.search(r":\s*-?0+\s*$", what) and what.count(":") == 2:
+        raise JsonPathError(f'"{text}": the step of a slice cannot be 0')
+    return PathStep("field" if how in ("single", "double") else how, re.sub(r"\\(.)", r"\1", what))
 
 
 @functools.cache
@@ -206,7 +210,7 @@ def _step(step: PathStep, value: Any) -> list[Any]:
     if how == "field" and what != "*":
         return _field(value, what)
     if how in ("all", "field"):
-        return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
+        return _all(value)
     if how == "below":
         return list(_below(value, what))
     if not isinstance(value, list):
@@ -216,12 +220,19 @@ def _step(step: PathStep, value: Any) -> list[Any]:
     if how == "slice":
         ends = [int(one) if one.strip() else None for one in what.split(":")]
         return value[slice(*ends)]
-    found = []
-    for index in map(int, what.split(",")):
-        if not -len(value) <= index < len(value):
-            raise JsonPathError(f"[{index}] is asked of a list of {len(value)}")
-        found.append(value[index])
-    return found
+    return [_at(value, int(one)) for one in what.split(",")]
+
+
+def _all(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list) else []
+
+
+def _at(value: list[Any], index: int) -> Any:
+    if not -len(value) <= index < len(value):
+        raise JsonPathError(f"[{index}] is asked of a list of {len(value)}")
+    return value[index]
 
 
 def _field(value: Any, name: str) -> list[Any]:

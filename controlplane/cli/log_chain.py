@@ -226,13 +226,17 @@ def _summary(log: str, found: Verified, said: Checkpoint | None) -> Iterator[str
         f"The log {log} is as it was appended{compared}{signed}: positions {found.first} to {found.last}, {found.events} events in"
         f" {found.batches} batches."
     )
-    if found.sealed and found.first < found.chained_from:
+    yield from _before_the_chain(found, found.first)
+    if found.bodies:
+        redacted = f"; {found.redacted} lost values, and cannot be checked" if found.redacted else ""
+        yield f"{found.bodies} bodies have the hashes that they are named by{redacted}."
+
+
+def _before_the_chain(found: Verified, first: int) -> Iterator[str]:
+    if found.sealed and first < found.chained_from:
         yield f"What is before position {found.chained_from} was sealed later: it is as it was then."
     elif found.chained_from > 1 and not found.sealed:
         yield (
             f"What is before position {found.chained_from} was appended by a version without hashes, and is not verified:"
             " `controlplane log seal` gives it hashes."
         )
-    if found.bodies:
-        redacted = f"; {found.redacted} lost values, and cannot be checked" if found.redacted else ""
-        yield f"{found.bodies} bodies have the hashes that they are named by{redacted}."

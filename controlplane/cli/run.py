@@ -91,7 +91,8 @@ async def pages(
     if management is not None:
         environment["CONTROLPLANE_MANAGEMENT_KUBECONFIG"] = str(management)
     given = ["--config", str(config)] if config is not None else []
-    async with beside(settings.web.address, settings.web.port, environment, given) as address:
+    web = settings.web
+    async with beside(web.address, web.port, environment, given, web.published) as address:
         logger(__name__).info("serving the pages in a process of their own", address=address)
         yield address
 

@@ -40,17 +40,7 @@ class ToldStory(NamedTuple):
 
 def told(options: Options, words: Sequence[str], *, lanes: bool) -> ToldStory:
     """Return what is to be told of the thing that was named."""
-    if len(words) > 2:
-        raise CommandFailure(
-            f'"{" ".join(words)}" is not one thing: write [KIND] NAME, such as cluster north', Exit.USAGE
-        )
-    kind, name = words if len(words) == 2 else ("", words[0])
-    if kind and _singular(kind) not in KINDS and kind not in _prefixes():
-        near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=_ALIKE)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
-        raise CommandFailure(f'nothing is told of the kind "{kind}": {hint}', Exit.USAGE)
-    if not kind and name.count("/") == 2 and _singular(name.partition("/")[0]) in ("workload", "queue"):
-        kind, _, name = name.partition("/")
+    kind, name = _kind_and_name(words)
     if _singular(kind) == "queue" and options.namespace is not None and "/" not in name:
         name = f"{options.namespace}/{name}"
     if _singular(kind) in PLACES:
@@ -68,6 +58,23 @@ def told(options: Options, words: Sequence[str], *, lanes: bool) -> ToldStory:
         if error.code != Exit.NOT_FOUND:
             raise
         return _of_place(options, _singular(first), rest)
+
+
+def _kind_and_name(words: Sequence[str]) -> tuple[str, str]:
+    """Return what the words of a command line name; the kind is "" where the name alone has to tell."""
+    if len(words) > 2:
+        raise CommandFailure(
+            f'"{" ".join(words)}" is not one thing: write [KIND] NAME, such as cluster north', Exit.USAGE
+        )
+    kind, name = words if len(words) == 2 else ("", words[0])
+    if kind and _singular(kind) not in KINDS and kind not in _prefixes():
+        near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=_ALIKE)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
+        raise CommandFailure(f'nothing is told of the kind "{kind}": {hint}', Exit.USAGE)
+    first, _, rest = name.partition("/")
+    if not kind and rest.count("/") == 1 and _singular(first) in ("workload", "queue"):
+        return first, rest
+    return kind, name
 
 
 def _singular(kind: str) -> str:

@@ -68,11 +68,7 @@ def timeline(
         _draw(found, begin, end)
         return Exit.OK
     start = found.entries[0].at if found.entries else None
-    kept = [
-        one
-        for one in found.entries
-        if (everything or one.noteworthy) and (begin is None or one.at >= begin) and (end is None or one.at < end)
-    ]
+    kept = _kept(found.entries, begin, end, everything=everything)
     _show(form, found, kept, start, everything=everything)
     if found.entries and not kept:
         _say_nothing_happened(found)
@@ -91,7 +87,7 @@ def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, e
         with quietly(next(looks)):
             found = told(options, name, lanes=False)
         start = found.entries[0].at if found.entries else None
-        kept = [one for one in found.entries if (everything or one.noteworthy) and (begin is None or one.at >= begin)]
+        kept = _kept(found.entries, begin, None, everything=everything)
         shown.show(
             (
                 (one.position, one.what),
@@ -103,6 +99,17 @@ def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, e
         )
 
     return follow(options, history.open_reader(options), look)
+
+
+def _kept(
+    entries: Sequence[TimelineEntry], begin: datetime | None, end: datetime | None, *, everything: bool
+) -> list[TimelineEntry]:
+    """Return the moments of an interval, those that matter or `everything`."""
+    return [
+        one
+        for one in entries
+        if (everything or one.noteworthy) and (begin is None or one.at >= begin) and (end is None or one.at < end)
+    ]
 
 
 def _show(

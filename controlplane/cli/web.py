@@ -67,7 +67,8 @@ async def _web(settings: Settings, url: str, number: int | None) -> None:
         asyncio.get_running_loop().add_reader(0, _began_it, stop)
     with listening:
         try:
-            await serve(settings, url, stop, opens, listening, lambda: _announce(url_of(listening), number))
+            address = url_of(listening, settings.web.published)
+            await serve(settings, url, stop, opens, listening, lambda: _announce(address, number))
         except RoleError as error:
             raise CommandFailure(str(error), Exit.DATABASE) from None
 

@@ -18,17 +18,20 @@ MOST = 20
 """How many Workloads are listed that were placed otherwise."""
 
 
-def show(found: dict[str, Any]) -> None:
-    """Print an answer."""
-    from controlplane.whatif.report import FIGURES
-
-    agreed = found["placements"]
-    line(f"The log {found['log']} from {clock(found['from'])} to {clock(found['to'])} UTC.")
+def _show_agreement(agreed: dict[str, Any]) -> None:
     line(f"Played again as it was: {agreed['agree']} of {agreed['recorded']} placements agree ({agreed['share']:.1%}).")
     for one in agreed["differ"][:MOST]:
         line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}")
     if len(agreed["differ"]) > MOST:
         line(f"  … and {len(agreed['differ']) - MOST} more, which -o json has")
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print an answer."""
+    from controlplane.whatif.report import FIGURES
+
+    line(f"The log {found['log']} from {clock(found['from'])} to {clock(found['to'])} UTC.")
+    _show_agreement(found["placements"])
     for why, count in found["not_simulated"].items():
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}

@@ -97,7 +97,7 @@ def workloads(
       seen), waits_for, queue, nominated, copies (clusters), position
     """
     begin, end = times.interval(since, until)
-    asked = Asked(
+    asked = WorkloadQuery(
         namespace=namespace,
         cluster=cluster,
         queue=queue,
@@ -112,12 +112,7 @@ def workloads(
     with open_reader(options) as reader:
         every, clusters = _load(reader, policy_in_force(options, reader), asked)
         found = [listed.one for listed in every if asked.fits(listed)]
-        nothing = "" if found else _nothing(reader, asked)
-    asked_for = [listed.one for listed in every if _asked(listed.one, states, asked.finished)]
-    if not found and asked.labels is not None and every and not any(listed.labels for listed in every):
-        nothing = f"No workloads found: {_UNLABELLED}."
-    elif not found and asked_for and (cluster is not None or queue is not None):
-        nothing = _elsewhere(asked_for, clusters, cluster, queue)
+        nothing = "" if found else _why_nothing(reader, asked, every, clusters)
     now = _now()
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
@@ -136,7 +131,7 @@ class Listed(NamedTuple):
     labels: Mapping[str, str]
 
 
-class Asked(NamedTuple):
+class WorkloadQuery(NamedTuple):
     """Which Workloads are asked for; None and () are no condition. `finished`: also those that have finished."""
 
     namespace: str | None
@@ -165,7 +160,7 @@ class Asked(NamedTuple):
 
 
 def _load(
-    reader: LogReader, policy: MultiKueuePolicy, asked: Asked, streams: Sequence[str] | None = None
+    reader: LogReader, policy: MultiKueuePolicy, asked: WorkloadQuery, streams: Sequence[str] | None = None
 ) -> tuple[list[Listed], list[str]]:
     """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its clusters."""
     from controlplane.audit.fleet import folded
@@ -186,7 +181,7 @@ def _load(
     return every, sorted(index.connections)
 
 
-def _watch(options: Options, asked: Asked) -> int:
+def _watch(options: Options, asked: WorkloadQuery) -> int:
     """Print the Workloads, and each one that changes, until Ctrl-C."""
     refuse_order(options)
     first = open_reader(options)
@@ -280,7 +275,17 @@ def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool
     return finished or one["state"] != "Finished"
 
 
-def _nothing(reader: LogReader, asked: Asked) -> str:
+def _why_nothing(reader: LogReader, asked: WorkloadQuery, every: Sequence[Listed], clusters: list[str]) -> str:
+    """Return that nothing was found, by which condition nothing was left."""
+    if asked.labels is not None and every and not any(listed.labels for listed in every):
+        return f"No workloads found: {_UNLABELLED}."
+    others = [listed.one for listed in every if _asked(listed.one, asked.states, asked.finished)]
+    if others and (asked.cluster is not None or asked.queue is not None):
+        return _elsewhere(others, clusters, asked.cluster, asked.queue)
+    return _nothing(reader, asked)
+
+
+def _nothing(reader: LogReader, asked: WorkloadQuery) -> str:
     """Return that nothing was found, by what was asked for, and what may have been meant."""
     empty = is_empty(reader)
     if empty:

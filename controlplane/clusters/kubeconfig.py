@@ -192,12 +192,16 @@ def _parse(data: bytes) -> _File:
         raise _unparseable(str(error)) from None
     if file.kind not in (None, "", "Config") or file.api_version not in (None, "", "v1"):
         raise _unparseable(f'no kind "{file.kind or ""}" is registered for version "{file.api_version or ""}"')
+    _check_encoding(file)
+    return file
+
+
+def _check_encoding(file: _File) -> None:
     for cluster in file.clusters or []:
         _decoded(cluster.cluster.certificate_authority_data if cluster.cluster else "")
     for user in file.users or []:
         _decoded(user.user.client_certificate_data if user.user else "")
         _decoded(user.user.client_key_data if user.user else "")
-    return file
 
 
 def _tree(data: bytes) -> object:

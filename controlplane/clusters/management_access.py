@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -83,14 +84,16 @@ async def from_kubeconfig(
         tls_server_name=configuration.tls_server_name or "",
         verify=configuration.verify_ssl,
     )
-    fixed = not _renewable(loader)
+    credentials = _credentials(loader, configuration, clock or SystemClock())
+    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+
+
+def _credentials(loader: Any, configuration: Any, clock: Clock) -> Credentials:
     header = str(configuration.api_key.get("BearerToken", ""))
     bearer = header.removeprefix("Bearer ")
-    static = fixed and (not header or bearer != header)
-    credentials: Credentials = (
-        StaticToken(bearer) if static else LoaderToken(loader, configuration, clock or SystemClock())
-    )
-    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+    if not _renewable(loader) and (not header or bearer != header):
+        return StaticToken(bearer)
+    return LoaderToken(loader, configuration, clock)
 
 
 def _is_missing(path: str) -> bool:

@@ -31,15 +31,19 @@ def place_problem(metadata: Any) -> str:
             continue
         if not isinstance(found, str) or (not found and field != "namespace"):
             return f"an object without {field}" if not found else f"an object whose {field} is no text"
-        if (
-            len(found) > _LONGEST_NAME
-            or "/" in found
-            or "%" in found
-            or not found.isprintable()
-            or found in (".", "..")
-        ):
+        if not _is_path_part(found):
             return f"an object whose {field} is no part of a path"
     return ""
+
+
+def _is_path_part(text: str) -> bool:
+    return (
+        len(text) <= _LONGEST_NAME
+        and "/" not in text
+        and "%" not in text
+        and text.isprintable()
+        and text not in (".", "..")
+    )
 
 
 def version_of(metadata: Any) -> str:

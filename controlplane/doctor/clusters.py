@@ -179,6 +179,13 @@ def _arguments(deployment: Json | Unread) -> Sequence[str] | Unread:
         return Unread(said=f"the Deployment {_KUEUE} has no containers")
 
 
+async def _selected_namespaces(asking: Asking, text: str) -> list[str]:
+    selector = parse_selector(text)
+    listed = await asking.list(NAMESPACES)
+    found = [] if isinstance(listed, Unread) else [meta(one) for one in listed]
+    return [str(one.get("name", "")) for one in found if selector.matches(one.get("labels") or {})]
+
+
 async def sending(asking: Asking, settings: Settings) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
     """Return the namespaces that may send pods, "" for all of them, and those that may send to each target.
 
@@ -186,10 +193,7 @@ async def sending(asking: Asking, settings: Settings) -> tuple[Sequence[str], Ma
     chosen = settings.candidates
     named = ["" if "*" in chosen.namespaces else one for one in chosen.namespaces]
     if chosen.namespace_selector:
-        selector = parse_selector(chosen.namespace_selector)
-        listed = await asking.list(NAMESPACES)
-        found = [] if isinstance(listed, Unread) else [meta(one) for one in listed]
-        named += [str(one.get("name", "")) for one in found if selector.matches(one.get("labels") or {})]
+        named += await _selected_namespaces(asking, chosen.namespace_selector)
     targets = await asking.list(CANDIDATE_TARGETS)
     by_target: dict[str, list[str]] = {one.partition(":")[0]: list(named) for one in chosen.targets}
     for one in [] if isinstance(targets, Unread) else targets:

@@ -5,7 +5,7 @@ In: `Facts`. Out: findings, of which each names the reference that leads nowhere
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -223,26 +223,31 @@ def _local_queues(facts: Facts) -> Sequence[Finding]:
     sent = dispatching(queues)
     if isinstance(sent, Unread) or isinstance(queues.local_queues, Unread) or isinstance(queues.cluster_queues, Unread):
         return [*_unread("local queues", queues.local_queues, queues.cluster_queues, queues.checks)]
-    known = set(_named(queues.cluster_queues))
-    found = []
-    for one in queues.local_queues:
-        target = str(_section(one, "spec").get("clusterQueue", ""))
-        if target not in known:
-            place = f"{meta(one).get('namespace')}/{meta(one).get('name')}"
-            said = f"LocalQueue {place} names the ClusterQueue {target}, which does not exist"
-            found.append(_HERE.failed("local queues", said, f"create it, or correct spec.clusterQueue of {place}"))
-    readable = {
-        name: _places(facts.workers[name].local_queues) for name in sorted(clusters_of(queues)) if name in facts.workers
-    }
-    for wanted in sent:
-        there = [places for places in readable.values() if places is not None]
-        if there and len(there) == len(readable) and not any(wanted in places for places in there):
-            said = f"LocalQueue {'/'.join(wanted)} is on no worker: its jobs are admitted nowhere"
-            found.append(_HERE.failed("local queues", said, "create one of the same namespace and name on the workers"))
+    found = [*_leading_nowhere(queues.local_queues, set(_named(queues.cluster_queues))), *_on_no_worker(facts, sent)]
     if not sent:
         said = "no LocalQueue leads to a ClusterQueue with our check"
         found.append(_HERE.warning("local queues", said, f"create one in the namespaces of your users; {_SET_UP}"))
     return found or [_HERE.ok("local queues", f"LocalQueues that lead to a ClusterQueue with our check: {len(sent)}")]
+
+
+def _leading_nowhere(local_queues: Iterable[Json], cluster_queues: Container[str]) -> Iterator[Finding]:
+    for one in local_queues:
+        target = str(_section(one, "spec").get("clusterQueue", ""))
+        if target not in cluster_queues:
+            place = f"{meta(one).get('namespace')}/{meta(one).get('name')}"
+            said = f"LocalQueue {place} names the ClusterQueue {target}, which does not exist"
+            yield _HERE.failed("local queues", said, f"create it, or correct spec.clusterQueue of {place}")
+
+
+def _on_no_worker(facts: Facts, sent: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    workers = [facts.workers[name] for name in sorted(clusters_of(facts.queues)) if name in facts.workers]
+    there = [places for worker in workers if (places := _places(worker.local_queues)) is not None]
+    if not there or len(there) < len(workers):
+        return  # where one cannot be read, it may be there
+    for wanted in sent:
+        if not any(wanted in places for places in there):
+            said = f"LocalQueue {'/'.join(wanted)} is on no worker: its jobs are admitted nowhere"
+            yield _HERE.failed("local queues", said, "create one of the same namespace and name on the workers")
 
 
 def _places(objects: Objects) -> set[tuple[str, str]] | None:

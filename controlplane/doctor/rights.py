@@ -15,6 +15,7 @@ import yaml
 
 from controlplane.controllers.jobframework.hosting import policy_of as jobframework_policy
 from controlplane.controllers.multikueue.hosting import policy_of
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.rights import rights as rights_of_kind
 from controlplane.kube.access import AccessRight
 from controlplane.settings.model import Settings
@@ -185,18 +186,18 @@ def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> li
 def _of_kinds(settings: Settings, place: str) -> Iterator[NeededRight]:
     if place == "management" and settings.quota.builtin:
         for kind in jobframework_policy(settings).adapters.values():
-            for resource, verbs in rights_of_kind(kind, "jobframework"):
-                for verb in verbs.split(", "):
-                    right = AccessRight(group=kind.kind.group, resource=resource, verb=verb)
-                    yield NeededRight(right=right, manifest="deploy/rbac/management/jobframework.yaml")
+            yield from _of_kind(kind, "jobframework", "deploy/rbac/management/jobframework.yaml")
     for kind in policy_of(settings).adapters.values():
         own = "pipelineruns" if kind.integration == "tekton.dev/pipelinerun" else ""
         manifest = f"deploy/{own}/{place}" if own else f"deploy/rbac/{place}/jobs.yaml"
-        manifest = "" if kind.external and not own else manifest
-        for resource, verbs in rights_of_kind(kind, place):
-            for verb in verbs.split(", "):
-                right = AccessRight(group=kind.kind.group, resource=resource, verb=verb)
-                yield NeededRight(right=right, manifest=manifest)
+        yield from _of_kind(kind, place, "" if kind.external and not own else manifest)
+
+
+def _of_kind(kind: JobKind, place: str, manifest: str) -> Iterator[NeededRight]:
+    for resource, verbs in rights_of_kind(kind, place):
+        for verb in verbs.split(", "):
+            right = AccessRight(group=kind.kind.group, resource=resource, verb=verb)
+            yield NeededRight(right=right, manifest=manifest)
 
 
 def _of_manifests(settings: Settings, granted: tuple[_Granted, ...]) -> Iterator[NeededRight]:

@@ -96,20 +96,9 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
     pkg/controller/jobframework/tas.go).
     """
     notes = meta(template).get("annotations") or {}
-    request: Json = {}
-    if _REQUIRED in notes:
-        request["required"] = notes[_REQUIRED]
-    elif _PREFERRED in notes:
-        request["preferred"] = notes[_PREFERRED]
-    elif UNCONSTRAINED in notes:
-        request["unconstrained"] = _boolean(notes[UNCONSTRAINED], UNCONSTRAINED)
-    elif not (_LAYERS in notes or (_SLICE in notes and _SLICE_SIZE in notes) or index_label or group_label):
+    request = _topology_level(notes) | _topology_slices(notes)
+    if not (request or index_label or group_label):
         return {}
-    if _LAYERS in notes:
-        request["podsetSliceRequiredTopologyConstraints"] = _layers(notes[_LAYERS])
-    elif _SLICE in notes and _SLICE_SIZE in notes:
-        request["podSetSliceRequiredTopology"] = notes[_SLICE]
-        request["podSetSliceSize"] = _whole(notes[_SLICE_SIZE], _SLICE_SIZE)
     if index_label:
         request["podIndexLabel"] = index_label
     if groups is not None:
@@ -119,6 +108,25 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
     if _GROUP in notes and (_REQUIRED in notes or _PREFERRED in notes):
         request["podSetGroupName"] = notes[_GROUP]
     return request
+
+
+def _topology_level(notes: Mapping[str, str]) -> Json:
+    if _REQUIRED in notes:
+        return {"required": notes[_REQUIRED]}
+    if _PREFERRED in notes:
+        return {"preferred": notes[_PREFERRED]}
+    if UNCONSTRAINED in notes:
+        return {"unconstrained": _boolean(notes[UNCONSTRAINED], UNCONSTRAINED)}
+    return {}
+
+
+def _topology_slices(notes: Mapping[str, str]) -> Json:
+    if _LAYERS in notes:
+        return {"podsetSliceRequiredTopologyConstraints": _layers(notes[_LAYERS])}
+    if _SLICE in notes and _SLICE_SIZE in notes:
+        size = _whole(notes[_SLICE_SIZE], _SLICE_SIZE)
+        return {"podSetSliceRequiredTopology": notes[_SLICE], "podSetSliceSize": size}
+    return {}
 
 
 def _boolean(text: str, name: str) -> bool:

@@ -1,5 +1,5 @@
 """Kubeflow's `kubeflow.org` jobs: TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, and MPIJob. Each has a map of replica
-specs, and a pod set for each type in it (kubernetes-sigs/kueue pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go,
+replica_specs, and a pod set for each type in it (kubernetes-sigs/kueue pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go,
 pkg/controller/jobs/mpijob/mpijob_controller.go, and their *_multikueue_adapter.go, ff69552e)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from controlplane.kube.kinds import Json, Kind
 
 
 class KubeflowJob(SimulatedKind):
-    """What is the same for all: `replicas` names the map of replica specs, `types` are its keys in their order."""
+    """What is the same for all: `replicas` names the map of replica replica_specs, `types` are its keys in their order."""
 
     suspend_path = ("runPolicy", "suspend")
     managed_by_path = ("runPolicy", "managedBy")
@@ -26,11 +26,11 @@ class KubeflowJob(SimulatedKind):
 
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
         """Return a pod set for each type that there is."""
-        specs = job["spec"].get(self.replicas) or {}
+        replica_specs = job["spec"].get(self.replicas) or {}
         return [
-            PodSet(one.lower(), int(specs[one].get("replicas", 1)), ("spec", self.replicas, one, "template"))
+            PodSet(one.lower(), int(replica_specs[one].get("replicas", 1)), ("spec", self.replicas, one, "template"))
             for one in self.types
-            if specs.get(one)
+            if replica_specs.get(one)
         ]
 
     def priority_class(self, job: Mapping[str, Any]) -> str:
@@ -51,12 +51,12 @@ class KubeflowJob(SimulatedKind):
     def fields(self, job: Json, phase: Phase) -> Json:
         """Return the counts of pods by type."""
         count = {"started": "active", "ready": "active", "succeeded": "succeeded", "failed": "failed"}.get(phase)
-        specs = job["spec"].get(self.replicas) or {}
+        replica_specs = job["spec"].get(self.replicas) or {}
         return {
             "replicaStatuses": {
-                one: {count: int(specs[one].get("replicas", 1))} if count else {}
+                one: {count: int(replica_specs[one].get("replicas", 1))} if count else {}
                 for one in self.types
-                if specs.get(one)
+                if replica_specs.get(one)
             }
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane.kube.fields import items, number, text
 from controlplane.kube.kinds import Json
 from controlplane.values import Value
 
@@ -20,6 +21,36 @@ class Condition(Value, omit_defaults=True, forbid_unknown_fields=True):
     message: str = ""
     last_transition_time: str = ""
     observed_generation: int = 0
+
+
+def conditions_of(status: Json) -> list[Condition]:
+    """Return `status.conditions`; `Misfit` for what is none."""
+    where = "status.conditions[]"
+    return [
+        Condition(
+            type=text(item, "type", where),
+            status=text(item, "status", where),
+            reason=text(item, "reason", where),
+            message=text(item, "message", where),
+            last_transition_time=text(item, "lastTransitionTime", where),
+            observed_generation=number(item, "observedGeneration", where),
+        )
+        for item in items(status, "conditions", "status")
+    ]
+
+
+def condition_json(condition: Condition) -> Json:
+    """Return a condition as the API has it."""
+    result: Json = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    if condition.observed_generation:
+        result["observedGeneration"] = condition.observed_generation
+    return result
 
 
 def condition(obj: Mapping[str, Any], type_: str) -> Json | None:

@@ -2,7 +2,7 @@
 
 In: a group, what was seen of its members, what a scheduler did with one of them, the time. Out: who is held, who waits,
 who is let go or turned back together. Values and functions only; the scheduler's plugin `Gang` asks them at its
-extension points and keeps the `Gang` of each group, and so may any other scheduler. A group lives on one cluster, so
+extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group lives on one cluster, so
 one process knows all of its members.
 
 The rules follow the gang plugin of Volcano (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go, ed72c7c81), the
@@ -70,7 +70,7 @@ class Member(GangValue):
     stage: Stage = "Pending"
 
 
-class Gang(Value):
+class GangProgress(Value):
     """A group's members and how far their start has come.
 
     `waiting`: reserved and held at permit; `released`: let go there and not seen on a node yet; `failing`: could not be
@@ -100,7 +100,7 @@ class Gang(Value):
         return sum(member.stage != "Failed" for member in self.members.values())
 
 
-EMPTY = Gang()
+EMPTY = GangProgress()
 HoldReason = Literal["GroupMissing", "TooFewMembers", "BackingOff"]
 
 
@@ -128,7 +128,7 @@ class GangWait(GangValue):
 # --- what was seen ---------------------------------------------------------------------------------------------------
 
 
-def seen(gang: Gang, member: Member, group: GroupSpec | None = None) -> Gang:
+def seen(gang: GangProgress, member: Member, group: GroupSpec | None = None) -> GangProgress:
     """Return the gang after a member was seen; `group`, where it is known, says whether they are together now."""
     gang = _replace(gang, members={**gang.members, member.uid: member})
     if member.stage != "Pending":
@@ -137,7 +137,7 @@ def seen(gang: Gang, member: Member, group: GroupSpec | None = None) -> Gang:
     return together(group, gang) if group is not None else gang
 
 
-def together(group: GroupSpec, gang: Gang) -> Gang:
+def together(group: GroupSpec, gang: GangProgress) -> GangProgress:
     """Return the gang with its start noted, and its failures forgotten, if `min_member` are on nodes; also those bound
     by others.
     """
@@ -147,7 +147,7 @@ def together(group: GroupSpec, gang: Gang) -> Gang:
     return _replace(gang, started=True, failures=0, not_before=None)
 
 
-def gone(gang: Gang, uid: str) -> Gang:
+def gone(gang: GangProgress, uid: str) -> GangProgress:
     """Return the gang after a member was deleted; of one that waited or was wanted, `unplaced` is asked as well."""
     members = {key: member for key, member in gang.members.items() if key != uid}
     return _settled(_without(_replace(gang, members=members), uid))
@@ -156,7 +156,7 @@ def gone(gang: Gang, uid: str) -> Gang:
 # --- before the queue ------------------------------------------------------------------------------------------------
 
 
-def hold(group: GroupSpec | None, gang: Gang, now: datetime) -> GangHold | None:
+def hold(group: GroupSpec | None, gang: GangProgress, now: datetime) -> GangHold | None:
     """Return why a member may not enter the queue, None if it may.
 
     A pod whose group is not there waits for it, for ever if need be: it is not scheduled singly.
@@ -212,7 +212,9 @@ def shortage(group: GroupSpec, free: Amounts, own: Amounts) -> dict[str, int]:
 # --- at permit -------------------------------------------------------------------------------------------------------
 
 
-def permit(group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDefaults) -> tuple[Gang, Go | GangWait]:
+def permit(
+    group: GroupSpec, gang: GangProgress, uid: str, now: datetime, limits: GangDefaults
+) -> tuple[GangProgress, Go | GangWait]:
     """Decide about a member that has a place: it goes, and everybody with it, once there are enough; else it
     waits.
     """
@@ -231,8 +233,8 @@ def permit(group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDe
 
 
 def unplaced(
-    group: GroupSpec, gang: Gang, uid: str, now: datetime, limits: GangDefaults
-) -> tuple[Gang, tuple[str, ...]]:
+    group: GroupSpec, gang: GangProgress, uid: str, now: datetime, limits: GangDefaults
+) -> tuple[GangProgress, tuple[str, ...]]:
     """Return the gang after a member could not be placed or lost its place, and the siblings that are turned back for
     it.
 
@@ -250,7 +252,7 @@ def unplaced(
     return _settled(gang), (*rejected, *let_go)
 
 
-def expire(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple[str, ...]]:
+def expire(gang: GangProgress, now: datetime, limits: GangDefaults) -> tuple[GangProgress, tuple[str, ...]]:
     """Return the gang after its time is over, and all who waited: they are turned back together."""
     if gang.deadline is None or now < gang.deadline:
         return gang, ()
@@ -260,7 +262,7 @@ def expire(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple
 # --- preemption ------------------------------------------------------------------------------------------------------
 
 
-def victims(group: GroupSpec, gang: Gang, wanted: Iterable[str]) -> frozenset[str]:
+def victims(group: GroupSpec, gang: GangProgress, wanted: Iterable[str]) -> frozenset[str]:
     """Return who has to go if these members go: they alone while a quorum stays, else everybody who has a
     place.
     """
@@ -284,7 +286,7 @@ class GroupCondition(GangValue):
     message: str
 
 
-def verdict(group: GroupSpec, gang: Gang, why: str = "") -> GroupCondition:
+def verdict(group: GroupSpec, gang: GangProgress, why: str = "") -> GroupCondition:
     """Return the condition of a group: scheduled, or unschedulable with the number of members that have no place
     yet.
     """
@@ -310,24 +312,24 @@ def verdict(group: GroupSpec, gang: Gang, why: str = "") -> GroupCondition:
 _replace = msgspec.structs.replace
 
 
-def _has_quorum(group: GroupSpec, gang: Gang) -> bool:
+def _has_quorum(group: GroupSpec, gang: GangProgress) -> bool:
     """Whether members are scheduled singly: enough have a place, or had one together and some of them still run."""
     return gang.started or len(gang.assigned) >= group.min_member
 
 
-def _siblings(gang: Gang) -> tuple[str, ...]:
+def _siblings(gang: GangProgress) -> tuple[str, ...]:
     resting = gang.assigned | {*gang.waiting}
     return tuple(uid for uid, member in gang.members.items() if member.stage == "Pending" and uid not in resting)
 
 
-def _all_go(gang: Gang) -> tuple[Gang, Go]:
+def _all_go(gang: GangProgress) -> tuple[GangProgress, Go]:
     freed = gang.waiting
     return _replace(gang, waiting=(), released=gang.released | {*freed}, deadline=None, failing=frozenset()), Go(
         released=freed
     )
 
 
-def _turned_back(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang, tuple[str, ...]]:
+def _turned_back(gang: GangProgress, now: datetime, limits: GangDefaults) -> tuple[GangProgress, tuple[str, ...]]:
     failures = gang.failures + 1
     pause = min(limits.first_backoff * 2 ** min(failures - 1, 30), limits.last_backoff)
     rejected = gang.waiting
@@ -337,7 +339,7 @@ def _turned_back(gang: Gang, now: datetime, limits: GangDefaults) -> tuple[Gang,
     )
 
 
-def _without(gang: Gang, uid: str) -> Gang:
+def _without(gang: GangProgress, uid: str) -> GangProgress:
     """Return the gang in which a member neither waits nor was let go; the last one to leave takes the time-out with
     it.
     """
@@ -351,10 +353,10 @@ def _without(gang: Gang, uid: str) -> Gang:
     )
 
 
-def _settled(gang: Gang) -> Gang:
+def _settled(gang: GangProgress) -> GangProgress:
     """Return the gang with its start noted or forgotten: it lasts while a member runs or was let go."""
     return _replace(gang, started=gang.started and _runs(gang))
 
 
-def _runs(gang: Gang) -> bool:
+def _runs(gang: GangProgress) -> bool:
     return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())

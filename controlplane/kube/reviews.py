@@ -11,13 +11,18 @@ from typing import Any
 
 import msgspec
 
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import Json, meta
 
 
 def requested(review: Mapping[str, Any]) -> Json | None:
     """Return the request of an AdmissionReview; None if there is none with a UID."""
     found = review.get("request")
     return found if isinstance(found, dict) and found.get("uid") else None
+
+
+def namespace_of(request: Mapping[str, Any], obj: Json) -> str:
+    """Return the namespace of what is reviewed: a user may leave it out of the object."""
+    return str(request.get("namespace") or meta(obj).get("namespace") or "")
 
 
 def allowed(request: Mapping[str, Any], patch: Sequence[Json], warnings: Sequence[str]) -> Json:

@@ -50,7 +50,7 @@ class CommittedEvent(NamedTuple):
         )
 
 
-class Page(NamedTuple):
+class EventPage(NamedTuple):
     """Events in order. `batch` is that of the last; `heard`: how often we had been told of other appends before it was
     known that the log ends here, None if it goes on."""
 
@@ -85,7 +85,7 @@ class CommittedEvents:
         if len(self._events) > self._most:
             self._events.clear()
 
-    def after(self, position: int, limit: int) -> Page | None:
+    def after(self, position: int, limit: int) -> EventPage | None:
         """Return what follows a position; None if that is not here."""
         events = self._events
         while events and events[0].position <= position:
@@ -93,4 +93,4 @@ class CommittedEvents:
         if not events or events[0].position != position + 1:
             return None
         taken = [events.popleft() for _ in range(min(limit, len(events)))]
-        return Page([one.read(self._codec) for one in taken], taken[-1].batch, None if events else self._heard)
+        return EventPage([one.read(self._codec) for one in taken], taken[-1].batch, None if events else self._heard)

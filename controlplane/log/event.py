@@ -109,7 +109,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recorded_at: datetime
 
 
-class Head(msgspec.Struct, frozen=True):
+class LogHead(msgspec.Struct, frozen=True):
     """The end of a log: the last position given, and the epoch whose holder may append.
 
     Of a lead that was just taken, `sign_of_life` is when the holder before gave its last one; None if it resigned, or

@@ -15,8 +15,8 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import (
     Append,
     Fenced,
-    Head,
     LogError,
+    LogHead,
     LogReplaced,
     NewEvent,
     Recorded,
@@ -76,17 +76,17 @@ class MemoryLog:
         self._written: tuple[int, _Row] | None = None
         self._follow_ups: FollowUps = nobody_anticipates
 
-    async def head(self) -> Head:
+    async def head(self) -> LogHead:
         """Return the last position and the current epoch."""
         self._compare()
-        return Head(len(self._store.rows), self._store.epoch)
+        return LogHead(len(self._store.rows), self._store.epoch)
 
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
         self._compare()
         return Sign(self._store.epoch, str(self._store.signs), self._store.free)
 
-    async def take_epoch(self, holder: str) -> Head:
+    async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch; see `controlplane.log.port.Log`."""
         self._compare()
         store = self._store
@@ -95,16 +95,16 @@ class MemoryLog:
         store.signs += 1
         self._epoch, self._holder = store.epoch, object()
         store.holder, store.free, store.renewed_at = self._holder, False, self._now()
-        return Head(len(store.rows), store.epoch, before)
+        return LogHead(len(store.rows), store.epoch, before)
 
-    async def assist(self) -> Head:
+    async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the
         leader's.
         """
         self._epoch, self._holder = self._store.epoch, self._store.holder
         return await self.head()
 
-    async def lead(self, holder: str, sign: Sign) -> Head | None:
+    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
         """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
         return await self.take_epoch(holder) if await self.sign() == sign else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from controlplane.log.event import Append, Head, Recorded, Sign
+from controlplane.log.event import Append, LogHead, Recorded, Sign
 from controlplane.log.traces import Traces
 
 FOLLOWED = 16
@@ -38,10 +38,10 @@ class Log(Protocol):
     Every method but `bodies` and `wait` may also raise `LogReplaced`: what was read through this object is not, or no
     longer, in the log."""
 
-    async def head(self) -> Head:
+    async def head(self) -> LogHead:
         """Return the last position and the current epoch."""
 
-    async def take_epoch(self, holder: str) -> Head:
+    async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to
         before acting.
         """
@@ -51,7 +51,7 @@ class Log(Protocol):
         place.
         """
 
-    async def lead(self, holder: str, sign: Sign) -> Head | None:
+    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
         """Take the epoch unless its holder has given another sign of life than `sign`; None then."""
 
     async def renew(self, *, resign: bool = False) -> None:
@@ -89,7 +89,7 @@ class Log(Protocol):
 class Assisted(Protocol):
     """A log to which somebody beside its leader may append: an operator, who is asked before he is heard."""
 
-    async def assist(self) -> Head:
+    async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it: a leader after this one fences the caller off too."""
 
     async def read(self, after: int) -> Sequence[Recorded]:

@@ -19,9 +19,9 @@ import structlog
 
 from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
-from controlplane.log.committed import CommittedEvent, CommittedEvents, Page
+from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Fenced, Head, LogArchived, LogReplaced, Recorded, Sign
+from controlplane.log.event import Append, Fenced, LogArchived, LogHead, LogReplaced, Recorded, Sign
 from controlplane.log.line import Line
 from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
@@ -148,10 +148,10 @@ class PostgresLog:
             last_to_first.push_async_callback(self.appender.close)
             await self._listen_no_more()
 
-    async def head(self) -> Head:
+    async def head(self) -> LogHead:
         """Return the last position and the current epoch; zeros for a log that nobody has opened yet."""
         look = await self._look()
-        return Head(look.position, look.epoch)
+        return LogHead(look.position, look.epoch)
 
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
@@ -159,31 +159,31 @@ class PostgresLog:
         look = await self._look()
         return Sign(look.epoch, look.sign, look.free)
 
-    async def take_epoch(self, holder: str) -> Head:
+    async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch and append with it from now on, whoever holds it."""
         head = await self._take(holder, None)
         assert head is not None
         return head
 
-    async def assist(self) -> Head:
+    async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it: how an operator's word gets into the log beside the
         leader's.
         """
         look = await self._look()
         self._committed.clear()
         self.appender.rejoin(look.epoch, look.nonce, None)
-        return Head(look.position, look.epoch)
+        return LogHead(look.position, look.epoch)
 
-    async def lead(self, holder: str, sign: Sign) -> Head | None:
+    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
         """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
         return await self._take(holder, sign.given)
 
-    async def _take(self, holder: str, seen: str | None) -> Head | None:
+    async def _take(self, holder: str, seen: str | None) -> LogHead | None:
         nonce = uuid.uuid4()
         rows = await self._heart.fetch(_LEAD, (self.name, self.name, holder, nonce, seen))
         if not rows:
             return None
-        head = Head(*rows[0])
+        head = LogHead(*rows[0])
         self._committed.clear()
         self.appender.rejoin(head.epoch, nonce, self._read_batch)
         await self._look()
@@ -286,7 +286,7 @@ class PostgresLog:
                 self._ended = (self._read_to, page.heard)
         return page.events
 
-    async def _page(self, after: int, limit: int) -> Page:
+    async def _page(self, after: int, limit: int) -> EventPage:
         heard = self._heard
         rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
         if rows:
@@ -306,7 +306,7 @@ class PostgresLog:
             )
             for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, *_ in rows
         ]
-        return Page(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
+        return EventPage(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
 
     async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""

@@ -154,13 +154,7 @@ def verify(
         row = cursor.execute(_VERIFY, values).fetchone()
         if row is None:
             raise no_log(connection, log)
-        if since > max(row["position"], 1):
-            raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
-        if checkpoint is not None and checkpoint.position < row["archived_to"]:
-            raise NoLog(
-                f"the checkpoint is of position {checkpoint.position}, and what the log {log} had up to {row['archived_to']} is in"
-                " archives: compare it with them by `controlplane log verify --archive DIR`"
-            )
+        _check_range(row, log, since, checkpoint)
         cursor.execute("SET LOCAL enable_seqscan = on")
         bodies, redacted, bad = connection.execute(_BODIES).fetchone() or (0, 0, None)
         wrong = [_told(*one) for one in row["wrong"] or ()]
@@ -184,8 +178,23 @@ def verify(
         bad or [],
         row["archived_to"],
         row["kept_events"],
-        (connection.execute(_ARCHIVES, (log,)).fetchone() or (None,))[0] or (),
+        _directories(connection, log),
     )
+
+
+def _directories(connection: psycopg.Connection[Any], log: str) -> Sequence[str]:
+    return (connection.execute(_ARCHIVES, (log,)).fetchone() or (None,))[0] or ()
+
+
+def _check_range(row: Mapping[str, Any], log: str, since: int, checkpoint: Checkpoint | None) -> None:
+    """Raise `NoLog` if the log does not reach to where it is to be verified from, or has the checkpoint's batch no more."""
+    if since > max(row["position"], 1):
+        raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
+    if checkpoint is not None and checkpoint.position < row["archived_to"]:
+        raise NoLog(
+            f"the checkpoint is of position {checkpoint.position}, and what the log {log} had up to {row['archived_to']} is in"
+            " archives: compare it with them by `controlplane log verify --archive DIR`"
+        )
 
 
 def checkpoint_of(connection: psycopg.Connection[Any], log: str) -> Checkpoint:

@@ -1,7 +1,7 @@
 """Who asks, and what they may see: the management cluster says it, as it says it of kubectl.
 
 In: a request, and a way to the management cluster. Out: a `Viewer`; whether he may list Workloads everywhere, or get them
-in a namespace. Answers are kept for a minute. Raises `Refused` for whom nobody vouches for, `Unasked` if the cluster
+in a namespace. Answers are kept for a minute. Raises `Unauthenticated` for whom nobody vouches for, `Unasked` if the cluster
 does not answer: then nothing is shown."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = 10_000  # answers that are kept
 T = TypeVar("T")
 
 
-class Refused(Exception):  # noqa: N818
+class Unauthenticated(Exception):  # noqa: N818
     """It is not known who asks; the message says what is missing."""
 
 
@@ -68,7 +68,9 @@ class Access:
             return self._behind_proxy(request)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refused("a bearer token of the management cluster is needed: send Authorization: Bearer TOKEN")
+            raise Unauthenticated(
+                "a bearer token of the management cluster is needed: send Authorization: Bearer TOKEN"
+            )
         return await self._of_token(token.strip())
 
     def _behind_proxy(self, request: HTTPConnection) -> Viewer:
@@ -76,12 +78,12 @@ class Access:
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
-            raise Refused("the address of whoever asks is not known") from None
+            raise Unauthenticated("the address of whoever asks is not known") from None
         if not any(address in network for network in self._trusted):
-            raise Refused(f"{host} is none of the proxies of web.trustedProxies")
+            raise Unauthenticated(f"{host} is none of the proxies of web.trustedProxies")
         users = request.headers.getlist(self._web.user_header)
         if len(users) != 1 or not users[0].strip():
-            raise Refused(f"the proxy has to name one user in {self._web.user_header}")
+            raise Unauthenticated(f"the proxy has to name one user in {self._web.user_header}")
         named = ",".join(request.headers.getlist(self._web.groups_header)).split(",")
         return Viewer(user=users[0].strip(), groups=tuple(group.strip() for group in named if group.strip()))
 
@@ -97,7 +99,7 @@ class Access:
 
         found = await self._kept(("token", hashlib.sha256(token.encode()).digest()), ask)
         if found is None:
-            raise Refused("the management cluster does not know that token")
+            raise Unauthenticated("the management cluster does not know that token")
         return found
 
     async def everywhere(self, viewer: Viewer) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import socket
 import sys
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 
 import structlog
 
+from controlplane.settings.web import ADDRESS, LOOPBACK
 from controlplane.tasks import end
 from controlplane.web.ops import ListenError, why_not
 
@@ -45,23 +47,31 @@ def listen(address: str, port: int) -> socket.socket:
     return listening
 
 
-def url_of(listening: socket.socket) -> str:
-    """Return the address of a socket that listens, as people open it."""
+def url_of(listening: socket.socket, published: str = ADDRESS) -> str:
+    """Return the address of a socket that listens, as people open it: by loopback's name where it is published there
+    (`web.published`), since to others the pages do not answer.
+    """
     host, port = listening.getsockname()[:2]
+    if published == LOOPBACK and ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 @contextlib.asynccontextmanager
 async def beside(
-    address: str, port: int, environment: Mapping[str, str], options: Sequence[str] = ()
+    address: str,
+    port: int,
+    environment: Mapping[str, str],
+    options: Sequence[str] = (),
+    published: str = ADDRESS,
 ) -> AsyncIterator[str]:
-    """Have the pages served while the block runs; yield their address. `environment` is added to this process's own,
-    `options` stand before the verb. Raises `ListenError`.
+    """Have the pages served while the block runs; yield their address as people open it. `environment` is added to this
+    process's own, `options` stand before the verb. Raises `ListenError`.
     """
     with listen(address, port) as listening:
         keeping = asyncio.create_task(_keep(listening, {**os.environ, **environment}, options))
         try:
-            yield url_of(listening)
+            yield url_of(listening, published)
         finally:
             await end(keeping)
 

@@ -75,8 +75,12 @@ class Wanted(NamedTuple):
     state: str = ""
     text: str = ""
 
+    def has(self, namespace: str, queue: str) -> bool:
+        """Whether rows of a queue are among them."""
+        return (self.namespaces is None or namespace in self.namespaces) and self.queue in ("", queue)
 
-class Found(NamedTuple):
+
+class RowPage(NamedTuple):
     """A page of rows; `after` is the cursor of the next one, "" if this is the last."""
 
     rows: list[Row]
@@ -154,18 +158,11 @@ class Directory:
         if wanted.text or (wanted.state == "Finished" and wanted.cluster):
             return None
         if wanted.state == "Finished":
-            return sum(
-                count
-                for (namespace, queue), count in self._finished.items()
-                if (wanted.namespaces is None or namespace in wanted.namespaces) and wanted.queue in ("", queue)
-            )
+            return sum(count for queue, count in self._finished.items() if wanted.has(*queue))
         return sum(
             count
             for (namespace, queue, cluster, shown), count in self.counts.items()
-            if (wanted.namespaces is None or namespace in wanted.namespaces)
-            and wanted.queue in ("", queue)
-            and wanted.cluster in ("", cluster)
-            and _of_state(wanted.state, shown)
+            if wanted.has(namespace, queue) and wanted.cluster in ("", cluster) and _of_state(wanted.state, shown)
         )
 
     def open_at(self, at: float, namespaces: Sequence[str] | None) -> list[tuple[str, str, float]]:
@@ -204,7 +201,7 @@ class Directory:
             found[namespace, queue] -= count
         return +found
 
-    def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> Found:
+    def page(self, wanted: Wanted, sort: str, *, after: str = "", limit: int = 50) -> RowPage:
         """Return the rows after a cursor, the newest first, or by name. Raises `CursorError`."""
         where, given = _conditions(wanted)
         if after:
@@ -214,7 +211,7 @@ class Directory:
         query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY {_order(sort)} LIMIT ?"
         rows = [Row(*found) for found in self._database.execute(query, [*given, limit + 1])]
         more = rows[limit - 1] if len(rows) > limit else None
-        return Found(rows[:limit], "" if more is None else _cursor(more, sort))
+        return RowPage(rows[:limit], "" if more is None else _cursor(more, sort))
 
 
 _PENDING = """

@@ -12,7 +12,7 @@ import psycopg
 
 from controlplane.kube.durations import show
 from controlplane.log.connect import first_line
-from controlplane.pages.access import Refused, Unasked
+from controlplane.pages.access import Unasked, Unauthenticated
 from controlplane.pages.asking import Archived, BadQuestion, NotFound
 from controlplane.pages.readers import Busy
 
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
     passes: bool = False
 
 
-EXPECTED: tuple[type[Exception], ...] = (NotFound, Archived, BadQuestion, Refused, Unasked, Busy, psycopg.Error)
+EXPECTED: tuple[type[Exception], ...] = (NotFound, Archived, BadQuestion, Unauthenticated, Unasked, Busy, psycopg.Error)
 """What may go wrong."""
 
 
@@ -41,7 +41,7 @@ def trouble(error: Exception, patience: timedelta) -> Trouble:
         return Trouble(410, "In an archive", _sentence(str(error)))
     if isinstance(error, BadQuestion):
         return Trouble(400, "That cannot be asked", _sentence(str(error)))
-    if isinstance(error, Refused):
+    if isinstance(error, Unauthenticated):
         return Trouble(401, "Who are you?", _sentence(str(error)))
     if isinstance(error, (Unasked, Busy)):
         return Trouble(503, "Not now", _sentence(str(error)), passes=True)

@@ -66,7 +66,7 @@ async def serve(
     follower.start()
     serving, stopped = asyncio.create_task(server.serve(sockets=[listening])), asyncio.create_task(stop.wait())
     try:
-        _log.info("serving the pages", address=url_of(listening), authentication=web.authentication)
+        _log.info("serving the pages", address=url_of(listening, web.published), authentication=web.authentication)
         started()
         await asyncio.wait([serving, stopped], return_when=asyncio.FIRST_COMPLETED)
         app.state.site.closing.set()

@@ -210,6 +210,10 @@ class Effects:
                 write, WriteRefusal(404, "Obsolete", "what the decision was based on is no longer there")
             )
             return
+        await self._send(write, request, executor)
+
+    async def _send(self, write: OpenWrite, request: Request, executor: Executes) -> None:
+        """Send a write's request, and see to what becomes of it."""
         # Rendered before the watch can close the write: afterwards its decision is no longer at hand.
         announced = self._controller.announcement(write, self._clock.now())
         before = write in self._sent or write.position <= self.inherited

@@ -15,7 +15,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -36,6 +36,16 @@ class MadeObject(NamedTuple):
     values: tuple[Any, ...]
 
 
+class KeptWhole(Protocol):
+    """A part that says itself what is to be kept of it, as values that are not changed any more, and takes that again."""
+
+    def kept(self) -> Any:
+        """Return what is to be kept."""
+
+    def give(self, given: Any) -> None:
+        """Hold what was kept in the place of what is held."""
+
+
 def keeps(controller: object) -> bool:
     """Whether what a controller has folded can be kept."""
     return hasattr(type(controller), "GIVEN")
@@ -45,7 +55,8 @@ def taken(controller: object) -> dict[str, Any]:
     """Return what a controller holds now, by the path of each attribute (`index.workloads`); it is not changed any more by
     what is folded afterwards.
     """
-    return {path: _still(getattr(holder, name)) for path, holder, name in _attributes(controller, "")}
+    found = {path: getattr(holder, name) for path, holder, name in _attributes(controller, "")}
+    return {path: one.kept() if _is_whole(one) else _still(one) for path, one in found.items()}
 
 
 def check(controller: object, parts: Mapping[str, Any]) -> None:
@@ -60,6 +71,9 @@ def give(controller: object, parts: Mapping[str, Any]) -> None:
     """Let a controller hold what was taken of one like it. Containers stay the same objects: others may have them too."""
     for path, holder, name in list(_attributes(controller, "")):
         value, held = parts[path], getattr(holder, name)
+        if _is_whole(held):
+            held.give(value)
+            continue
         if type(held) is not type(value) or not isinstance(held, (dict, set, list, deque)):
             setattr(holder, name, value)
             continue
@@ -75,7 +89,7 @@ def _attributes(holder: object, of: str) -> Iterator[tuple[str, object, str]]:
     for name, value in vars(holder).items():
         if name in _given(type(holder)):
             continue
-        if _is_part(value):
+        if _is_part(value) and not _is_whole(value):
             yield from _attributes(value, f"{of}{name}.")
         else:
             yield f"{of}{name}", holder, name
@@ -84,6 +98,11 @@ def _attributes(holder: object, of: str) -> Iterator[tuple[str, object, str]]:
 def _given(of: type) -> frozenset[str]:
     """Return the attributes of a class, and of those that it is made of, that are not the fold's."""
     return frozenset(name for one in of.__mro__ for name in vars(one).get("GIVEN", ()))
+
+
+def _is_whole(value: object) -> TypeGuard[KeptWhole]:
+    """Whether a part says itself what is to be kept of it."""
+    return hasattr(type(value), "kept") and hasattr(type(value), "give")
 
 
 def _is_part(value: object) -> bool:

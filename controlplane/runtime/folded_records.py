@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple
@@ -117,6 +118,8 @@ class Encoder:
             return [_ITSELF, self._class(value, getattr(value, "__struct_fields__", ())).number]
         if isinstance(value, tuple) and hasattr(of, "_fields"):
             return [self._class(of, of._fields).number, *map(self._node, value)]
+        if names := _value_fields(of):
+            return [self._class(of, names).number, *(self._node(getattr(value, name)) for name in names)]
         raise TypeError(f"no way is known to keep a {of.__module__}.{of.__qualname__}")
 
     def _struct(self, value: msgspec.Struct, of: type) -> Any:
@@ -152,6 +155,12 @@ class Encoder:
             self._classes[of] = known
             self._new.append([of.__module__, of.__qualname__, list(names)])
         return known
+
+
+def _value_fields(of: type) -> tuple[str, ...]:
+    """Return the fields of a frozen dataclass; nothing for another class."""
+    frozen = is_dataclass(of) and of.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return tuple(one.name for one in fields(of)) if frozen else ()
 
 
 def _is_flat(value: Mapping[Any, Any]) -> bool:
@@ -257,7 +266,7 @@ class Decoder:
             if of.__struct_fields__ != names:
                 raise FoldedError(f"{name} has other fields")
             return self._event_builder(of) if issubclass(of, Event) else self._struct_builder(of, names)
-        if issubclass(of, tuple):
+        if issubclass(of, tuple) or names == _value_fields(of):
             return lambda node: of(*[self._value(one) for one in node[1:]])
         return lambda node: _made(of, names, [self._value(one) for one in node[1:]])
 

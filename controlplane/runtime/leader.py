@@ -13,7 +13,7 @@ import contextlib
 import structlog
 
 from controlplane.clock import Clock
-from controlplane.log.event import Fenced, Head, LogUnavailable
+from controlplane.log.event import Fenced, LogHead, LogUnavailable
 from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
 
@@ -49,7 +49,7 @@ class Leader:
         """Whether nobody else can have taken the lead by now."""
         return self._holds and self._clock.monotonic() < self._alive_until
 
-    async def acquire(self) -> Head:
+    async def acquire(self) -> LogHead:
         """Return the head of the log at the moment at which its lead became ours."""
         seen, since, told = None, 0.0, False
         while True:

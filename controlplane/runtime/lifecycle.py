@@ -21,7 +21,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import LogWentBack
 from controlplane.controllers.connectivity.local_connection import log_went_back
 from controlplane.log.codec import Codec
-from controlplane.log.event import Fenced, Head, LogArchived, LogReplaced, NewEvent, Recorded
+from controlplane.log.event import Fenced, LogArchived, LogHead, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.read_models import ReadModels
 from controlplane.log.snapshots import SnapshotStore
@@ -66,7 +66,7 @@ class Observer:
     def folded(self, hosted: Any, position: int) -> None:
         """A batch was folded, up to a position; `hosted` are the controllers with their state."""
 
-    def leads(self, head: Head) -> None:
+    def leads(self, head: LogHead) -> None:
         """The process begins to lead."""
 
     def ended(self) -> None:
@@ -159,16 +159,16 @@ class Term(Protocol):
     def measure(self) -> ProcessMeasure:
         """What the metrics hear of the term."""
 
-    async def follow_until(self, stop: asyncio.Event) -> Head | None:
+    async def follow_until(self, stop: asyncio.Event) -> LogHead | None:
         """Fold what the leader writes until the lead is ours; None if stopped before."""
 
-    async def take_over(self, head: Head) -> None:
+    async def take_over(self, head: LogHead) -> None:
         """Fold up to the head at which the lead became ours, and say so in the log."""
 
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
 
-    async def leave(self, head: Head) -> None:
+    async def leave(self, head: LogHead) -> None:
         """Say what is to be said when a lead ends in good order."""
 
     async def close(self) -> None:
@@ -230,7 +230,7 @@ class Process(ABC):
         """Return a new term, with nothing but what the log says."""
 
     @abstractmethod
-    def _leads(self, head: Head) -> None:
+    def _leads(self, head: LogHead) -> None:
         """Take note that the lead is ours, and that everything is folded."""
 
     def _open(self, codec: Codec) -> tuple[Gate, Log, Leader]:

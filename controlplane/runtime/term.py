@@ -28,7 +28,7 @@ from controlplane.controllers.connectivity.state import Connection, life_of, nex
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
-from controlplane.log.event import Body, Event, Head, LogUnavailable, NewEvent, Recorded
+from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
@@ -168,12 +168,12 @@ class LeadershipTerm(ABC):
 
     # --- following and leading -----------------------------------------------------------------------------------
 
-    async def follow_until(self, stop: asyncio.Event) -> Head | None:
+    async def follow_until(self, stop: asyncio.Event) -> LogHead | None:
         """Fold what the leader writes, so that taking over is quick, until the lead is ours; None if stopped before.
 
         The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
         Raises `WrongCluster`."""
-        acquiring: asyncio.Task[Head] | None = None
+        acquiring: asyncio.Task[LogHead] | None = None
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -236,7 +236,7 @@ class LeadershipTerm(ABC):
             self._snapshots.folded(events)
         self._context.metrics.streams_left_alone.set(len(self._controllers.router.left_alone))
 
-    async def take_over(self, head: Head) -> None:
+    async def take_over(self, head: LogHead) -> None:
         """Fold up to the head at which the lead became ours, and say so in the log."""
         await self.runner.catch_up(head.position)
         self._effects.inherited = head.position
@@ -257,7 +257,7 @@ class LeadershipTerm(ABC):
         """
         return None
 
-    async def leave(self, head: Head) -> None:  # noqa: B027 - most have nothing to say
+    async def leave(self, head: LogHead) -> None:  # noqa: B027 - most have nothing to say
         """Say what is to be said when a lead ends in good order: nothing, unless something depends on it."""
 
     async def _belongs(self) -> None:

@@ -99,15 +99,25 @@ def _exec_config(raw: dict[Any, Any], at: str) -> ExecConfig:
         raise ValueError(f'{at}.apiVersion must be {" or ".join(EXEC_VERSIONS)}, not "{version}"')
     if mode not in INTERACTIVE_MODES:
         raise ValueError(f'{at}.interactiveMode must be {", ".join(INTERACTIVE_MODES)}, not "{mode}"')
-    args, env, told = given.get("args") or [], given.get("env") or [], given.get("provideClusterInfo") or False
-    if not isinstance(args, list) or not all(isinstance(one, str) and "\0" not in one for one in args):
-        raise ValueError(f"{at}.args must be a list of texts")
-    if not isinstance(env, list):
-        raise ValueError(f"{at}.env must be a list of name and value")
+    args, env, told = _args(given, at), _env(given, at), given.get("provideClusterInfo") or False
     if not isinstance(told, bool):
         raise ValueError(f"{at}.provideClusterInfo must be true or false")
     variables = tuple(_variable(one, f"{at}.env[{n}]") for n, one in enumerate(env))
-    return ExecConfig(_text(given, "command", at), version, tuple(args), variables, told, mode)
+    return ExecConfig(_text(given, "command", at), version, args, variables, told, mode)
+
+
+def _args(raw: dict[Any, Any], at: str) -> tuple[str, ...]:
+    args = raw.get("args") or []
+    if not isinstance(args, list) or not all(isinstance(one, str) and "\0" not in one for one in args):
+        raise ValueError(f"{at}.args must be a list of texts")
+    return tuple(args)
+
+
+def _env(raw: dict[Any, Any], at: str) -> list[object]:
+    env = raw.get("env") or []
+    if not isinstance(env, list):
+        raise ValueError(f"{at}.env must be a list of name and value")
+    return env
 
 
 def _variable(raw: object, at: str) -> tuple[str, str]:

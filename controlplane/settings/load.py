@@ -58,6 +58,19 @@ def resolve(
     given: Found = {key: Raw(value, option) for key, (value, option) in (options or {}).items()}
     raw = in_file | in_env | given
     problems += more
+    tree = _read(raw, problems)
+    if "leader.identity" not in raw:
+        _put(tree, ("leader", "identity"), identity())
+    settings = _replace(Settings(), tree)
+    origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
+    problems += [f"{_place(origins[key])}{key} {why}." for key, why in contradictions(settings)]
+    if problems:
+        raise SettingsError(problems)
+    return Resolved(settings, origins)
+
+
+def _read(raw: Found, problems: list[str]) -> dict[str, Any]:
+    """Return the values by path; what is none is said in `problems`."""
     tree: dict[str, Any] = {}
     for leaf in LEAVES:
         if leaf.key not in raw:
@@ -68,14 +81,7 @@ def resolve(
             problems.append(f"{raw[leaf.key].place}: {leaf.key} {error}.")
         else:
             _put(tree, leaf.path, value)
-    if "leader.identity" not in raw:
-        _put(tree, ("leader", "identity"), identity())
-    settings = _replace(Settings(), tree)
-    origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
-    problems += [f"{_place(origins[key])}{key} {why}." for key, why in contradictions(settings)]
-    if problems:
-        raise SettingsError(problems)
-    return Resolved(settings, origins)
+    return tree
 
 
 def identity() -> str:

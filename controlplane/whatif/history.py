@@ -234,19 +234,8 @@ class History:
             return
         elif isinstance(event, CloneGone):
             copies[-1].ended = copies[-1].ended or at
-        elif isinstance(event, CloneObserved):
-            copy = copies[-1]
-            if copy.created is None:
-                copy.created, copy.made = at, recorded.position
-            if event.is_true("Admitted") and copy.admitted is None:
-                copy.admitted = at
-                copy.lag, copy.order = _lag(event, at), recorded.position
-            if event.is_true("Finished"):
-                copy.ended = copy.ended or at
-            elif event.is_true("Evicted") and copy.admitted is not None and copy.ended is None:
-                copy.ended = at
-                if not past.first.deleting:
-                    past.evictions.append((at, cluster, event))
+        elif isinstance(event, CloneObserved) and _clone(copies[-1], event, recorded) and not past.first.deleting:
+            past.evictions.append((at, cluster, event))
 
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.recorded_at
@@ -295,6 +284,22 @@ def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
         and (not past.taken_back or past.taken_back[-1][1].condition("Evicted") != evicted)
     ):
         past.taken_back.append((at, event))
+
+
+def _clone(copy: PastCopy, event: CloneObserved, recorded: Recorded) -> bool:
+    """Take what was seen of a copy; return whether it was evicted after its admission."""
+    at = recorded.recorded_at
+    if copy.created is None:
+        copy.created, copy.made = at, recorded.position
+    if event.is_true("Admitted") and copy.admitted is None:
+        copy.admitted = at
+        copy.lag, copy.order = _lag(event, at), recorded.position
+    if event.is_true("Finished"):
+        copy.ended = copy.ended or at
+    elif event.is_true("Evicted") and copy.admitted is not None and copy.ended is None:
+        copy.ended = at
+        return True
+    return False
 
 
 def _lag(clone: CloneObserved, at: datetime) -> float:

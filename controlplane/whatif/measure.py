@@ -88,15 +88,18 @@ class Measures:
             if (run := self._runs.get(stream)) is not None and run.cluster == recorded.cluster:
                 self._ended(stream, at, lost=stream not in self._finished)
         elif isinstance(event, WinnerChosen):
-            before = self._winner.get(stream)
-            self._winner[stream] = event.cluster
-            if at > self._begin:
-                self._placed[event.cluster] += 1
-                self._moves += before is not None and before != event.cluster
+            self._chosen(stream, event.cluster, at)
         elif isinstance(event, ClusterLost | ClusterConnectFailed):
             self._lost_at.setdefault(recorded.cluster, at)
         elif isinstance(event, ClusterConnected):
             self._lost_at.pop(recorded.cluster, None)
+
+    def _chosen(self, stream: str, cluster: str, at: datetime) -> None:
+        before = self._winner.get(stream)
+        self._winner[stream] = cluster
+        if at > self._begin:
+            self._placed[cluster] += 1
+            self._moves += before is not None and before != cluster
 
     def _job(self, stream: str, cluster: str, event: RemoteJobObserved, at: datetime) -> None:
         run = self._runs.get(stream)

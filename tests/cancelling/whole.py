@@ -37,7 +37,7 @@ from controlplane.kube.kinds import (
     Request,
 )
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Fenced, Head, Recorded
+from controlplane.log.event import Append, Fenced, LogHead, Recorded
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime.lifecycle import Ports
 from controlplane.settings import Settings
@@ -175,7 +175,7 @@ class TurnedLog(MemoryLog):
         await asyncio.sleep(0)
         return await super().sign()
 
-    async def take_epoch(self, holder: str) -> Head:
+    async def take_epoch(self, holder: str) -> LogHead:
         await asyncio.sleep(0)
         return await super().take_epoch(holder)
 

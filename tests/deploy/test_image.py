@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
             assert source in kept
 
 
+def test_what_the_wheel_includes_is_copied_before_it_is_built() -> None:
+    """The builder of the wheel refuses a folder that is not there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    (build,) = [stage for stage in DOCKERFILE.split("\nFROM ") if "AS build\n" in stage]
+    copied = {words[1] for line in build.splitlines() if (words := line.split())[:1] == ["COPY"]}
+    assert not [path for path in included if not copied & {path, *map(str, Path(path).parents)}]
+
+
 def test_a_clone_that_is_closed_to_others_works() -> None:
     """What is copied or mounted keeps its mode, and neither the service nor PostgreSQL runs as the owner of the
     clone.
@@ -84,6 +94,26 @@ def test_a_change_of_code_is_a_small_layer() -> None:
     assert "-r requirements.lock" in stages[source]
     assert not re.search(r"COPY (controlplane|pyproject.toml|migrations|examples|\.) ", stages[source])
     assert final.index("/opt/venv /opt/venv") < final.index("pip --python /opt/venv/bin/python install")
+
+
+def test_the_code_is_the_last_layer() -> None:
+    """What stands after a layer is stored and pulled again with it; a wheel that is copied stays in its layer."""
+    layers = [line for line in DOCKERFILE.split("\nFROM ")[-1].splitlines() if line.startswith(("COPY ", "RUN "))]
+    assert "pip --python /opt/venv/bin/python install" in layers[-1]
+    assert not [line for line in layers if line.startswith("COPY ") and "wheel" in line]
+
+
+def test_a_volume_hides_nothing_of_the_image() -> None:
+    """A volume keeps what the first image had there, and the next image's files would not be seen. Where the image has
+    nothing, the volume is root's.
+    """
+    final = DOCKERFILE.split("\nFROM ")[-1]
+    copied = [line.split()[-1] for line in final.splitlines() if line.startswith("COPY ")]
+    (folder,), user = instructions("WORKDIR")[-1:], instructions("USER")[-1].split(":")[0]
+    mounted = [volume.split(":")[1] for volume in SERVICES["controlplane"]["volumes"]]
+    for target in mounted:
+        assert not [path for path in copied if Path(folder, path).is_relative_to(target)], target
+        assert re.search(rf"install --directory --owner {user} .*{re.escape(target)}( |$)", final, re.MULTILINE), target
 
 
 def test_the_health_check_asks_where_the_service_listens() -> None:
@@ -193,6 +223,13 @@ def test_the_pages_are_published_on_loopback_alone() -> None:
     assert pages["ports"] == [f"127.0.0.1:{settings.web.port}:{settings.web.port}"]
     with pytest.raises(SettingsError, match="whoever reaches it would see all"):
         load(None, {**given, "CONTROLPLANE_WEB_PUBLISHED": "address"})
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/howto/web.md", "docker-compose.yml"])
+def test_it_is_said_where_the_pages_of_compose_are(file: str) -> None:
+    address, outside, _ = SERVICES["pages"]["ports"][0].split(":")
+    told = [part for part in re.split(r"\n\s*\n", (ROOT / file).read_text()) if "docker compose up" in part]
+    assert any(f"http://{address}:{outside}" in part for part in told)
 
 
 def compose_environment(service: str, **given: str) -> dict[str, str]:

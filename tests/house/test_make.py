@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    given = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if name not in given}
     return subprocess.run(
         ["make", *arguments],
         cwd=folder,

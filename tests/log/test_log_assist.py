@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.log.event import Fenced, Head, VersionConflict
+from controlplane.log.event import Fenced, LogHead, VersionConflict
 from tests.log.places import InMemory, InPostgres
 from tests.log.words import request, saw
 
@@ -18,7 +18,7 @@ class Contract:
         leader, operator = open_log(), open_log()
         await leader.take_epoch("one")
         await leader.append(request(saw("a")))
-        assert await operator.assist() == Head(1, 1)
+        assert await operator.assist() == LogHead(1, 1)
         assert await operator.append(request(saw("a", 1), a=1)) == 1
         assert await leader.append(request(saw("a", 2), a=2)) == 1
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Event, Fenced, Head, LogError, NewEvent, Unknown, VersionConflict, body_of
+from controlplane.log.event import Append, Event, Fenced, LogError, LogHead, NewEvent, Unknown, VersionConflict, body_of
 from controlplane.log.port import Log
 from tests.log import words
 from tests.log.places import InMemory, InPostgres
@@ -31,10 +31,10 @@ class Contract:
 
     async def test_an_empty_log_has_nothing(self, open_log: Opener) -> None:
         log = open_log()
-        assert await log.head() == Head(0, 0)
+        assert await log.head() == LogHead(0, 0)
         assert await log.read(0) == []
-        assert await log.take_epoch("one") == Head(0, 1)
-        assert await log.head() == Head(0, 1)
+        assert await log.take_epoch("one") == LogHead(0, 1)
+        assert await log.head() == LogHead(0, 1)
 
     async def test_an_event_comes_back_as_it_went_in(self, open_log: Opener) -> None:
         log = open_log()
@@ -93,7 +93,7 @@ class Contract:
         for stream in {found.stream for found in events}:
             versions = [found.version for found in events if found.stream == stream]
             assert versions == list(range(1, len(versions) + 1))
-        assert await log.head() == Head(390, 1)
+        assert await log.head() == LogHead(390, 1)
 
     async def test_a_request_is_in_one_piece_and_in_its_order(self, open_log: Opener) -> None:
         log = open_log()
@@ -117,7 +117,7 @@ class Contract:
         log = open_log()
         await log.take_epoch("one")
         assert await log.append(Append([])) == 0
-        assert await log.head() == Head(0, 1)
+        assert await log.head() == LogHead(0, 1)
 
     async def test_logs_do_not_see_each_other(self, open_log: Opener) -> None:
         one, other = open_log("one"), open_log("other")
@@ -246,7 +246,7 @@ class Contract:
         log = open_log()
         with pytest.raises(Fenced):
             await log.append(request(saw("a")))
-        assert await log.head() == Head(0, 0)
+        assert await log.head() == LogHead(0, 0)
 
     async def test_an_old_writer_is_fenced(self, open_log: Opener) -> None:
         old, new = open_log(), open_log()

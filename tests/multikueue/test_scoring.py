@@ -17,7 +17,7 @@ from controlplane.controllers.multikueue.events import (
     NominationDecided,
 )
 from controlplane.controllers.multikueue.nominate import SCORED
-from controlplane.controllers.multikueue.scoring import ClusterFacts, ScoringRules, Subject, WorkloadScoring
+from controlplane.controllers.multikueue.scoring import ScoringFacts, ScoringRules, Subject, WorkloadScoring
 from tests.multikueue.scene import STREAM, Scene
 
 QUIET: dict[str, Any] = {"latency_weight": 0, "rejection_weight": 0}
@@ -38,7 +38,7 @@ def said(made: Scene) -> tuple[list[str], ClustersScored]:
     return nomination.clusters, scored
 
 
-def points(rules: ScoringRules, facts: dict[str, ClusterFacts], job: Subject | None = None) -> dict[str, int]:
+def points(rules: ScoringRules, facts: dict[str, ScoringFacts], job: Subject | None = None) -> dict[str, int]:
     return {
         one.cluster: one.score
         for one in WorkloadScoring(rules=rules, facts=facts).scores(job or Subject(), list(facts))
@@ -71,7 +71,7 @@ def test_a_cluster_that_was_asked_stays_asked_when_a_better_one_appears() -> Non
 
 
 def test_a_cluster_without_the_label_or_with_a_wrong_one_is_the_dearest() -> None:
-    facts = {"a": ClusterFacts(), "b": ClusterFacts(labels={"cost": "much"}), "c": ClusterFacts(labels={"cost": "9"})}
+    facts = {"a": ScoringFacts(), "b": ScoringFacts(labels={"cost": "much"}), "c": ScoringFacts(labels={"cost": "9"})}
     assert points(ScoringRules(cost_label="cost", **QUIET), facts) == {"c": 100, "a": 0, "b": 0}
 
 
@@ -110,9 +110,9 @@ def test_without_the_dispatcher_a_jobs_selector_means_nothing() -> None:
 def test_data_is_near_where_labels_agree() -> None:
     rules = ScoringRules(locality_labels=("data", "zone"), **QUIET)
     facts = {
-        "a": ClusterFacts(labels={"data": "x", "zone": "1"}),
-        "b": ClusterFacts(labels={"data": "x", "zone": "2"}),
-        "c": ClusterFacts(labels={"data": "y"}),
+        "a": ScoringFacts(labels={"data": "x", "zone": "1"}),
+        "b": ScoringFacts(labels={"data": "x", "zone": "2"}),
+        "c": ScoringFacts(labels={"data": "y"}),
     }
     assert points(rules, facts, Subject(labels={"data": "x", "zone": "1"})) == {"a": 100, "b": 50, "c": 0}
     assert points(rules, facts, Subject(labels={"data": "x"})) == {"a": 100, "b": 100, "c": 0}
@@ -121,8 +121,8 @@ def test_data_is_near_where_labels_agree() -> None:
 
 def test_weights_say_what_counts_more() -> None:
     facts = {
-        "a": ClusterFacts(labels={"cost": "1"}, admissions=1, refusals=3, admission_seconds=1.0),
-        "b": ClusterFacts(labels={"cost": "2"}, admissions=4, admission_seconds=2.0),
+        "a": ScoringFacts(labels={"cost": "1"}, admissions=1, refusals=3, admission_seconds=1.0),
+        "b": ScoringFacts(labels={"cost": "2"}, admissions=4, admission_seconds=2.0),
     }
     both = {"cost_label": "cost", "latency_weight": 0}
     assert points(ScoringRules(**both, cost_weight=1, rejection_weight=1), facts) == {"a": 62, "b": 50}
@@ -132,9 +132,9 @@ def test_weights_say_what_counts_more() -> None:
 
 def test_a_quick_cluster_and_one_of_which_nothing_is_known_come_first() -> None:
     facts = {
-        "slow": ClusterFacts(admissions=5, admission_seconds=9.0),
-        "new": ClusterFacts(),
-        "quick": ClusterFacts(admissions=5, admission_seconds=1.0),
+        "slow": ScoringFacts(admissions=5, admission_seconds=9.0),
+        "new": ScoringFacts(),
+        "quick": ScoringFacts(admissions=5, admission_seconds=1.0),
     }
     assert points(ScoringRules(rejection_weight=0), facts) == {"new": 100, "quick": 100, "slow": 0}
 
@@ -188,10 +188,10 @@ def test_a_job_that_is_refused_counts_against_the_cluster_that_had_admitted_it()
 def test_required_spread_leaves_out_where_the_skew_would_be_too_great() -> None:
     rules = ScoringRules(spread_label="region", spread_required=True, **QUIET)
     facts = {
-        "a1": ClusterFacts(labels={"region": "a"}, placed=1),
-        "a2": ClusterFacts(labels={"region": "a"}),
-        "b1": ClusterFacts(labels={"region": "b"}),
-        "c1": ClusterFacts(),
+        "a1": ScoringFacts(labels={"region": "a"}, placed=1),
+        "a2": ScoringFacts(labels={"region": "a"}),
+        "b1": ScoringFacts(labels={"region": "b"}),
+        "c1": ScoringFacts(),
     }
     scoring = WorkloadScoring(rules=rules, facts=facts)
     assert scoring.excluded(Subject(), ["a1", "a2", "b1", "c1"]) == {
@@ -204,9 +204,9 @@ def test_required_spread_leaves_out_where_the_skew_would_be_too_great() -> None:
 
 def test_preferred_spread_asks_the_emptiest_first() -> None:
     facts = {
-        "a": ClusterFacts(placed=4),
-        "b": ClusterFacts(placed=1),
-        "c": ClusterFacts(placed=3),
+        "a": ScoringFacts(placed=4),
+        "b": ScoringFacts(placed=1),
+        "c": ScoringFacts(placed=3),
     }
     assert points(ScoringRules(spread_label="metadata.name", **QUIET), facts) == {"b": 100, "c": 33, "a": 0}
 
@@ -219,7 +219,7 @@ def test_whoever_keeps_to_the_rule_never_exceeds_the_skew(start: list[int], skew
     names = sorted(placed)
     before = max(placed.values()) - min(placed.values())
     for _ in range(jobs):
-        scoring = WorkloadScoring(rules=rules, facts={name: ClusterFacts(placed=placed[name]) for name in names})
+        scoring = WorkloadScoring(rules=rules, facts={name: ScoringFacts(placed=placed[name]) for name in names})
         left = [name for name in names if name not in scoring.excluded(Subject(), names)]
         assert left, "the emptiest may always be asked"
         placed[left[-1]] += 1

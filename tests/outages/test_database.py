@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.local_connection import service_start
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, Head, LogUnavailable
+from controlplane.log.event import Append, LogHead, LogUnavailable
 from controlplane.log.postgres import PostgresLog
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
@@ -160,7 +160,7 @@ async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(
     lead, read = PostgresLog.lead, PostgresLog.read
     strikes = ["once"]
 
-    async def take(log: PostgresLog, holder: str, lease: float) -> Head | None:
+    async def take(log: PostgresLog, holder: str, lease: float) -> LogHead | None:
         if strikes:
             monkeypatch.setattr(PostgresLog, "read", nothing)
             async with PostgresLog(Database(on.url, ROLE), Codec(MultiKueueController.types)) as other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from controlplane.pages import beside as module
 from controlplane.pages.beside import beside, listen, url_of
+from controlplane.settings.web import LOOPBACK
 from controlplane.web.ops import ListenError
 from tests.cli.test_audit_verbs import fails
 from tests.support.waiting import PATIENCE
@@ -74,6 +76,19 @@ def test_an_address_that_is_taken_is_one_sentence(fleet_url: str, capsys: pytest
         code, told = fails(capsys, fleet_url, "web", "--port", str(port))
         assert (code, "choose another port with web.port" in told) == (7, True)
     assert url_of(listen("::1", 0)).startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize(
+    ("family", "everywhere", "opened"),
+    [(socket.AF_INET, "0.0.0.0", "127.0.0.1"), (socket.AF_INET6, "::", "[::1]")],
+)
+def test_what_is_published_on_loopback_is_opened_there(family: int, everywhere: str, opened: str) -> None:
+    """In a container the pages listen on every address, and answer to the names of loopback alone."""
+    with socket.socket(family, socket.SOCK_STREAM) as bound:
+        bound.bind((everywhere, 0))
+        port = bound.getsockname()[1]
+        assert url_of(bound, LOOPBACK) == f"http://{opened}:{port}/"
+        assert everywhere in url_of(bound)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.kube import pod_groups as gangs
-from controlplane.kube.pod_groups import EMPTY, Gang, GangDefaults, GangWait, Go, GroupSpec, Member
+from controlplane.kube.pod_groups import EMPTY, GangDefaults, GangProgress, GangWait, Go, GroupSpec, Member
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = GangDefaults()
@@ -19,7 +19,7 @@ def group(min_member: int = 3, **more: object) -> GroupSpec:
     return GroupSpec(namespace="a", name="g", created=NOW, min_member=min_member, **more)  # type: ignore[arg-type]
 
 
-def of(*stages: str) -> Gang:
+def of(*stages: str) -> GangProgress:
     """A gang with members m0, m1, … in these stages."""
     found = EMPTY
     for number, stage in enumerate(stages):
@@ -27,7 +27,7 @@ def of(*stages: str) -> Gang:
     return found
 
 
-def waiting(count: int, members: int, wanted: GroupSpec) -> Gang:
+def waiting(count: int, members: int, wanted: GroupSpec) -> GangProgress:
     found = of(*["Pending"] * members)
     for number in range(count):
         found, answer = gangs.permit(wanted, found, f"m{number}", NOW, LIMITS)
@@ -46,7 +46,7 @@ def waiting(count: int, members: int, wanted: GroupSpec) -> Gang:
         (group(1), of("Pending"), None),
     ],
 )
-def test_held_before_the_queue(wanted: GroupSpec | None, found: Gang, reason: str | None) -> None:
+def test_held_before_the_queue(wanted: GroupSpec | None, found: GangProgress, reason: str | None) -> None:
     held = gangs.hold(wanted, found, NOW)
     assert (held.reason if held else None) == reason
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -36,10 +37,10 @@ def settings_of(question: Json) -> EngineSettings:
 
 
 class Play:
-    """Plays a question."""
+    """Plays a question. `anew`: makes another state of one, before each step."""
 
-    def __init__(self, question: Json) -> None:
-        self.question = question
+    def __init__(self, question: Json, anew: Callable[[State], State] = lambda state: state) -> None:
+        self.question, self._anew = question, anew
         self.state = State(settings_of(question))
         self.now = datetime.fromisoformat(question["now"]).timestamp()
         self.workloads: dict[str, Workload] = {}
@@ -78,6 +79,7 @@ class Play:
         cycles = []
         for step in self.question["steps"]:
             self.now += 60
+            self.state = self._anew(self.state)
             match step["do"]:
                 case "cycle":
                     cycles.append(self.cycle())

@@ -23,10 +23,12 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.controllers.quota.engine.state import State
 from controlplane.kube.kinds import Json
-from tests.quota.answers import answer, digest
+from tests.quota.answers import Play, answer, digest
 from tests.quota.fleets import question
-from tests.support.deep import deep_after
+from tests.support import folded
+from tests.support.deep import deep_after, examples
 
 DATA = Path(__file__).parent / "data"
 DIGESTS = (DATA / "kueue-digests.bin").read_bytes()
@@ -65,6 +67,27 @@ def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     seeds = range(start, min(start + AT_ONCE, QUESTIONS))
     differ = {seed for seed in seeds if digest(answer(question(seed))) not in expected(seed)}
     assert differ == (KNOWN | ABOVE_QUOTA) & set(seeds)
+
+
+class Keeper:
+    """A part beside the state, as a controller is."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+
+def from_snapshot(state: State) -> State:
+    if state.history is not None:
+        return state
+    found = folded.copied(Keeper(state), Keeper(State(state.settings))).state
+    assert list(found.kept().items()) == list(state.kept().items())
+    return found
+
+
+@pytest.mark.generated
+def test_a_state_made_of_a_snapshot_answers_as_the_one_that_was_kept() -> None:
+    for seed in range(examples(100, 2_000)):
+        assert Play(question(seed), from_snapshot).answer() == answer(question(seed)), seed
 
 
 @pytest.mark.parametrize("seed", sorted(ABOVE_QUOTA))

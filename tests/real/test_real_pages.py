@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import Json
-from controlplane.pages.access import Access, Refused, Unasked
+from controlplane.pages.access import Access, Unasked, Unauthenticated
 from controlplane.settings.web import WebSettings
 from tests.deploy.manifests import ROOT
 from tests.real.pair import kubeconfig_of
@@ -104,7 +104,7 @@ async def test_who_may_see_what_is_the_clusters_to_say(cluster: Cluster) -> None
 async def test_a_token_of_somebody_else_is_refused(cluster: Cluster) -> None:
     async with cluster.pages(cluster.token("kueue-system", "controlplane")) as access:
         for token in ("", "made.up.token", "x" * 3000):
-            with pytest.raises(Refused):
+            with pytest.raises(Unauthenticated):
                 await access.viewer(asking(token))
 
 

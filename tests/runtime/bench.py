@@ -20,7 +20,7 @@ from controlplane.clusters.protocol import ApiError, Executes
 from controlplane.controllers.connectivity.events import EventRefused
 from controlplane.kube.kinds import Json, Request
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Event, Head, LogUnavailable, NewEvent, Recorded, Sign, Unknown
+from controlplane.log.event import Append, Event, LogHead, LogUnavailable, NewEvent, Recorded, Sign, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.effects import Effects
@@ -106,7 +106,7 @@ class BenchLog(MemoryLog):
         self._answer()
         return await super().sign()
 
-    async def lead(self, holder: str, sign: Sign) -> Head | None:
+    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
         self._answer()
         return await super().lead(holder, sign)
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from controlplane.log.event import Append, Fenced, Head, LogReplaced
+from controlplane.log.event import Append, Fenced, LogHead, LogReplaced
 from controlplane.log.memory import MemoryStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
@@ -28,14 +28,14 @@ class Replica:
         self.log = BenchLog(store, clock)
         self.gate = Gate()
         self.leader = Leader(self.log, name, clock, self.gate, lease=LEASE, renew=RENEW)
-        self.acquiring: asyncio.Task[Head] | None = None
+        self.acquiring: asyncio.Task[LogHead] | None = None
         self.keeping: asyncio.Task[None] | None = None
 
     @property
     def sure(self) -> bool:
         return self.leader.sure
 
-    def wait_for_lead(self) -> asyncio.Task[Head]:
+    def wait_for_lead(self) -> asyncio.Task[LogHead]:
         self.acquiring = asyncio.create_task(self.leader.acquire())
         return self.acquiring
 
@@ -55,7 +55,7 @@ async def replicas(clock: ManualClock) -> AsyncIterator[tuple[Replica, Replica]]
     """Two on one log; the first leads, and gives no signs of life yet."""
     store = MemoryStore()
     first, second = Replica(store, clock, "first"), Replica(store, clock, "second")
-    assert await first.leader.acquire() == Head(0, 1)
+    assert await first.leader.acquire() == LogHead(0, 1)
     try:
         yield first, second
     finally:

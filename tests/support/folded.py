@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from controlplane.log.event import Recorded
-from controlplane.runtime.folded import _is_part, check, give, keeps, taken
+from controlplane.runtime.folded import _is_part, _is_whole, check, give, keeps, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
 from controlplane.runtime.router import ControllerRouter
 
@@ -78,7 +78,9 @@ def everything(of: object, path: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in vars(of).items():
         if name in _BESIDE:
             continue
-        if _is_part(value):
+        if _is_whole(value):
+            yield f"{path}{name}", value.kept()
+        elif _is_part(value):
             yield from everything(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value

@@ -50,7 +50,7 @@ def held_by(
     if not other or other == MANAGEMENT:
         return ""
     fresh = known is None or known.incarnation in ("", identity) or known.behind
-    gone = known is not None and known.phase == "Removed" and known.reason == "Removed"
+    gone = known is not None and known.removed
     return other if fresh or (gone and not at_stake()) else ""
 
 

@@ -62,6 +62,11 @@ class Connection(Value):
         return self.phase in ("Connected", "Suspect")
 
     @property
+    def removed(self) -> bool:
+        """Whether the cluster was taken out of use; one that was reconfigured is connected to anew."""
+        return self.phase == "Removed" and self.reason == "Removed"
+
+    @property
     def facts(self) -> tuple[object, ...]:
         """What a decision may rest on; of what is listed nothing, as long as the cluster is not connected."""
         listed = self.synced if self.connected else None

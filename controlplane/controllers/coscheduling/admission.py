@@ -25,9 +25,9 @@ from controlplane.controllers.coscheduling.objects import (
 from controlplane.controllers.coscheduling.placement.binding import beside
 from controlplane.controllers.coscheduling.placement.existing import follows
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
-from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
-from controlplane.kube.reviews import allowed, requested
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
+from controlplane.kube.kinds import PIPELINE_RUNS, Json
+from controlplane.kube.reviews import allowed, namespace_of, requested
 
 Find = Callable[[str, str, str], PipelineRun | None]
 """Finds a run by namespace, name and UID; None if it is not known."""
@@ -40,12 +40,12 @@ def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
     request = requested(review)
     if request is None:
         what = "it has no request with a uid"
-        raise InputRefused(Problem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
+        raise InputRefused(InputProblem("AdmissionReview", "request", what, "send a review of admission.k8s.io/v1"))
     obj = request.get("object")
     patch: list[Json] = []
     warnings: list[str] = []
     if request.get("operation") == "CREATE" and isinstance(obj, dict) and mode is not Mode.DISABLED:
-        namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+        namespace = namespace_of(request, obj)
         match (request.get("kind") or {}).get("kind"):
             case "TaskRun" | "CustomRun":
                 patch = _bind(obj, namespace, mode, find, warnings)

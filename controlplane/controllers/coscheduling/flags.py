@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.values import Value
 
 COSCHEDULE = "coschedule"
@@ -55,7 +55,7 @@ class Effective(msgspec.Struct, frozen=True):
     """The flags that hold for runs that begin now, and what is wrong with the ConfigMap if they are not its own."""
 
     flags: Flags
-    problem: Problem | None = None
+    problem: InputProblem | None = None
 
 
 def read_flags(data: Mapping[str, object], where: str = DEFAULT_WHERE, *, old_worker: bool = False) -> Flags:
@@ -63,7 +63,7 @@ def read_flags(data: Mapping[str, object], where: str = DEFAULT_WHERE, *, old_wo
 
     `old_worker`: the cluster runs a Tekton that still knows `disable-affinity-assistant` (v0.68 and before), so the
     left column of the matrix holds. Otherwise that flag is ignored, as newer ones do."""
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     mode = _mode(data, where, problems)
     disabled = _boolean(data, DISABLE_ASSISTANT, where, problems) if old_worker else False
     secure = _boolean(data, SET_SECURITY_CONTEXT, where, problems)
@@ -89,7 +89,7 @@ def effective(
         return Effective(last_good or Flags(), refused.problems[0])
 
 
-def _mode(data: Mapping[str, object], where: str, problems: list[Problem]) -> Mode:
+def _mode(data: Mapping[str, object], where: str, problems: list[InputProblem]) -> Mode:
     if COSCHEDULE not in data:
         return Mode.WORKSPACES
     found = data[COSCHEDULE]
@@ -99,17 +99,19 @@ def _mode(data: Mapping[str, object], where: str, problems: list[Problem]) -> Mo
     what = (
         f'"{found}" is not a mode' if isinstance(found, str) else f"a {type(found).__name__} is not the name of a mode"
     )
-    problems.append(Problem(where, f"data.{COSCHEDULE}", what, f"set it to one of {', '.join(Mode)}, or leave it out"))
+    problems.append(
+        InputProblem(where, f"data.{COSCHEDULE}", what, f"set it to one of {', '.join(Mode)}, or leave it out")
+    )
     return Mode.WORKSPACES
 
 
-def _before_removal(mode: Mode, assistant_off: bool, where: str, problems: list[Problem]) -> Mode:
+def _before_removal(mode: Mode, assistant_off: bool, where: str, problems: list[InputProblem]) -> Mode:
     """Return the mode while both flags existed (docs/reference/coscheduling.md, Flags)."""
     if assistant_off:
         return Mode.DISABLED if mode is Mode.WORKSPACES else mode
     if mode is not Mode.WORKSPACES:
         problems.append(
-            Problem(
+            InputProblem(
                 where,
                 f"data.{COSCHEDULE}",
                 f"coschedule value {mode} is incompatible with {DISABLE_ASSISTANT} set to false",
@@ -119,13 +121,15 @@ def _before_removal(mode: Mode, assistant_off: bool, where: str, problems: list[
     return mode
 
 
-def _boolean(data: Mapping[str, object], key: str, where: str, problems: list[Problem]) -> bool:
+def _boolean(data: Mapping[str, object], key: str, where: str, problems: list[InputProblem]) -> bool:
     if key not in data:
         return False
     found = data[key]
     value = _BOOLEANS.get(found) if isinstance(found, str) else None
     if value is None:
         shown = f'"{found}"' if isinstance(found, str) else f"a {type(found).__name__}"
-        problems.append(Problem(where, f"data.{key}", f"{shown} is not a flag", 'set it to the text "true" or "false"'))
+        problems.append(
+            InputProblem(where, f"data.{key}", f"{shown} is not a flag", 'set it to the text "true" or "false"')
+        )
         return False
     return value

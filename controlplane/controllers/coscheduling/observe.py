@@ -47,7 +47,7 @@ from controlplane.controllers.coscheduling.placement.existing import task_pod
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_NAME, read_defaults
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, Kind, meta
@@ -180,7 +180,7 @@ def _kept(obj: Json) -> Json:
     return kept | ({"status": {"pipelineSpec": stored}} if stored is not None else {})
 
 
-def problems_of(run: PipelineRun, mode: Mode) -> list[Problem]:
+def problems_of(run: PipelineRun, mode: Mode) -> list[InputProblem]:
     """Return what is wrong with a run in a mode. A pipeline that is not known yet (Tekton stores it with its first
     pass) says nothing.
     """
@@ -195,7 +195,7 @@ def problems_of(run: PipelineRun, mode: Mode) -> list[Problem]:
     return [*pipeline_problems(run, pipeline), *missing, *claim_problems(run, bound, mode)]
 
 
-def _problems(found: tuple[Problem, ...] | list[Problem]) -> list[observations.ProblemSeen]:
+def _problems(found: tuple[InputProblem, ...] | list[InputProblem]) -> list[observations.ProblemSeen]:
     return [observations.ProblemSeen(object=one.object, field=one.field, what=one.what, todo=one.todo) for one in found]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Problem(msgspec.Struct, frozen=True):
+class InputProblem(msgspec.Struct, frozen=True):
     """A fault of an object: `object` as `Kind namespace/name`, `field` as a path, `what` was found there, what
     `todo`.
     """
@@ -25,7 +25,7 @@ class Problem(msgspec.Struct, frozen=True):
 class InputRefused(ValueError):  # noqa: N818 - what the user meets is a refusal
     """An input cannot be used; `problems` says everything that is wrong with it."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: InputProblem) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.kinds import Json
 
 _NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number"}
@@ -19,9 +19,9 @@ class ObjectReader:
     def __init__(self, obj: str) -> None:
         self.object = obj
 
-    def problem(self, field: str, what: str, todo: str) -> Problem:
+    def problem(self, field: str, what: str, todo: str) -> InputProblem:
         """Return a problem of this object."""
-        return Problem(self.object, field, what, todo)
+        return InputProblem(self.object, field, what, todo)
 
     def section(self, obj: Json, field: str, path: str = "") -> Json:
         """Return a sub-object, empty where it is absent."""

@@ -20,7 +20,7 @@ from controlplane.controllers.coscheduling.names import (
 from controlplane.controllers.coscheduling.objects import SOURCES, Binding, PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline
 from controlplane.controllers.coscheduling.placement.binding import TaskBinding
-from controlplane.controllers.coscheduling.problems import Problem
+from controlplane.controllers.coscheduling.problems import InputProblem
 
 _NAMED = {
     "persistentVolumeClaim": "claimName",
@@ -31,26 +31,26 @@ _NAMED = {
 }
 
 
-def run_problems(run: PipelineRun, mode: Mode) -> list[Problem]:
+def run_problems(run: PipelineRun, mode: Mode) -> list[InputProblem]:
     """Return what is wrong with a run by itself: what admission refuses, and what the API server would."""
-    found: list[Problem] = []
+    found: list[InputProblem] = []
     if not (is_dns_name(run.name) and len(run.name) <= LONGEST_LABEL_VALUE):
         what = f'"{run.name}" is no DNS name of at most {LONGEST_LABEL_VALUE} characters'
-        found.append(Problem(run.label, "metadata.name", what, "rename the run: its name becomes a label"))
+        found.append(InputProblem(run.label, "metadata.name", what, "rename the run: its name becomes a label"))
     if run.pipeline_spec is not None and run.pipeline_name:
         what = "expected exactly one of pipelineRef and pipelineSpec, found both"
-        found.append(Problem(run.label, "spec.pipelineRef", what, "keep one of them"))
+        found.append(InputProblem(run.label, "spec.pipelineRef", what, "keep one of them"))
     seen: dict[str, int] = {}
     for binding in run.bindings:
         found += _binding_problems(run, binding, seen, mode)
     return found
 
 
-def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
+def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[InputProblem]:
     """Return where a run does not give what its pipeline needs, or speaks of a task that is not there."""
     bound = {binding.name for binding in run.bindings}
     found = [
-        Problem(
+        InputProblem(
             run.label,
             "spec.workspaces",
             f'pipeline requires workspace with name "{name}" be provided by pipelinerun',
@@ -61,12 +61,14 @@ def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
     ]
     tasks = {task.name for task in pipeline.tasks}
     found += [
-        Problem(run.label, f'task "{name}"', "the pipeline has more than one task of this name", "rename one of them")
+        InputProblem(
+            run.label, f'task "{name}"', "the pipeline has more than one task of this name", "rename one of them"
+        )
         for name, count in Counter(task.name for task in pipeline.tasks).items()
         if count > 1
     ]
     found += [
-        Problem(
+        InputProblem(
             run.label,
             "spec.workspaces",
             f'pipeline workspace "{workspace}" is marked optional '
@@ -78,7 +80,7 @@ def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
         if workspace in pipeline.optional
     ]
     found += [
-        Problem(
+        InputProblem(
             run.label,
             "spec.taskRunSpecs",
             f'the pipeline has no task "{name}"',
@@ -90,7 +92,7 @@ def pipeline_problems(run: PipelineRun, pipeline: Pipeline) -> list[Problem]:
     return found
 
 
-def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -> list[Problem]:
+def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -> list[InputProblem]:
     """Return the tasks that use several claims where each claim has a placeholder of its own.
 
     Tekton lets their siblings start and then fails the run; this is found before anything is created.
@@ -98,7 +100,7 @@ def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -
     if mode is not Mode.WORKSPACES:
         return []
     return [
-        Problem(
+        InputProblem(
             run.label,
             f'task "{task.task}"',
             f"more than one PersistentVolumeClaim is bound ({', '.join(task.claims)}): "
@@ -110,33 +112,33 @@ def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -
     ]
 
 
-def _binding_problems(run: PipelineRun, binding: Binding, seen: dict[str, int], mode: Mode) -> list[Problem]:
+def _binding_problems(run: PipelineRun, binding: Binding, seen: dict[str, int], mode: Mode) -> list[InputProblem]:
     where = f"spec.workspaces[{binding.index}]"
     found = []
     if not binding.name:
-        found.append(Problem(run.label, f"{where}.name", "it is not set", "name the workspace that is bound"))
+        found.append(InputProblem(run.label, f"{where}.name", "it is not set", "name the workspace that is bound"))
     elif binding.name in seen:
         what = (
             f'workspace "{binding.name}" provided by pipelinerun more than once, '
             f"at index {seen[binding.name]} and {binding.index}"
         )
-        found.append(Problem(run.label, f"{where}.name", what, "bind it once"))
+        found.append(InputProblem(run.label, f"{where}.name", what, "bind it once"))
     seen[binding.name] = binding.index
     if len(binding.sources) != 1:
         given = f"found {', '.join(binding.sources)}" if binding.sources else "found none"
         what = f'workspace "{binding.name}": expected exactly one source, {given}'
-        found.append(Problem(run.label, where, what, f"give one of {', '.join(SOURCES)}"))
+        found.append(InputProblem(run.label, where, what, f"give one of {', '.join(SOURCES)}"))
         return found
     source = binding.sources[0]
     field = _NAMED.get(source)
     if field is not None and not binding.body[source].get(field):
         what = f'workspace "{binding.name}": missing field'
-        found.append(Problem(run.label, f"{where}.{source}.{field}", what, "set it"))
+        found.append(InputProblem(run.label, f"{where}.{source}.{field}", what, "set it"))
         return found
     return found + _claim_name_problems(run, binding, where, mode)
 
 
-def _claim_name_problems(run: PipelineRun, binding: Binding, where: str, mode: Mode) -> list[Problem]:
+def _claim_name_problems(run: PipelineRun, binding: Binding, where: str, mode: Mode) -> list[InputProblem]:
     if binding.claim:
         return _existing_claim_problems(run, binding, f"{where}.persistentVolumeClaim.claimName", mode)
     if binding.template is None:
@@ -149,10 +151,10 @@ def _claim_name_problems(run: PipelineRun, binding: Binding, where: str, mode: M
     if fits(name):
         return []
     what = f'"{name}", which is made of it, is no valid name'
-    return [Problem(run.label, field, what, "give a DNS label, or leave it out")]
+    return [InputProblem(run.label, field, what, "give a DNS label, or leave it out")]
 
 
-def _existing_claim_problems(run: PipelineRun, binding: Binding, field: str, mode: Mode) -> list[Problem]:
+def _existing_claim_problems(run: PipelineRun, binding: Binding, field: str, mode: Mode) -> list[InputProblem]:
     """Return what is wrong with an existing claim's name. A task's result is filled in later; a placeholder cannot wait
     for it.
     """
@@ -164,4 +166,4 @@ def _existing_claim_problems(run: PipelineRun, binding: Binding, field: str, mod
         todo = f'name an existing claim, or set the mode "{Mode.DISABLED}"'
     elif "$(params." in binding.claim:
         todo = "give the parameter in the run: a pipeline's default does not reach the run's workspaces"
-    return [Problem(run.label, field, what, todo)]
+    return [InputProblem(run.label, field, what, todo)]

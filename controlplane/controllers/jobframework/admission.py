@@ -15,7 +15,7 @@ from controlplane.controllers.jobframework.observe import controller_of
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
-from controlplane.kube.reviews import requested
+from controlplane.kube.reviews import namespace_of, requested
 
 Belongs = Callable[[str, events.QueuedOwner], bool]
 """Tells whether a job in a namespace with an owner belongs to another job that names a queue, or may do so."""
@@ -24,16 +24,17 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
-    obj = request.get("object") if request is not None else None
-    if request is None or request.get("operation") != "CREATE" or not isinstance(obj, dict):
+    if request is None or request.get("operation") != "CREATE":
         return None
-    named = request.get("kind")
+    obj, named = request.get("object"), request.get("kind")
     adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
+    if adapter is None or not isinstance(obj, dict):
+        return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
-        if adapter is None or not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
+        if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
             return None
-        namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+        namespace = namespace_of(request, obj)
         if owner is not None and belongs(namespace, owner):
             return None
         return {**obj, "spec": merged(section(obj, "spec"), adapter.stopped(obj))}

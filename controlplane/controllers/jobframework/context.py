@@ -24,7 +24,7 @@ class JobFrameworkPolicy(Value):
     pods_ready: bool = False
 
 
-class Priority(Value):
+class WorkloadPriority(Value):
     """A Workload's priority, and the class that it comes from."""
 
     value: int = 0
@@ -66,7 +66,7 @@ class Catalog:
                 if found is not None and found.uid == event.uid:
                     del self.classes[event.kind, event.name], self.at[event.kind, event.name]
 
-    def priority(self, job: events.QueuedJobObserved) -> Priority:
+    def priority(self, job: events.QueuedJobObserved) -> WorkloadPriority:
         """Return the priority that a job asks for; `ClassMissing` if its class is not there (`ExtractPriority` in
         kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go).
         """
@@ -78,18 +78,18 @@ class Catalog:
             one for (kind, _), one in self.classes.items() if kind == PRIORITY_CLASSES.name and one.global_default
         ]
         if not defaults:
-            return Priority()
+            return WorkloadPriority()
         return _priority(PRIORITY_CLASSES, min(defaults, key=lambda one: (one.value, one.name)))
 
-    def _named(self, kind: Kind, name: str) -> Priority:
+    def _named(self, kind: Kind, name: str) -> WorkloadPriority:
         found = self.classes.get((kind.name, name))
         if found is None:
             raise ClassMissing(name, of_workloads=kind == WORKLOAD_PRIORITY_CLASSES)
         return _priority(kind, found)
 
 
-def _priority(kind: Kind, found: events.JobPriorityClassObserved) -> Priority:
-    return Priority(
+def _priority(kind: Kind, found: events.JobPriorityClassObserved) -> WorkloadPriority:
+    return WorkloadPriority(
         value=found.value, class_name=events.PriorityClassName(group=kind.group, kind=kind.kind, name=found.name)
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from controlplane.controllers.jobframework import events, matching, writes
-from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, ClassMissing, JobContext
+from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
 from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
@@ -96,12 +96,8 @@ def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
     if job.problem:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
         return
-    try:
-        priority = step.context.catalog.priority(job)
-    except ClassMissing as missing:
-        step.class_missing(job, missing)
-        return
-    step.write(writes.creation(step, job, priority))
+    if (priority := step.priority(job)) is not None:
+        step.write(writes.creation(step, job, priority))
 
 
 def _told(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> bool:

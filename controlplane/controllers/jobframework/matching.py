@@ -6,7 +6,7 @@ and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.
 from __future__ import annotations
 
 from controlplane.controllers.jobframework import events, writes
-from controlplane.controllers.jobframework.context import ClassMissing, Priority
+from controlplane.controllers.jobframework.context import WorkloadPriority
 from controlplane.controllers.jobframework.pod_sets import equivalent
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
@@ -29,19 +29,29 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
         return None, False
     match, others = _chosen(step, job)
+    if match is None:
+        return None, _none_fits(step, job, others)
+    if _removed(step, others, JobReason.EXTRA_WORKLOAD):
+        return None, False
+    return match, _kept_up(step, job, match)
+
+
+def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events.JobWorkloadObserved]) -> bool:
+    """See to a job that has no Workload, or only `others` that do not fit: one that can follow the job is written anew, the
+    rest go. Return whether it has none now, with nothing on the way.
+    """
     stale = None
-    if match is None and others and writes.is_suspended(job) and _can_follow(job, others[0]):
-        stale = others.pop(0)
-    if match is None and not writes.is_suspended(job) and job.end is None:
+    if writes.is_suspended(job):
+        stale = others.pop(0) if others and _can_follow(job, others[0]) else None
+    elif job.end is None:
         only = others[0] if len(others) == 1 else None
         if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, _RESTORING if only is not None else _MISSING):
-            return None, False
-    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD if match is None else JobReason.EXTRA_WORKLOAD):
-        return None, False
+            return False
+    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
+        return False
     if stale is not None:
         _rewrite(step, job, stale)
-        return None, False
-    return match, match is None or _kept_up(step, job, match)
+    return stale is None
 
 
 def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:
@@ -77,10 +87,8 @@ def _removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: Jo
 
 def _rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkloadObserved) -> None:
     """Have the Workload of a job that waits ask for what the job asks for now."""
-    try:
-        priority = step.context.catalog.priority(job)
-    except ClassMissing as missing:
-        step.class_missing(job, missing)
+    priority = step.priority(job)
+    if priority is None:
         return
     step.write(
         events.JobWorkloadUpdateDecided(
@@ -105,12 +113,13 @@ def _kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWork
         return not step.write(update)
     if not _class_moves(job, match):
         return True
-    try:
-        priority = step.context.catalog.priority(job)
-    except ClassMissing as missing:
-        step.class_missing(job, missing)
+    priority = step.priority(job)
+    if priority is None:
         return False
-    if Priority(value=match.priority or 0, class_name=match.priority_class) == priority and match.priority is not None:
+    if (
+        WorkloadPriority(value=match.priority or 0, class_name=match.priority_class) == priority
+        and match.priority is not None
+    ):
         return True
     step.write(
         events.JobWorkloadUpdateDecided(

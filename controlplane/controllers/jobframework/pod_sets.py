@@ -72,8 +72,12 @@ def _info(
     found = _replace(
         found, labels=labels, annotations=notes, node_selector=selector, tolerations=tolerations, gates=gates
     )
+    return _with_checks(found, workload)
+
+
+def _with_checks(found: events.PodSetInfo, workload: events.JobWorkloadObserved) -> events.PodSetInfo:
     for check in workload.checks:
-        update = next((one for one in check.updates if one.get("name") == assignment.name), None)
+        update = next((one for one in check.updates if one.get("name") == found.name), None)
         if update is not None:
             try:
                 found = merged(found, _of_update(update))

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.context import ClassMissing, JobContext, Priority
+from controlplane.controllers.jobframework.context import ClassMissing, JobContext, WorkloadPriority
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.pod_sets import is_restored
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -52,12 +52,18 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
                 )
             )
 
-    def class_missing(self, job: events.QueuedJobObserved, missing: ClassMissing) -> None:
-        """Tell that a WorkloadPriorityClass is missing. Of a PriorityClass Kueue says nothing; it is waited for."""
-        if missing.of_workloads:
-            note = f'WorkloadPriorityClass "{missing.name}" not found'
-            why = JobReason.PRIORITY_CLASS_NOT_FOUND
-            self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+    def priority(self, job: events.QueuedJobObserved) -> WorkloadPriority | None:
+        """Return the priority that a job asks for; None if its class is missing. Kueue tells that of a
+        WorkloadPriorityClass, and says nothing of a PriorityClass; it is waited for.
+        """
+        try:
+            return self.context.catalog.priority(job)
+        except ClassMissing as missing:
+            if missing.of_workloads:
+                note = f'WorkloadPriorityClass "{missing.name}" not found'
+                why = JobReason.PRIORITY_CLASS_NOT_FOUND
+                self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+            return None
 
 
 def head(workload: events.JobWorkloadObserved) -> dict[str, Any]:
@@ -65,7 +71,9 @@ def head(workload: events.JobWorkloadObserved) -> dict[str, Any]:
     return {"name": workload.name, "uid": workload.uid, "resource_version": workload.resource_version}
 
 
-def creation(step: JobPass, job: events.QueuedJobObserved, priority: Priority) -> events.JobWorkloadCreationDecided:
+def creation(
+    step: JobPass, job: events.QueuedJobObserved, priority: WorkloadPriority
+) -> events.JobWorkloadCreationDecided:
     """Return the decision to create a job's Workload."""
     return events.JobWorkloadCreationDecided(
         name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid),

@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.context import KUEUES_GATE, MultiKueueP
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import PODS, Json, meta
-from controlplane.kube.reviews import allowed, json_patch, requested
+from controlplane.kube.reviews import allowed, json_patch, namespace_of, requested
 
 Leads = Callable[[str, str], bool | None]
 """Tells whether a LocalQueue, by namespace and name, leads to our admission check; None if that is not known."""
@@ -50,7 +50,7 @@ def _patch(
     wanted = merged(spec, adapter.claimed(obj, policy.controller_name))
     if wanted == spec:
         return [], []
-    namespace = str(request.get("namespace") or meta(obj).get("namespace") or "")
+    namespace = namespace_of(request, obj)
     ours = leads(namespace, str(queue))
     if ours is None:
         where = f"where LocalQueue {namespace}/{queue} leads is not known to {policy.controller_name} yet"

@@ -5,7 +5,7 @@ for each question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -65,6 +65,11 @@ class MultiKueuePolicy(Value):
     claims: bool = False
     orchestrated_preemption: bool = False
     preemption_pause: timedelta = timedelta(minutes=5)
+
+    @property
+    def awaited_kinds(self) -> Collection[str]:
+        """The kinds of job that have to be in view, or off, before anything is decided."""
+        return self.awaited if self.awaited is not None else {one.kind.name for one in self.adapters.values()}
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from controlplane.controllers.multikueue.returning import judge_returned
 from controlplane.controllers.multikueue.running import finish, steady
 from controlplane.controllers.multikueue.scoring import selector_problem
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import HELD
 from controlplane.runtime.decision_pass import PassResult
 
@@ -129,6 +130,16 @@ def _rejected(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -
     return True
 
 
+def _not_managed(pass_: WorkloadPass, adapter: JobKind, job: JobObserved) -> str:
+    """Return why a job would run here as well, "" if it does not."""
+    if not adapter.delegates:
+        return "" if _stays(pass_, job) else RUNS_HERE
+    wanted = pass_.context.policy.controller_name
+    if job.managed_by == wanted:
+        return ""
+    return f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
+
+
 def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> tuple[str, WorkloadReason] | None:
     """Return why a Workload cannot be dispatched, as far as its job was seen."""
     adapter, job = pass_.context.adapter, pass_.context.job
@@ -140,12 +151,7 @@ def _problem(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) ->
         return NOT_RESIZED, WorkloadReason.ELASTIC
     if job is None:
         return None
-    wanted = pass_.context.policy.controller_name
-    if not adapter.delegates:
-        if not _stays(pass_, job):
-            return RUNS_HERE, WorkloadReason.NOT_MANAGED
-    elif job.managed_by != wanted:
-        text = f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{wanted}" not "{job.managed_by}"'
+    if text := _not_managed(pass_, adapter, job):
         return text, WorkloadReason.NOT_MANAGED
     if pass_.context.policy.scoring is not None and (text := selector_problem(job.cluster_selector)):
         return text, WorkloadReason.INVALID_CLUSTER_SELECTOR
@@ -192,7 +198,15 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
         return
     if evicted:
         drain(pass_, local, check, job)
-    elif check.state == "Ready":
+    else:
+        _advance(pass_, local, check, route, adapter, job)
+
+
+def _advance(
+    pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: JobKind, job: JobObserved
+) -> None:
+    """Dispatch a Workload that holds quota, or keep it where it is."""
+    if check.state == "Ready":
         steady(pass_, local, check, route, adapter, job)
     elif local.sliced and job.finished:
         return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one

@@ -16,6 +16,7 @@ from controlplane.controllers.multikueue.observations import (
     CheckState,
     CloneObserved,
     JobObserved,
+    RemoteJobObserved,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -102,6 +103,42 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             )
         )
 
+    def leave_out(self, cluster: str, message: str, reason: WorkloadReason) -> None:
+        """Leave a cluster out of this attempt for a while, and say why."""
+        self.say(
+            events.ClusterRefused(
+                cluster=cluster,
+                attempt=self.state.attempt,
+                message=message,
+                until=self.now + self.context.policy.refusal_pause,
+                reason=reason,
+            )
+        )
+
+    def nominate(self, local: WorkloadObserved, cluster: str) -> None:
+        """Nominate one cluster alone: only one that the stored object nominates can be selected."""
+        self.write(
+            events.NominationDecided(
+                resource_version=local.resource_version,
+                attempt=self.state.attempt,
+                clusters=[cluster],
+                reason=WorkloadReason.NOMINATED,
+            )
+        )
+
+    def rest(self, job: JobObserved, member: str = "") -> None:
+        """Write a status in which nothing runs to the user's job, or to a pod of its group."""
+        self.write(
+            events.StatusRelayDecided(
+                kind=job.kind,
+                resource_version=job.resource_version,
+                status=job.status,
+                drain=True,
+                member=member,
+                reason=WorkloadReason.NOTHING_RUNS,
+            )
+        )
+
     def relay(self, job: JobObserved, cluster: str, status: str, reason: WorkloadReason) -> None:
         """Write the status of the job's copy on a cluster to the user's job."""
         self.write(
@@ -130,34 +167,30 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         remote = self.state.remote(cluster)
         for name, member in sorted(remote.members.items()):
             if not member.deleting:
-                self.write(
-                    events.RemovalDecided(
-                        cluster=cluster,
-                        of="Job",
-                        kind=member.kind,
-                        uid=member.uid,
-                        resource_version=member.resource_version,
-                        member=name,
-                        reason=reason,
-                    )
-                )
-        stays = remote.job is not None and kept_by_another(self.context, cluster)
-        if remote.job is not None and not stays:
-            if not remote.job.deleting and not written_by_another(self.context, cluster):
-                self.write(
-                    events.RemovalDecided(
-                        cluster=cluster,
-                        of="Job",
-                        kind=remote.job.kind,
-                        uid=remote.job.uid,
-                        resource_version=_version(remote.job_version, remote.job.resource_version, reason),
-                        reason=reason,
-                    )
-                )
+                self._remove_job(cluster, member, member.resource_version, reason, name)
+        job = None if kept_by_another(self.context, cluster) else remote.job
+        if job is not None:
+            if not job.deleting and not written_by_another(self.context, cluster):
+                self._remove_job(cluster, job, _version(remote.job_version, job.resource_version, reason), reason)
         elif remote.clone is not None and not remote.members:
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        left = remote.clone is not None or bool(remote.members) or (remote.job is not None and not stays)
+        left = remote.clone is not None or bool(remote.members) or job is not None
         return left and not self.removal_failed(cluster)
+
+    def _remove_job(
+        self, cluster: str, job: RemoteJobObserved, version: str, reason: WorkloadReason, member: str = ""
+    ) -> None:
+        self.write(
+            events.RemovalDecided(
+                cluster=cluster,
+                of="Job",
+                kind=job.kind,
+                uid=job.uid,
+                resource_version=version,
+                member=member,
+                reason=reason,
+            )
+        )
 
     def must_wait(self, but: str = "") -> bool:
         """Whether the job may run unseen on a cluster that is not given up yet, or is there under the name of another

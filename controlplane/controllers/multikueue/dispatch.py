@@ -19,7 +19,6 @@ from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
-    ClusterRefused,
     ClustersScored,
     JobCreationDecided,
     NominationDecided,
@@ -111,15 +110,7 @@ def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
         if clone is None or reason is None:
             continue
         evicted = clone.condition("Evicted")
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message=evicted.message if evicted else "the worker deactivated its copy",
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=reason,
-            )
-        )
+        pass_.leave_out(cluster, evicted.message if evicted else "the worker deactivated its copy", reason)
 
 
 def _refusal(remote: Remote) -> WorkloadReason | None:
@@ -195,14 +186,7 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
     if connection is not None and connection.phase == "Unknown":
         return False  # we have only just started: the first attempt to connect shows more
     if not pass_.context.in_view(winner):
-        # Its job may have been created and be running: elsewhere only after the grace.
-        started = (
-            winner in pass_.state.job_seen or winner in pass_.state.unsure or f"{winner}/Job" in pass_.state.effects
-        )
-        until = pass_.context.lost_until(winner, pass_.now)
-        if started and (until is None or pass_.now < until):
-            if until is not None:
-                pass_.wake_at(until)
+        if _may_have_started(pass_, winner):
             return False
         reason = WorkloadReason.LOST_BEFORE_READY
     elif admitted(remote, local):
@@ -217,13 +201,22 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
     return False
 
 
+def _may_have_started(pass_: WorkloadPass, winner: str) -> bool:
+    """Whether the job may have been created and be running on a lost cluster: elsewhere only after the grace."""
+    started = winner in pass_.state.job_seen or winner in pass_.state.unsure or f"{winner}/Job" in pass_.state.effects
+    until = pass_.context.lost_until(winner, pass_.now)
+    if started and until is not None and pass_.now < until:
+        pass_.wake_at(until)
+    return started and (until is None or pass_.now < until)
+
+
 def _install(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, winner: str) -> None:
     pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=winner)
     waiting = pass_.others_may_run(winner)
     remote = pass_.state.remote(winner)
     if winner not in local.nominated:
         # Taken back while no process watched.
-        _nominate_alone(pass_, local, winner)
+        pass_.nominate(local, winner)
     elif remote.job is not None and not remote.job.deleting:
         pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     elif _lost_its_job(pass_, winner):
@@ -245,19 +238,7 @@ def select(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, winn
     if winner in local.nominated:
         pass_.ready(local, check, winner, ready_topology(pass_, local, winner))
     else:
-        _nominate_alone(pass_, local, winner)
-
-
-def _nominate_alone(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> None:
-    """Nominate the winner: only a cluster that the stored object nominates can be selected."""
-    pass_.write(
-        NominationDecided(
-            resource_version=local.resource_version,
-            attempt=pass_.state.attempt,
-            clusters=[winner],
-            reason=WorkloadReason.NOMINATED,
-        )
-    )
+        pass_.nominate(local, winner)
 
 
 def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
@@ -278,29 +259,33 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
             return False
     elif not foreign and (trouble.failures < 2 or trouble.decides_nothing):
         return False
-    pass_.say(
-        ClusterRefused(
-            cluster=winner,
-            attempt=pass_.state.attempt,
-            message=trouble.message,
-            until=pass_.now + pass_.context.policy.refusal_pause,
-            reason=WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED,
-        )
-    )
+    reason = WorkloadReason.JOB_NAME_TAKEN if foreign else WorkloadReason.JOB_REFUSED
+    pass_.leave_out(winner, trouble.message, reason)
     return True
+
+
+def _has_to_wait(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> bool:
+    """Whether another check is not Ready yet, or Kueue may still be about to write: then it is looked at again later."""
+    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
+        return True
+    until = pass_.context.core_writes_until
+    if until is None or pass_.now >= until or pass_.state.dispatching:
+        return False
+    pass_.wake_at(until)
+    return True
+
+
+def _own_nominees(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -> Nominated | None:
+    """Return whom to nominate; None where another dispatcher does."""
+    found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
+    return Nominated(eligible, WorkloadReason.COMPONENT_FOLLOWS) if seat(pass_.context) else found
 
 
 def _offer(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, eligible: list[str]) -> None:
     """Nominate clusters, and create the clones on those whose nomination is stored."""
-    if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
+    if _has_to_wait(pass_, local, check):
         return
-    until = pass_.context.core_writes_until
-    if until is not None and pass_.now < until and not pass_.state.dispatching:
-        pass_.wake_at(until)
-        return
-    found = nominees(pass_, local, eligible) if pass_.context.policy.dispatcher in OWN else None
-    if seat(pass_.context):
-        found = Nominated(eligible, WorkloadReason.COMPONENT_FOLLOWS)
+    found = _own_nominees(pass_, local, eligible)
     asked = found.clusters if found is not None else [one for one in eligible if one in local.nominated]
     _withdraw(pass_, asked)
     if not asked:

@@ -1,6 +1,6 @@
 """Keeps what the log says of the clusters' recent answers, and where the Workloads of each queue are.
 
-In: the events of Workloads, and their states before and after. Out: `ClusterFacts` for `controlplane.controllers.
+In: the events of Workloads, and their states before and after. Out: `ScoringFacts` for `controlplane.controllers.
 multikueue.scoring`. A replay gives the same, since only the times of the log count."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
 from controlplane.controllers.multikueue.flavors import NEUTRAL, WorkerQueues
-from controlplane.controllers.multikueue.scoring import ClusterFacts, WorkloadScoring
+from controlplane.controllers.multikueue.scoring import ScoringFacts, WorkloadScoring
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Recorded
 
@@ -25,7 +25,7 @@ _REMEMBERED = 100
 """How many answers of a cluster are remembered at most."""
 
 
-class Answer(NamedTuple):
+class AdmissionAnswer(NamedTuple):
     """A cluster's answer to a copy: when, and after how many seconds it admitted it; None if it refused."""
 
     at: datetime
@@ -40,7 +40,7 @@ class RecentAnswers:
     def __init__(self, window: timedelta) -> None:
         self._window = window
         self._asked: dict[str, dict[str, datetime]] = {}
-        self._answers: dict[str, deque[Answer]] = {}
+        self._answers: dict[str, deque[AdmissionAnswer]] = {}
         self._now: datetime | None = None
 
     def fold(self, recorded: Recorded) -> None:
@@ -55,7 +55,7 @@ class RecentAnswers:
             case events.ClusterRefused():
                 # Also after the choice of a cluster: it may refuse the job when it has admitted the copy.
                 self._asked.get(stream, {}).pop(event.cluster, None)
-                self._keep(event.cluster, Answer(at, None))
+                self._keep(event.cluster, AdmissionAnswer(at, None))
             case events.WinnerChosen() | events.NamesClearDecided() | observations.WorkloadGone():
                 # Whoever has not answered by now is asked no more, and that says nothing about him.
                 self._asked.pop(stream, None)
@@ -71,9 +71,9 @@ class RecentAnswers:
     def _admitted(self, stream: str, cluster: str, at: datetime) -> None:
         asked = self._asked.get(stream, {}).pop(cluster, None)
         if asked is not None:
-            self._keep(cluster, Answer(at, max((at - asked).total_seconds(), 0.0)))
+            self._keep(cluster, AdmissionAnswer(at, max((at - asked).total_seconds(), 0.0)))
 
-    def _keep(self, cluster: str, answer: Answer) -> None:
+    def _keep(self, cluster: str, answer: AdmissionAnswer) -> None:
         self._answers.setdefault(cluster, deque(maxlen=_REMEMBERED)).append(answer)
 
 
@@ -147,9 +147,9 @@ class DispatchHistory:
         }
         return WorkloadScoring(rules=self._rules, facts=facts)
 
-    def _facts(self, cluster: str, seen: observations.MultiKueueClusterObserved | None, queue: str) -> ClusterFacts:
+    def _facts(self, cluster: str, seen: observations.MultiKueueClusterObserved | None, queue: str) -> ScoringFacts:
         seconds, admissions, refusals = self._answers.of(cluster)
-        return ClusterFacts(
+        return ScoringFacts(
             labels=seen.labels if seen is not None else {},
             admission_seconds=seconds,
             admissions=admissions,

@@ -8,13 +8,20 @@ is the *mirrored* status of the user's job, so whoever takes a copy away must al
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import DeactivationDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.events import DeactivationDecided
 from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.running import may_run_unseen
 from controlplane.controllers.multikueue.slices import held_elsewhere
+
+
+def _relay_elsewhere(pass_: WorkloadPass, job: JobObserved) -> None:
+    """Write that a copy has come to rest which other Workloads of the job hold."""
+    for cluster, remote in sorted(held_elsewhere(pass_).items()):
+        if pass_.context.in_view(cluster) and remote.inactive:
+            pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
 
 
 def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved) -> None:
@@ -27,9 +34,8 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     for cluster in sorted(pass_.state.remotes):
         if pass_.context.in_view(cluster) and pass_.verdicts.get(cluster) != "Wait":
             running = _drain_copy(pass_, local, job, cluster) or running
-    for cluster, remote in sorted(held_elsewhere(pass_).items()):
-        if pass_.context.in_view(cluster) and remote.inactive and not job.inactive and not job.deleting:
-            pass_.relay(job, cluster, remote.status, WorkloadReason.STATUS_CHANGED)
+    if not job.inactive and not job.deleting:
+        _relay_elsewhere(pass_, job)
     if not running and _told(pass_, local):
         rest_members(pass_)
         _write_rest(pass_, job)
@@ -118,12 +124,4 @@ def _write_rest(pass_: WorkloadPass, job: JobObserved) -> None:
     adapter = pass_.context.adapter
     if job.inactive or not job.suspended or (adapter is not None and not adapter.relays):
         return
-    pass_.write(
-        StatusRelayDecided(
-            kind=job.kind,
-            resource_version=job.resource_version,
-            status=job.status,
-            drain=True,
-            reason=WorkloadReason.NOTHING_RUNS,
-        )
-    )
+    pass_.rest(job)

@@ -17,7 +17,6 @@ from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
     DeactivationDecided,
-    NominationDecided,
 )
 from controlplane.controllers.multikueue.final_status import late_status
 from controlplane.controllers.multikueue.objects import ELASTIC_JOB
@@ -84,34 +83,32 @@ def follow(
         _settle(pass_, local, check, job, cluster)
 
 
+def _create_copy(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
+    """Create the slice's copy on a cluster, unless it refused it a moment ago or has its job."""
+    refusal = pass_.state.refused.get(cluster)
+    if refusal is not None and refusal.until > pass_.now:
+        pass_.wake_at(refusal.until)
+    elif pass_.state.remote(cluster).job is None:
+        pass_.write(
+            CloneDecided(
+                cluster=cluster,
+                attempt=pass_.state.attempt,
+                template=local.template,
+                gated=pass_.context.policy.orchestrated_preemption,
+                reason=WorkloadReason.SLICE_FOLLOWS,
+            )
+        )
+
+
 def _settle(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: JobObserved, cluster: str) -> None:
     """Create the slice's copy, and hand the job over to it once it is admitted."""
     remote = pass_.state.remote(cluster)
     pass_.remove_everywhere(WorkloadReason.ANOTHER_CLUSTER_WON, keep=cluster)
     if not local.replaces and cluster not in local.nominated:
         # Kueue takes a cluster's name without that only for a slice that replaces another one.
-        pass_.write(
-            NominationDecided(
-                resource_version=local.resource_version,
-                attempt=pass_.state.attempt,
-                clusters=[cluster],
-                reason=WorkloadReason.NOMINATED,
-            )
-        )
+        pass_.nominate(local, cluster)
     elif remote.clone is None:
-        refusal = pass_.state.refused.get(cluster)
-        if refusal is not None and refusal.until > pass_.now:
-            pass_.wake_at(refusal.until)
-        elif remote.job is None:
-            pass_.write(
-                CloneDecided(
-                    cluster=cluster,
-                    attempt=pass_.state.attempt,
-                    template=local.template,
-                    gated=pass_.context.policy.orchestrated_preemption,
-                    reason=WorkloadReason.SLICE_FOLLOWS,
-                )
-            )
+        _create_copy(pass_, local, cluster)
     elif remote.clone.deleting:
         return
     elif not usable(remote, local):

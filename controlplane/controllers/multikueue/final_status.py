@@ -29,27 +29,41 @@ def final_status_waits(pass_: WorkloadPass, job: JobObserved, cluster: str) -> b
     """
     if pass_.context.adapter is not None and not pass_.context.adapter.relays:
         return False  # the management cluster's own controller writes it
-    known = pass_.state.remote(cluster)
-    remote = known.job
-    if remote is None or not remote.finished:
-        if not pass_.context.available(cluster) and _may_come(pass_, job, cluster):
-            return True
-        bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
-        until = (known.finished_at or pass_.now) + _PATIENCE
-        if bound and pass_.now < until:
-            pass_.wake_at(until)
-            return True
-        # Removed before its Workload was seen to have finished.
-        if remote is None and relay_end(pass_, job, cluster):
-            return True
+    if _end_not_seen(pass_, job, cluster):
+        return True
     others = _pods_wait(pass_, job, cluster)
     return _relay_final(pass_, job, cluster) or others
+
+
+def _end_not_seen(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+    """Whether a copy's job was not seen to have finished, and is waited for."""
+    known = pass_.state.remote(cluster)
+    remote = known.job
+    if remote is not None and remote.finished:
+        return False
+    if not pass_.context.available(cluster) and _may_come(pass_, job, cluster):
+        return True
+    bound = remote is not None or (known.clone is not None and known.clone.bound_to != "")
+    until = (known.finished_at or pass_.now) + _PATIENCE
+    if bound and pass_.now < until:
+        pass_.wake_at(until)
+        return True
+    # Removed before its Workload was seen to have finished.
+    return remote is None and relay_end(pass_, job, cluster)
 
 
 def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write how the pods of a group ended; return whether any of that is still to be done."""
     seen = final_statuses(pass_, cluster)
     return _end_as_their_workload(pass_, job, cluster) or seen
+
+
+def _awaits_its_end(pass_: WorkloadPass, local: JobObserved, member: str) -> bool:
+    """Whether a pod is to be told how it ended, which its API server has not refused too often."""
+    if local.kind != PODS.name or local.finished or local.deleting:
+        return False
+    trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+    return trouble is None or not says_no(trouble) or trouble.failures < _TRIES
 
 
 def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
@@ -61,14 +75,11 @@ def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) 
         return False
     copies = {known.job.name} if known.job is not None else set()
     for local in (job, *pass_.context.members):
-        if local.kind != PODS.name or local.finished or local.deleting or local.name in copies | known.members.keys():
-            continue
         member = "" if local is job else local.name
-        trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
-        until = (known.finished_at or pass_.now) + _PATIENCE
-        if trouble is not None and says_no(trouble) and trouble.failures >= _TRIES:
+        if not _awaits_its_end(pass_, local, member) or local.name in copies | known.members.keys():
             continue
         waiting = True
+        until = (known.finished_at or pass_.now) + _PATIENCE
         if pass_.now < until:
             pass_.wake_at(until)
             continue

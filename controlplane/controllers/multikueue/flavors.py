@@ -24,7 +24,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkerResourceGroup,
     WorkloadObserved,
 )
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import Misfit, items, section, strings, text
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Kind, meta
 from controlplane.kube.quantities import nanos, spell, to_milli
@@ -73,7 +73,7 @@ class QueueObserver:
 def _seen(kind: Kind, obj: Json) -> Observation:
     spec, status = section(obj, "spec"), section(obj, "status")
     stopped = text(spec, "stopPolicy", "spec") or "None"
-    inactive = "it is stopped" if stopped != "None" else _inactive(objects.conditions(status))
+    inactive = "it is stopped" if stopped != "None" else _inactive(conditions_of(status))
     if kind == LOCAL_QUEUES:
         queue = text(spec, "clusterQueue", "spec")
         return WorkerLocalQueueObserved(**objects.identity(obj), cluster_queue=queue, inactive=inactive)
@@ -209,18 +209,23 @@ def _lacking(groups: Sequence[WorkerResourceGroup], asked: Mapping[str, Mapping[
         left = {resource: nanos(amount) for resource, amount in amounts.items() if nanos(amount)}
         for group in groups:
             wanted = {resource: left.pop(resource) for resource in group.covered if resource in left}
-            missing = ""
-            for flavor in group.flavors if wanted else ():
-                missing = _missing(flavor, wanted, taken)
-                if not missing:
-                    for resource, amount in wanted.items():
-                        taken[flavor.name, resource] = taken.get((flavor.name, resource), 0) + amount
-                    break
-            if missing or (wanted and not group.flavors):
-                return missing or "no flavor"
+            if wanted and (missing := _take(group, wanted, taken)):
+                return missing
         if left:
             return f"no {', '.join(sorted(left))}"
     return ""
+
+
+def _take(group: WorkerResourceGroup, wanted: Mapping[str, int], taken: dict[tuple[str, str], int]) -> str:
+    """Take amounts from the first flavor of a group that has them; return what there is too little of, "" if they fit."""
+    missing = "no flavor"
+    for flavor in group.flavors:
+        missing = _missing(flavor, wanted, taken)
+        if not missing:
+            for resource, amount in wanted.items():
+                taken[flavor.name, resource] = taken.get((flavor.name, resource), 0) + amount
+            break
+    return missing
 
 
 def _missing(flavor: WorkerFlavor, wanted: Mapping[str, int], taken: Mapping[tuple[str, str], int]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -84,14 +85,6 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
     queues = [WatchSpec(LOCAL_QUEUES)] if policy.claims else []
     origin = f"{ORIGIN_LABEL}={policy.origin}"
     flavors = [WatchSpec(kind) for kind in KINDS] if policy.scoring and policy.scoring.flavors_weight else []
-
-    def unseen() -> str:
-        if fleet.index.ready:
-            return ""
-        known = fleet.index.connections.get(MANAGEMENT)
-        why = f": {known.message}" if known is not None and known.message else ""
-        return f"the management cluster is not in view{why}"
-
     return (
         HostedController(
             registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT}), anticipating=fleet),
@@ -99,7 +92,7 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
             workers=[*(WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)), *flavors] if policy.dispatches else (),
             knows=fleet.index,
             follows=policy.dispatches,
-            unseen=unseen,
+            unseen=partial(_unseen, fleet),
             resting_on=fleet.resting_on,
             noun="Workload",
         ),
@@ -165,6 +158,15 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str], chosen: Multi
         **values,
         **seconds,
     )
+
+
+def _unseen(fleet: MultiKueueController) -> str:
+    """Return why nothing can be decided yet, "" if it can."""
+    if fleet.index.ready:
+        return ""
+    known = fleet.index.connections.get(MANAGEMENT)
+    why = f": {known.message}" if known is not None and known.message else ""
+    return f"the management cluster is not in view{why}"
 
 
 def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:

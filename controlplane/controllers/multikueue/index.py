@@ -313,27 +313,30 @@ class WorkloadIndex(SharedJobs):
             if known is None or known.uid != event.uid:
                 self._appeared[name] = recorded.version
             self.clusters[name] = event
-            self.changed_clusters.add(name)
-            self._mark_checks()
         elif isinstance(event, observations.MultiKueueClusterGone):
             self.clusters.pop(name, None)
+        elif isinstance(event, _CONNECTIVITY):
+            self._fold_connection(recorded, name)
+        if observed:
             self.changed_clusters.add(name)
             self._mark_checks()
-        elif isinstance(event, _CONNECTIVITY):
-            before = self.connections.get(name, Connection(name=name))
-            self.connections[name] = fold_connection(before, recorded)
-            if isinstance(event, ClusterConnected) and before.lost_since is not None:
-                for stream, state in self.workloads.items():
-                    self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
-            if isinstance(event, (ClusterConnected, KindSynced)):
-                listed = event.kinds if isinstance(event, ClusterConnected) else [event.kind]
-                for stream in sorted(self._unsure):
-                    self._keep(stream, fold_listed(self.workloads[stream], name, listed))
-            self._connections_changed()
-            if before.facts != self.connections[name].facts:
-                self._mark(FLEET_STREAM)
-                self._mark_workloads(name)
         self._mark(recorded.stream)
+
+    def _fold_connection(self, recorded: Recorded, name: str) -> None:
+        event = recorded.event
+        before = self.connections.get(name, Connection(name=name))
+        self.connections[name] = fold_connection(before, recorded)
+        if isinstance(event, ClusterConnected) and before.lost_since is not None:
+            for stream, state in self.workloads.items():
+                self.workloads[stream] = fold_return(state, name, recorded.recorded_at)
+        if isinstance(event, (ClusterConnected, KindSynced)):
+            listed = event.kinds if isinstance(event, ClusterConnected) else [event.kind]
+            for stream in sorted(self._unsure):
+                self._keep(stream, fold_listed(self.workloads[stream], name, listed))
+        self._connections_changed()
+        if before.facts != self.connections[name].facts:
+            self._mark(FLEET_STREAM)
+            self._mark_workloads(name)
 
     def connection_of(self, name: str) -> Connection | None:
         """Return the connection to the cluster that a MultiKueueCluster means; None as long as all that is known is of
@@ -344,13 +347,11 @@ class WorkloadIndex(SharedJobs):
 
     def _connections_changed(self) -> None:
         management = self.connections.get(MANAGEMENT)
-        awaited = self.policy.awaited
-        kinds = awaited if awaited is not None else {adapter.kind.name for adapter in self.policy.adapters.values()}
         needed = _NEEDED if self.policy.dispatches else _NEEDED_IDLE
         ready = (
             management is not None
             and all(management.in_view(kind) for kind in needed)
-            and all(management.in_view(kind) or kind in management.off for kind in kinds)
+            and all(management.in_view(kind) or kind in management.off for kind in self.policy.awaited_kinds)
         )
         if ready and not self._ready:
             self._mark_checks()

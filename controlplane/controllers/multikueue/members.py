@@ -84,16 +84,7 @@ def rest_members(pass_: WorkloadPass) -> bool:
     """Write that nothing of the pods runs, and return whether any still says that it does."""
     running = [local for local in pass_.context.members if not local.inactive and not local.deleting]
     for local in running:
-        pass_.write(
-            StatusRelayDecided(
-                kind=local.kind,
-                resource_version=local.resource_version,
-                status=local.status,
-                drain=True,
-                member=local.name,
-                reason=WorkloadReason.NOTHING_RUNS,
-            )
-        )
+        pass_.rest(local, local.name)
     return bool(running)
 
 

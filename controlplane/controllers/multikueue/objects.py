@@ -18,7 +18,6 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.kube import fields
-from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Body, body_of, canonical
@@ -37,35 +36,6 @@ _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "a
 _NOT_APPLIED = frozenset({"conditions", "admissionChecks", "clusterName", "nominatedClusterNames", "reclaimablePods"})
 _SAID = 300
 _CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
-
-
-def conditions(status: Json) -> list[Condition]:
-    """Return `status.conditions`."""
-    return [
-        Condition(
-            type=text(item, "type", "status.conditions[]"),
-            status=text(item, "status", "status.conditions[]"),
-            reason=text(item, "reason", "status.conditions[]"),
-            message=text(item, "message", "status.conditions[]"),
-            last_transition_time=text(item, "lastTransitionTime", "status.conditions[]"),
-            observed_generation=number(item, "observedGeneration", "status.conditions[]"),
-        )
-        for item in items(status, "conditions", "status")
-    ]
-
-
-def condition_json(condition: Condition) -> Json:
-    """Return a condition as the API has it."""
-    result: Json = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    if condition.observed_generation:
-        result["observedGeneration"] = condition.observed_generation
-    return result
 
 
 def checks(status: Json) -> list[CheckState]:

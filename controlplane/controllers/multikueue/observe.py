@@ -16,6 +16,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
 from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
 from controlplane.kube import fields, kinds
+from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import UNFIT, BadValue
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.log.event import Body, Event, NewEvent, body_of
@@ -138,7 +139,7 @@ class WorkloadObserver:
         adapter = self._adapters.get(kind)
         if adapter:  # before the adapter looks at it: what does not fit is named by its field
             fields.section(obj, "spec")
-            objects.conditions(fields.section(obj, "status"))
+            conditions_of(fields.section(obj, "status"))
         if cluster == MANAGEMENT:
             if adapter:
                 if not self._concerns_us(adapter, obj):
@@ -213,7 +214,7 @@ def _workload(obj: Json, *, flavored: bool = False) -> _Built:
         priority=objects.priority(obj),
         template=template.ref,
         spec_key=objects.spec_key(spec),
-        conditions=objects.conditions(status),
+        conditions=conditions_of(status),
         checks=objects.checks(status),
         cluster_name=fields.text(status, "clusterName", "status"),
         nominated=fields.strings(status, "nominatedClusterNames", "status"),
@@ -241,7 +242,7 @@ def _clone(obj: Json) -> _Built:
         active=spec.get("active") is not False,
         priority=objects.priority(obj),
         finalizers=objects.finalizers(obj),
-        conditions=objects.conditions(status),
+        conditions=conditions_of(status),
         bound_to=owner.uid if owner else "",
         topology=[str(a.get("name")) for a in objects.assignments(status) if a.get("topologyAssignment")],
         size=objects.size(obj),
@@ -259,7 +260,7 @@ def _check(obj: Json) -> _Built:
         **objects.identity(obj),
         controller_name=fields.text(spec, "controllerName", "spec"),
         parameters={key: fields.text(parameters, key, "spec.parameters") for key in parameters},
-        conditions=objects.conditions(fields.section(obj, "status")),
+        conditions=conditions_of(fields.section(obj, "status")),
     )
     return f"admissioncheck/{event.name}", event, ()
 
@@ -321,7 +322,7 @@ def _cluster(obj: Json) -> _Built:
             fields.section(source, "clusterProfileRef"), "name", "spec.clusterSource.clusterProfileRef"
         ),
         labels=objects.labels(obj),
-        conditions=objects.conditions(fields.section(obj, "status")),
+        conditions=conditions_of(fields.section(obj, "status")),
     )
     return cluster_stream(event.name), event, ()
 

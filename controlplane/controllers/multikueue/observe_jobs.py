@@ -7,6 +7,7 @@ from __future__ import annotations
 from controlplane.controllers.multikueue import objects, observations
 from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, PREBUILT, JobKind
 from controlplane.kube import fields
+from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Body, body_of
@@ -23,7 +24,7 @@ def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observati
         suspended=adapter.suspended(obj),
         finished=adapter.outcome(status) is not None,
         inactive=not adapter.active(status),
-        says_suspended=any(c.type == "Suspended" and c.status == "True" for c in objects.conditions(status)),
+        says_suspended=any(c.type == "Suspended" and c.status == "True" for c in conditions_of(status)),
         execution_policy=objects.execution_policy(obj),
         cluster_selector=objects.cluster_selector(obj),
         labels=objects.labels(obj) if labelled else {},

@@ -7,7 +7,7 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controlplane.controllers.multikueue.components import kept_by_another
 from controlplane.controllers.multikueue.context import NEVER_TWICE, Route
@@ -16,14 +16,18 @@ from controlplane.controllers.multikueue.dispatch import ready_topology, select
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
-    ClusterRefused,
     FinishDecided,
     SpecUpdateDecided,
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.final_status import final_status_waits
 from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members
-from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    CheckState,
+    JobObserved,
+    RemoteJobObserved,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
 from controlplane.job_kinds.base import JobKind
@@ -106,15 +110,8 @@ def _out_of_sync(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState
         return
     # Kueue stops here and holds quota for ever. The copy goes, and the cluster is left out for a while.
     if not pass_.refused(cluster):
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message="the prebuilt workload is out of sync with its user job",
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=WorkloadReason.OUT_OF_SYNC,
-            )
-        )
+        said = "the prebuilt workload is out of sync with its user job"
+        pass_.leave_out(cluster, said, WorkloadReason.OUT_OF_SYNC)
     if pass_.context.in_view(cluster):
         pass_.remove(cluster, WorkloadReason.OUT_OF_SYNC)
 
@@ -257,15 +254,7 @@ def _serve(
 def _without_its_pods(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluster: str, said: str) -> None:
     """A group of pods is taken from a cluster where it cannot be whole, and goes elsewhere. Kueue tries for ever."""
     if not pass_.refused(cluster):
-        pass_.say(
-            ClusterRefused(
-                cluster=cluster,
-                attempt=pass_.state.attempt,
-                message=said,
-                until=pass_.now + pass_.context.policy.refusal_pause,
-                reason=WorkloadReason.JOB_NAME_TAKEN,
-            )
-        )
+        pass_.leave_out(cluster, said, WorkloadReason.JOB_NAME_TAKEN)
     text = f'A pod of the group cannot be created on worker cluster: "{cluster}", its name is taken'
     pass_.set_check(local, check, "Retry", text, WorkloadReason.JOB_NAME_TAKEN)
 
@@ -288,27 +277,40 @@ def _follow_spec(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
     )
 
 
+def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: RemoteJobObserved) -> bool:
+    """Whether a copy's status differs from what the user's job is to show."""
+    if job.deleting or remote.status in (job.status, pass_.state.relayed):
+        return False
+    if not adapter.relays:
+        return False  # the management cluster's own controller writes it
+    if job.finished and not remote.finished:
+        return (
+            False  # its worker was put back to before its end: what has ended does not run again in what its user sees
+        )
+    # A pod that its worker takes away fails, and its user's has not.
+    return not remote.deleting or adapter.delegates
+
+
+def _relay_due(pass_: WorkloadPass, check: CheckState) -> datetime:
+    """Return when a status may be relayed: an interval after the last one, or after the check became ready."""
+    ready = stamp(check.last_transition_time, pass_.now)
+    return max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+
+
 def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str) -> None:
     """Write the copy's status to the user's job when it differs: at most once an interval, so that many changes are few
     writes.
     """
     remote = pass_.state.remote(cluster).job
-    if remote is None or job.deleting or remote.status in (job.status, pass_.state.relayed):
+    if remote is None or not _is_news(pass_, adapter, job, remote):
         return
-    if not adapter.relays:
-        return  # the management cluster's own controller writes it
-    if job.finished and not remote.finished:
-        return  # its worker was put back to before its end: what has ended does not run again in what its user sees
-    if remote.deleting and not adapter.delegates:
-        return  # a pod that its worker takes away fails, and its user's has not
     allowed = adapter.may_relay(
         local_suspended=job.suspended, remote_suspended=remote.suspended, remote_finished=remote.finished
     )
     suspend = not allowed and adapter.marks_suspended() and not job.says_suspended
     if not allowed and not suspend:
         return
-    ready = stamp(check.last_transition_time, pass_.now)
-    due = max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+    due = _relay_due(pass_, check)
     if pass_.now < due and not remote.finished:
         pass_.wake_at(due)
         return

@@ -39,7 +39,7 @@ class ScoringRules(Value):
     spread_weight: int = 1
 
 
-class ClusterFacts(Value):
+class ScoringFacts(Value):
     """What is known of a cluster. `labels`: of its MultiKueueCluster; `admission_seconds`: the median of its recent
     `admissions`; `refusals` as recent; `placed`: how many Workloads of the same ClusterQueue are there; `flavors`: how well
     the Workload fits into what is left there, and why (`controlplane.controllers.multikueue.flavors`)."""
@@ -72,7 +72,7 @@ class WorkloadScoring(Value):
     """The rules and the facts of one Workload's clusters."""
 
     rules: ScoringRules
-    facts: Mapping[str, ClusterFacts]
+    facts: Mapping[str, ScoringFacts]
 
     def excluded(self, job: Subject, clusters: Sequence[str]) -> dict[str, str]:
         """Return why some of the clusters that could take the job may not be asked, for people. The text does not change
@@ -123,7 +123,7 @@ class WorkloadScoring(Value):
         ]
         return [(name, rule) for name, on, rule in known if on and self._weight(name)]
 
-    def _facts(self, cluster: str) -> ClusterFacts:
+    def _facts(self, cluster: str) -> ScoringFacts:
         return self.facts.get(cluster, _UNKNOWN)
 
     def _labels(self, cluster: str) -> Mapping[str, str]:
@@ -198,7 +198,7 @@ class WorkloadScoring(Value):
 
 _Part = dict[str, tuple[int, str]]
 _Rule = Callable[[Subject, Sequence[str]], _Part]
-_UNKNOWN = ClusterFacts()
+_UNKNOWN = ScoringFacts()
 
 
 def _selector_of(job: Subject) -> LabelSelector:

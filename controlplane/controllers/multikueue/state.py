@@ -286,12 +286,16 @@ def fold_remote(
             state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended)
         if cluster in state.unsure:
             state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
-    remotes = {name: known for name, known in state.remotes.items() if name != cluster}
-    if not remote.empty:
-        remotes[cluster] = remote
-    else:
+    if remote.empty:
         # A copy that is made there from now on has not lost anything.
         state = _replace(without_return(state, cluster), job_seen=state.job_seen - {cluster})
+    return _with_remote(state, remote, recorded)
+
+
+def _with_remote(state: WorkloadState, remote: Remote, recorded: Recorded) -> WorkloadState:
+    remotes = {name: known for name, known in state.remotes.items() if name != recorded.cluster}
+    if not remote.empty:
+        remotes[recorded.cluster] = remote
     orphan_since = state.orphan_since
     if state.local is None:
         orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
@@ -308,15 +312,8 @@ def _fold_member_copy(
         members[name] = event
     elif name in members and members[name].uid == event.uid:
         del members[name]
-    remote = _replace(remote, members=members)
-    remotes = {other: known for other, known in state.remotes.items() if other != cluster}
-    if not remote.empty:
-        remotes[cluster] = remote
     unsure = {other: kind for other, kind in state.unsure.items() if other != cluster}
-    orphan_since = state.orphan_since
-    if state.local is None:
-        orphan_since = (orphan_since or recorded.recorded_at) if remotes else None
-    return _replace(state, remotes=remotes, unsure=unsure, orphan_since=orphan_since)
+    return _with_remote(_replace(state, unsure=unsure), _replace(remote, members=members), recorded)
 
 
 def _opening_shown(state: WorkloadState, cluster: str) -> WorkloadState:

@@ -17,10 +17,10 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue import events
-from controlplane.controllers.multikueue.objects import check_json, condition_json
+from controlplane.controllers.multikueue.objects import check_json
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, timestamp
 

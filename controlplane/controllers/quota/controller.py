@@ -8,7 +8,7 @@ queue while a worker of it is connected and its queues are not listed yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,16 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.quota import events
 from controlplane.controllers.quota.aggregate import CONDITION as AUTOMATION
-from controlplane.controllers.quota.aggregate import Amounts, Automation, automation, is_set, refusal, spelled, total
+from controlplane.controllers.quota.aggregate import (
+    Amounts,
+    Automation,
+    Place,
+    automation,
+    is_set,
+    refusal,
+    spelled,
+    total,
+)
 from controlplane.controllers.quota.observe import automated, queue_stream, seen
 from controlplane.controllers.quota.reasons import QuotaReason
 from controlplane.controllers.quota.render import request
@@ -231,29 +240,32 @@ class QuotaController(WritingController[events.QuotaWrite]):
         behind = {name: one.connection.behind for name, one in self.clusters.items() if one.connection.behind}
         taken_over = {behind[name] for name in clusters if name in behind}
         for name in dict.fromkeys(behind.get(name, name) for name in clusters):
-            worker = self.clusters.get(name)
-            if worker is None or (worker.connection.phase == "Unknown" and not worker.connection.connected_once):
-                waits = worker is not None
-                found = _replace(found, waits=found.waits or waits)
-                continue
-            given_up = self._given_up_at(worker.connection)
-            gone = worker.connection.phase == "Removed" and worker.connection.reason == "Removed"
-            position = max(found.position, worker.position)
-            if gone or worker.connection.phase == "Failed" or (given_up is not None and given_up <= now):
-                found = _replace(found, position=position, waits=found.waits or (gone and name in taken_over))
-                continue
-            connected = worker.connection.connected
-            listed = all(worker.connection.in_view(kind) for kind in KINDS)
-            waits = connected and not worker.connection.settled(KINDS)
-            ends = [at for at in (found.until, given_up) if at is not None]
-            found = _Shares(
-                of={**found.of, name: worker.share(places)},
-                kept=[*found.kept, *([] if listed else [name])],
-                position=position,
-                waits=found.waits or waits,
-                until=min(ends, default=None),
-            )
+            if (worker := self.clusters.get(name)) is not None:
+                found = self._with_worker(found, name, worker, places, now, taken_over=name in taken_over)
         return found
+
+    def _with_worker(
+        self, found: _Shares, name: str, worker: Worker, places: Collection[Place], now: datetime, *, taken_over: bool
+    ) -> _Shares:
+        """Return shares with that of one more worker, or that it is waited for."""
+        connection = worker.connection
+        if connection.phase == "Unknown" and not connection.connected_once:
+            return _replace(found, waits=True)
+        given_up = self._given_up_at(connection)
+        position = max(found.position, worker.position)
+        if connection.removed:
+            return _replace(found, position=position, waits=found.waits or taken_over)
+        if connection.phase == "Failed" or (given_up is not None and given_up <= now):
+            return _replace(found, position=position)
+        listed = all(connection.in_view(kind) for kind in KINDS)
+        ends = [at for at in (found.until, given_up) if at is not None]
+        return _Shares(
+            of={**found.of, name: worker.share(places)},
+            kept=found.kept if listed else [*found.kept, name],
+            position=position,
+            waits=found.waits or (connection.connected and not connection.settled(KINDS)),
+            until=min(ends, default=None),
+        )
 
     def _given_up_at(self, connection: Connection) -> datetime | None:
         """Return when a worker counts as given up; None: it is connected, or not by itself."""

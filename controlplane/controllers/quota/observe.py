@@ -11,7 +11,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota import events
 from controlplane.controllers.quota.aggregate import CONDITION
 from controlplane.kube import fields, kinds
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import UNFIT, BadValue, Misfit, items, number, section, strings, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.quantities import nanos
@@ -84,17 +84,7 @@ def _queue(obj: Json) -> events.QuotaQueueObserved:
             )
             for group in items(spec, "resourceGroups", "spec")
         ],
-        conditions=[
-            Condition(
-                type=text(one, "type", "status.conditions[]"),
-                status=text(one, "status", "status.conditions[]"),
-                reason=text(one, "reason", "status.conditions[]"),
-                message=text(one, "message", "status.conditions[]"),
-                last_transition_time=text(one, "lastTransitionTime", "status.conditions[]"),
-                observed_generation=number(one, "observedGeneration", "status.conditions[]"),
-            )
-            for one in items(status, "conditions", "status")
-        ],
+        conditions=conditions_of(status),
     )
 
 

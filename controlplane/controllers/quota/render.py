@@ -9,7 +9,7 @@ from datetime import datetime
 
 from controlplane.controllers.quota import events
 from controlplane.controllers.quota.aggregate import CONDITION
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, condition_json
 from controlplane.kube.kinds import CLUSTER_QUEUES, Json, ObjectRef, Request
 from controlplane.kube.requests import timestamp
 
@@ -36,7 +36,7 @@ def _patch(queue: events.QuotaQueueObserved, body: Json, subresource: str) -> Re
 
 
 def _conditions(queue: events.QuotaQueueObserved, decision: events.QuotaConditionDecided, now: datetime) -> list[Json]:
-    others = [_json(one) for one in queue.conditions if one.type != CONDITION]
+    others = [condition_json(one) for one in queue.conditions if one.type != CONDITION]
     if not decision.status:
         return others
     before = next((one for one in queue.conditions if one.type == CONDITION), None)
@@ -49,17 +49,4 @@ def _conditions(queue: events.QuotaQueueObserved, decision: events.QuotaConditio
         last_transition_time=before.last_transition_time if before is not None and same else timestamp(now),
         observed_generation=decision.generation,
     )
-    return [*others, _json(made)]
-
-
-def _json(condition: Condition) -> Json:
-    found: Json = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    if condition.observed_generation:
-        found["observedGeneration"] = condition.observed_generation
-    return found
+    return [*others, condition_json(made)]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Head, LogError, LogUnavailable, NewEvent, Recorded, Sign
+from controlplane.log.event import Append, LogError, LogHead, LogUnavailable, NewEvent, Recorded, Sign
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.log.port import FollowUp, FollowUps
 
@@ -71,17 +71,17 @@ class DatabaseLog:
         self._pumping = self._closed = False
         self._answers = True
 
-    async def head(self) -> Head:
+    async def head(self) -> LogHead:
         """Return the last position and the current epoch."""
         await self.round_trip()
         return await self._log.head()
 
-    async def take_epoch(self, holder: str) -> Head:
+    async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch: from now on only the caller may append."""
         await self.round_trip()
         return await self._log.take_epoch(holder)
 
-    async def assist(self) -> Head:
+    async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it."""
         await self.round_trip()
         return await self._log.assist()
@@ -91,7 +91,7 @@ class DatabaseLog:
         await self.round_trip()
         return await self._log.sign()
 
-    async def lead(self, holder: str, sign: Sign) -> Head | None:
+    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
         """Take the epoch unless its holder has given another sign of life; None then."""
         await self.round_trip()
         head = await self._log.lead(holder, sign)

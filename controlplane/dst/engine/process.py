@@ -17,7 +17,7 @@ from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, Virtual
 from controlplane.dst.engine.snapshots import SimulatedSnapshots
 from controlplane.dst.engine.trace import Trace
 from controlplane.log.codec import Codec
-from controlplane.log.event import Fenced, Head
+from controlplane.log.event import Fenced, LogHead
 from controlplane.log.port import Log
 from controlplane.runtime.lifecycle import Observer, OnBatch, OnState, Ports, Process
 from controlplane.telemetry import Metrics
@@ -155,7 +155,7 @@ class SimulatedReplica(Observer):
         self.hosted, self.position = hosted, position
         self._heard(self.process.name, hosted, position)
 
-    def leads(self, head: Head) -> None:
+    def leads(self, head: LogHead) -> None:
         """The process begins to lead."""
         self._leads = True
         self._trace.note("process", self.process.name, f"leads epoch {head.epoch} from position {head.position}")

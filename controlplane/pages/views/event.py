@@ -56,23 +56,20 @@ class EventStory(Value):
 
 def event(asked: Asked) -> EventStory:
     """Return the event at a position. Raises `NotFound`, also for one that may not be seen, and `Archived`."""
-    text = asked.path["position"]
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
-        raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
-    when = " at that time" if asked.at is not None else ""
-    missing = f"there is no event at position {text} in the log {asked.reader.log}{when}"
-    found = inspect(asked.reader, asked.policy(), int(text), within=_WITHIN)
-    if found is None and asked.allowed is None and (gone := archived_position(asked.reader, int(text))):
+    position = _position(asked.path["position"])
+    found = inspect(asked.reader, asked.policy(), position, within=_WITHIN)
+    if found is None and asked.allowed is None and (gone := archived_position(asked.reader, position)):
         raise Archived(gone)
     if found is None or not asked.sees(namespace_of(found.recorded.stream)):
-        raise NotFound(missing)
+        when = " at that time" if asked.at is not None else ""
+        raise NotFound(f"there is no event at position {asked.path['position']} in the log {asked.reader.log}{when}")
     recorded = as_shown(found.recorded, asked.sees)
     return EventStory(
         event=event_item(recorded),
         data=fields_of(recorded.event),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
-        looked_until=min(int(text) + _WITHIN, asked.reader.until or _LARGEST),
+        looked_until=min(position + _WITHIN, asked.reader.until or _LARGEST),
         requests=[
             RequestItem(
                 position=one.position, action=one.action, target=one.target, outcome=one.outcome, error=one.error
@@ -89,6 +86,12 @@ def namespace_of(stream: str) -> str | None:
     """Return the namespace that a stream's object is in, None for an object without one."""
     parts = stream.split("/")
     return parts[-2] if len(parts) >= 3 and not stream.startswith(_IN_NONE) else None
+
+
+def _position(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or not 1 <= int(text) <= _LARGEST:
+        raise BadQuestion(f'"{text}" is no position: write a whole number from 1')
+    return int(text)
 
 
 def _seen(asked: Asked, events: Iterable[Recorded]) -> list[EventItem]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
-from controlplane.audit.outage_runs import Absence, LostRun, lost_runs
+from controlplane.audit.outage_runs import AbsenceSpan, LostRun, lost_runs
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
 from controlplane.values import Value
@@ -95,7 +95,7 @@ def outage(asked: Asked) -> OutageStory:
         when = " at that time" if asked.at is not None else ""
         raise NotFound(f"no absence of {cluster} begins at position {text} in the log {asked.reader.log}{when}")
     row = _as_known(asked, rows[0])
-    away = Absence(row["cluster"], row["since"], row["until"], row["position"], row["last_position"])
+    away = AbsenceSpan(row["cluster"], row["since"], row["until"], row["position"], row["last_position"])
     names, complete = asked.follower.usage.running(cluster, away.since, asked.namespaces, _MOST)
     head = asked.reader.until if asked.reader.until is not None else asked.reader.head()
     affected = [_affected(one) for one in lost_runs(asked.reader, away, names, head)]

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
-from controlplane.pages.directory import Directory
+from controlplane.pages.directory import Directory, Row
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
@@ -158,22 +159,33 @@ def _heads(
         row = directory.get(state.namespace, state.name)
         key = (-local.priority.value, row.since if row is not None else 0.0)
         if place not in first or key < first[place][:2]:
-            said = local.condition("QuotaReserved")
-            why = said.message if said is not None and said.message else row.waits_for if row is not None else ""
+            why = _why_waiting(local, row)
             first[place] = (*key, Head(name=state.name, priority=local.priority.value, waits_for=why))
     return {place: found[2] for place, found in first.items()}, leads
 
 
-def hours(asked: Asked) -> UsageTable:
-    """Return the hours that jobs ran."""
+def _why_waiting(local: WorkloadObserved, row: Row | None) -> str:
+    said = local.condition("QuotaReserved")
+    if said is not None and said.message:
+        return said.message
+    return row.waits_for if row is not None else ""
+
+
+def _by(asked: Asked) -> list[str]:
+    """Return by what hours are added up: by namespace first where not all namespaces may be seen, and none is asked for."""
     by = list(dict.fromkeys(word.strip() for word in asked.given["by"].split(",")))
     if wrong := next((word for word in by if word not in BY), None) if by else "":
         raise BadQuestion(f'by: hours are not added up by "{wrong}": there are {", ".join(BY)}')
-    names = asked.namespaces
-    if names is not None and not asked.given.get("namespace"):
-        if not names:
-            raise NotFound(f"there are no hours to be seen in the log {asked.reader.log}")
-        by = ["namespace", *(word for word in by if word != "namespace")]
+    if asked.namespaces is None or asked.given.get("namespace"):
+        return by
+    if not asked.namespaces:
+        raise NotFound(f"there are no hours to be seen in the log {asked.reader.log}")
+    return ["namespace", *(word for word in by if word != "namespace")]
+
+
+def hours(asked: Asked) -> UsageTable:
+    """Return the hours that jobs ran."""
+    by, names = _by(asked), asked.namespaces
     until = asked.moment.date() + timedelta(days=1)
     since = until - timedelta(days=int(asked.given["days"]))
     found = asked.follower.usage.found(since, until, names)

@@ -95,10 +95,7 @@ def _item(row: Row) -> WorkloadItem:
 def _at(asked: Asked, limit: int) -> WorkloadList:
     """Return the Workloads as they were at a time; their cursor is how many were before."""
     given, names, at = asked.given, asked.namespaces, asked.moment.timestamp()
-    after, state = given.get("after", "") or "0", given.get("state", "")
-    if not after.isdigit() or len(after) > 12:
-        raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
-    first = int(after)
+    first, state = _first(given.get("after", "") or "0"), given.get("state", "")
     count, follower = first + limit + 1, asked.follower
     wanted = Wanted(
         names,
@@ -120,6 +117,12 @@ def _at(asked: Asked, limit: int) -> WorkloadList:
         after=str(first + limit) if len(found) > first + limit else "",
         namespaces=[name for name in known if asked.sees(name) and (names is None or name in names)],
     )
+
+
+def _first(cursor: str) -> int:
+    if not cursor.isdigit() or len(cursor) > 12:
+        raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
+    return int(cursor)
 
 
 def _sorted(asked: Asked, items: list[WorkloadItem]) -> list[WorkloadItem]:

@@ -113,12 +113,16 @@ class PodFramework(Behaviour):
             self._core.finish(workload, reason, f"Pods succeeded: {good}/{len(ended)}.")
         elif evicted is not None and evicted["status"] == "True":
             self._stop(pods)
-            running = any(_POD.active(pod.get("status") or {}) for pod in pods)
-            if not running and is_true(workload, "QuotaReserved"):
-                give_back(self._core, workload, evicted)
+            self._give_back(workload, pods, evicted)
         elif is_true(workload, "Admitted") and not self._stays(pods[0]):
             for pod in pods:
                 self._ungate(pod)
+
+    def _give_back(self, workload: Json, pods: Sequence[Json], evicted: Json) -> None:
+        """Give the quota of an evicted group back once none of its pods runs."""
+        running = any(_POD.active(pod.get("status") or {}) for pod in pods)
+        if not running and is_true(workload, "QuotaReserved"):
+            give_back(self._core, workload, evicted)
 
     def _ownerless(self, workload: Json) -> None:
         """The pods of a Workload are gone: it gives its quota back, and goes with them."""

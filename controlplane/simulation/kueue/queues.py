@@ -94,6 +94,9 @@ class Queues:
             self._arrivals[uid] = self._counter
         if key in self._waits_in and _gates_of(old) != _gates_of(new):
             self._core.mark(("schedule", self._waits_in[key]))
+        self._account(key, old, new)
+
+    def _account(self, key: WorkloadKey, old: Json | None, new: Json | None) -> None:
         admission = _admission_of(new) if new is not None and holds_quota(new) else None
         if new is None or admission is None:
             self.give_back(key)
@@ -207,12 +210,7 @@ class Queues:
         while state.active and (head := state.waiting.best(failed)) is not None:
             key, shape = head
             replaced = self._replaced(key, state)
-            freed = state.reserving.get(replaced) if replaced is not None else None
-            if replaced is not None and freed is not None:
-                state.release(replaced)
-            found = state.assign(shape)
-            if replaced is not None and freed is not None:
-                state.take(replaced, freed)
+            found = _assigned(state, shape, replaced)
             if isinstance(found, str):
                 failed[shape] = found
                 make_room(self._core, key, state, shape)
@@ -315,6 +313,17 @@ class Queues:
         if changed:
             patch = {"status": changed}
             self._core.store.patch(kind, namespace, name, patch, subresource="status", field_manager="kueue")
+
+
+def _assigned(state: ClusterQueueState, shape: Shape, replaced: WorkloadKey | None) -> list[Json] | str:
+    """Return the assignments for a shape, or why it does not fit; the quota of what it takes the place of counts as free."""
+    if replaced is None:
+        return state.assign(shape)
+    freed = state.reserving[replaced]
+    state.release(replaced)
+    found = state.assign(shape)
+    state.take(replaced, freed)
+    return found
 
 
 def _local_queue_of(workload: Json | None) -> tuple[str, str] | None:

@@ -89,7 +89,17 @@ class SetFramework(Behaviour):
             for index, name in enumerate(names_of(adapter, found))
             if (one := self._workload(adapter, found, index, name))
         ]
-        let_run = [one for one in workloads if _lets_run(one)]
+        self._show_replicas(adapter, found, [one for one in workloads if _lets_run(one)])
+        self._release_beyond(adapter, found)
+        for workload in workloads:
+            evicted = condition(workload, "Evicted")
+            if is_true(workload, "Finished"):
+                self._core.remove_finalizer(workload)
+            elif evicted is not None and evicted["status"] == "True" and is_true(workload, "QuotaReserved"):
+                give_back(self._core, workload, evicted)
+
+    def _show_replicas(self, adapter: JobKind, found: Json, let_run: Sequence[Json]) -> None:
+        """Write the counts of a set's replicas where they differ: those whose Workloads let them run are ready."""
         copy = ORIGIN in (meta(found).get("labels") or {})
         here = copy or not (adapter.held(found) or self._kueue.gates.multikueue)
         wanted = adapter.components(found) or sum(one.pods for one in adapter.pods(found))
@@ -100,13 +110,6 @@ class SetFramework(Behaviour):
             self._core.store.patch(
                 adapter.kind, *place_of(found), {"status": body}, subresource="status", field_manager="controller"
             )
-        self._release_beyond(adapter, found)
-        for workload in workloads:
-            evicted = condition(workload, "Evicted")
-            if is_true(workload, "Finished"):
-                self._core.remove_finalizer(workload)
-            elif evicted is not None and evicted["status"] == "True" and is_true(workload, "QuotaReserved"):
-                give_back(self._core, workload, evicted)
 
     def _release_beyond(self, adapter: JobKind, found: Json) -> None:
         """Delete the Workloads of replicas that a set has no more (`filterWorkloads` in leaderworkerset_reconciler.go). Kueue

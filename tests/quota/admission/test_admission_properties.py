@@ -18,6 +18,7 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.scene import NS, Scene
+from tests.support import folded
 from tests.support.deep import examples
 
 pytestmark = pytest.mark.generated
@@ -39,6 +40,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("ask")),
     st.tuples(st.just("write")),
     st.tuples(st.just("crash")),
+    st.tuples(st.just("restart")),
     st.tuples(st.just("refuse"), _NAMES),
     st.tuples(st.just("lose")),
     st.tuples(st.just("wait"), st.integers(1, 400)),
@@ -104,6 +106,18 @@ class Play:
     def _crash(self) -> None:
         self.scene.controller = self.scene.replayed()
 
+    def _restart(self) -> None:
+        """Go on with a controller that starts from a snapshot: it decides as the one before."""
+        before = self.scene.controller
+        after = folded.copied(before, AdmissionController(self.scene.settings, "test"))
+        assert list(dict(folded.everything(after))) == list(dict(folded.everything(before)))
+        assert folded.difference(before, after) == {}
+        assert in_their_order(after) == in_their_order(before)
+        for stream in (*before.index.objects, *(f"admission/workload/{key}" for key in before.index.workloads), CYCLE):
+            assert after.decide(stream, self.scene.now) == before.decide(stream, self.scene.now)
+        after.index.all_dirty()
+        self.scene.controller = after
+
     def _refuse(self, name: str) -> None:
         self.scene.refuses = lambda request: refusal(request, name)
 
@@ -130,6 +144,17 @@ class Play:
 
 def refusal(request: Request, name: str) -> WriteRefusal | None:
     return WriteRefusal(403, "Forbidden", "not allowed") if request.ref.name == name else None
+
+
+def in_their_order(controller: AdmissionController) -> list[Any]:
+    """What a tie may be decided by: in which order a snapshot has workloads, queues and Cohorts."""
+    engine = controller.index.engine
+    return [
+        list(engine.kept().items()),
+        [list(node.workloads) for node in engine.snapshot.queues.values()],
+        [[child.name for child in node.children()] for node in engine.snapshot.cohorts()],
+        [list(one.active) for one in engine.queues.pending.values()],
+    ]
 
 
 def picture(controller: AdmissionController) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_events
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_groups import Gang, GroupSpec, Member, Stage
+from controlplane.kube.pod_groups import GangProgress, GroupSpec, Member, Stage
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
 from controlplane.values import Value
@@ -196,14 +196,14 @@ def group_of(group: SourceGangState) -> GroupSpec | None:
     )
 
 
-def gang_of(group: SourceGangState, members: Iterable[SourceState]) -> Gang:
+def gang_of(group: SourceGangState, members: Iterable[SourceState]) -> GangProgress:
     """Return a gang as the rules have it."""
     found = {}
     for state in members:
         stage = stage_of(state)
         if stage is not None and state.pod is not None:
             found[state.pod.uid] = Member(uid=state.pod.uid, name=state.name, stage=stage)
-    return Gang(members=found, started=group.placed is not None)
+    return GangProgress(members=found, started=group.placed is not None)
 
 
 def priority_of(members: Iterable[SourceState]) -> int:

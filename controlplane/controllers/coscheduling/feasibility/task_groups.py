@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane.controllers.coscheduling.objects import PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import ADMITTED, Requests, amounts, effective
 
@@ -33,8 +33,8 @@ def demand(run: PipelineRun, task: PipelineTask) -> Requests:
 
 
 def _overrides(run: PipelineRun, task: str) -> Json:
-    specs = run.task_specs.get(task)
-    return (specs.compute_resources if specs else None) or {}
+    spec = run.task_specs.get(task)
+    return (spec.compute_resources if spec else None) or {}
 
 
 def _of_spec(spec: Json) -> Requests:
@@ -77,7 +77,9 @@ def dependencies(pipeline: Pipeline) -> dict[str, set[str]]:
         unknown = sorted(waits - names)
         if unknown:
             what = f'task "{task.name}" waits for "{unknown[0]}", which the pipeline does not have'
-            raise InputRefused(Problem("Pipeline", f"tasks[{task.name}].runAfter", what, "name a task of the pipeline"))
+            raise InputRefused(
+                InputProblem("Pipeline", f"tasks[{task.name}].runAfter", what, "name a task of the pipeline")
+            )
         found[task.name] = waits
     return found
 
@@ -103,7 +105,9 @@ def ancestors(waits: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
         if not free:
             circle = ", ".join(sorted(left))
             what = f"tasks wait for each other in a circle: {circle}"
-            raise InputRefused(Problem("Pipeline", "tasks", what, "take out one of the runAfter or result references"))
+            raise InputRefused(
+                InputProblem("Pipeline", "tasks", what, "take out one of the runAfter or result references")
+            )
         for name in free:
             found[name] = set(left[name]).union(*(found[one] for one in left[name]))
             del left[name]

@@ -22,7 +22,7 @@ from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTas
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
 from controlplane.controllers.coscheduling.placement.substitution import context_values, fill, joined_path
 from controlplane.controllers.coscheduling.placement.templates import task_template
-from controlplane.controllers.coscheduling.problems import Problem
+from controlplane.controllers.coscheduling.problems import InputProblem
 from controlplane.kube.kinds import Json
 from controlplane.values import Value
 
@@ -49,7 +49,7 @@ class TaskBinding(Value):
         return {ANNOTATION: self.placeholder} if self.placeholder else {}
 
 
-def bound_tasks(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> tuple[list[TaskBinding], list[Problem]]:
+def bound_tasks(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> tuple[list[TaskBinding], list[InputProblem]]:
     """Return what each task of a run is bound to, and what makes the run fail."""
     by_name = {binding.name: binding for binding in run.bindings}
     placeholders = placeholder_of_claims(run, mode)
@@ -91,8 +91,8 @@ def _may_lack(task: PipelineTask, use: WorkspaceUse, pipeline: Pipeline) -> bool
     return use.workspace in pipeline.optional
 
 
-def _missing(run: PipelineRun, task: PipelineTask, use: WorkspaceUse) -> Problem:
-    return Problem(
+def _missing(run: PipelineRun, task: PipelineTask, use: WorkspaceUse) -> InputProblem:
+    return InputProblem(
         run.label,
         "spec.workspaces",
         f'expected workspace "{use.workspace}" to be provided by pipelinerun for pipeline task "{task.name}"',

@@ -31,7 +31,7 @@ from controlplane.controllers.coscheduling.placement.eviction import (
 )
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.placeholders import repulsion
-from controlplane.controllers.coscheduling.problems import Problem, label
+from controlplane.controllers.coscheduling.problems import InputProblem, label
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.tolerations import taints, tolerations
 
@@ -52,7 +52,7 @@ def _is_placeholder(found: Json) -> bool:
     return labels_of(found).get(COMPONENT_LABEL, COMPONENT if named else "") == COMPONENT
 
 
-def name_taken(found: Json, run: PipelineRun) -> Problem | None:
+def name_taken(found: Json, run: PipelineRun) -> InputProblem | None:
     """Return the problem if an object in the place of one of ours is not the run's; it is neither used nor deleted."""
     if owned_by(found, run.uid):
         return None
@@ -61,7 +61,7 @@ def name_taken(found: Json, run: PipelineRun) -> Problem | None:
     what = f"its owner is {whose}, not {run.label} (uid {run.uid or 'unknown'})"
     todo = "wait until it is gone, delete it, or give the run another name"
     named = label(str(found.get("kind")), run.namespace, str(meta(found).get("name")))
-    return Problem(named, "metadata.ownerReferences", what, todo)
+    return InputProblem(named, "metadata.ownerReferences", what, todo)
 
 
 def pinned_mode(world: ObjectsByKind, run: PipelineRun) -> Mode | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from controlplane.controllers.coscheduling.placement.objects_by_kind import objects_of
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem, label
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused, label
 from controlplane.kube.documents import documents
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
 
@@ -36,7 +36,7 @@ def read_settings(data: bytes, where: str, name: str) -> tuple[str, Mapping[str,
         if isinstance(document, dict) and "kind" not in document:
             return where, document
     what = f"expected one ConfigMap {name}, found {len(named)}"
-    raise InputRefused(Problem(where, "the document", what, f"give the ConfigMap {name} of the cluster"))
+    raise InputRefused(InputProblem(where, "the document", what, f"give the ConfigMap {name} of the cluster"))
 
 
 def config_data(obj: Json, name: str) -> tuple[str, Mapping[str, object]]:
@@ -46,7 +46,7 @@ def config_data(obj: Json, name: str) -> tuple[str, Mapping[str, object]]:
     if data is None:
         return where, {}
     if not isinstance(data, dict):
-        raise InputRefused(Problem(where, "data", "expected an object", "give texts by key"))
+        raise InputRefused(InputProblem(where, "data", "expected an object", "give texts by key"))
     return where, data
 
 
@@ -68,7 +68,7 @@ def chosen_run(objects: Sequence[Json], name: str | None) -> Json:
         return found[0]
     names = ", ".join(str(meta(obj).get("name")) for obj in runs)
     what = f'there is none called "{name}", only {names}' if runs else "there is none among the files"
-    raise InputRefused(Problem("PipelineRun", "metadata.name" if runs else "kind", what, "give its file with -f"))
+    raise InputRefused(InputProblem("PipelineRun", "metadata.name" if runs else "kind", what, "give its file with -f"))
 
 
 def _group(obj: Json) -> str:
@@ -94,12 +94,12 @@ def _documents(data: bytes, where: str) -> Iterator[tuple[str, Any]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputRefused(
-            Problem(where, "the document", f"it is not UTF-8 at byte {error.start}", "save it as UTF-8")
+            InputProblem(where, "the document", f"it is not UTF-8 at byte {error.start}", "save it as UTF-8")
         ) from None
     for document in documents(where, text):
         if document.wrong:
             what, _, todo = f"it {document.wrong}".rpartition("; ")
-            raise InputRefused(Problem(document.place, "the document", what, todo))
+            raise InputRefused(InputProblem(document.place, "the document", what, todo))
         yield document.place, document.content
 
 

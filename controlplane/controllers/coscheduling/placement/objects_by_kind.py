@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem, label
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused, label
 from controlplane.controllers.coscheduling.shapes import misfit
 from controlplane.kube.kinds import Json, meta
 
@@ -47,7 +47,7 @@ def objects_of(document: Any, where: str) -> list[Json]:
         return []
     if not isinstance(document, dict):
         what = f"expected a Kubernetes object, found a {type(document).__name__}"
-        raise InputRefused(Problem(where, "the document", what, "give apiVersion, kind and metadata"))
+        raise InputRefused(InputProblem(where, "the document", what, "give apiVersion, kind and metadata"))
     items = _items_of(document)
     if items is not None:
         return [obj for number, item in enumerate(items) for obj in objects_of(item, f"{where} items[{number}]")]
@@ -67,15 +67,15 @@ def _items_of(document: Json) -> list[Any] | None:
     return [known | item if isinstance(item, dict) else item for item in items]
 
 
-def _problem_of(document: Json, where: str) -> Problem | None:
+def _problem_of(document: Json, where: str) -> InputProblem | None:
     """Return what is wrong with an object as such, None if nothing is."""
     kind = document.get("kind")
     if not isinstance(kind, str) or not kind:
-        return Problem(where, "kind", "it is not set", "say what kind of object it is")
+        return InputProblem(where, "kind", "it is not set", "say what kind of object it is")
     if not isinstance(document.get("metadata", {}), dict):
-        return Problem(where, "metadata", "expected an object", "give the object's metadata")
+        return InputProblem(where, "metadata", "expected an object", "give the object's metadata")
     wrong = misfit(document)
     if wrong is None:
         return None
     named = label(kind, str(meta(document).get("namespace") or ""), str(meta(document).get("name") or ""))
-    return Problem(f"{where} ({named})", *wrong, "give the object as the API server shows it")
+    return InputProblem(f"{where} ({named})", *wrong, "give the object as the API server shows it")

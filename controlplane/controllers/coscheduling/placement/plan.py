@@ -22,7 +22,7 @@ from controlplane.controllers.coscheduling.placement.objects_by_kind import Obje
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style, claims, stateful_sets
 from controlplane.controllers.coscheduling.placement.substitution import bound_values, context_values, param_values
 from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_WHERE, read_defaults, with_defaults
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem, label
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused, label
 from controlplane.controllers.coscheduling.reader import ObjectReader
 from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
@@ -56,7 +56,7 @@ class PlacementPlan(msgspec.Struct, kw_only=True):
 
     run: str = ""
     mode: Mode | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[InputProblem, ...] = ()
     stateful_sets: list[Json] = []
     claims: list[Json] = []
     tasks: list[TaskBinding] = []
@@ -139,7 +139,7 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
         result.warnings.append(
             f"{run.label}: metadata.uid is not set: the API server gives one, and names of claims follow from it"
         )
-    taken: list[Problem] = []
+    taken: list[InputProblem] = []
     result.stateful_sets = _new(result, run, world, stateful_sets(run, mode, style), taken)
     result.claims = _new(result, run, world, claims(run, mode), taken)
     _refuse(taken)
@@ -148,7 +148,7 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
         result.warnings += _missing_claims(run, world)
 
 
-def _refuse(problems: list[Problem]) -> None:
+def _refuse(problems: list[InputProblem]) -> None:
     if problems:
         raise InputRefused(*dict.fromkeys(problems))
 
@@ -183,7 +183,7 @@ def find_pipeline(run: PipelineRun, world: ObjectsByKind) -> Pipeline:
 
 
 def _new(
-    result: PlacementPlan, run: PipelineRun, world: ObjectsByKind, wanted: list[Json], taken: list[Problem]
+    result: PlacementPlan, run: PipelineRun, world: ObjectsByKind, wanted: list[Json], taken: list[InputProblem]
 ) -> list[Json]:
     """Return those of the wanted objects that are not there; what stands in their place is ours, or a problem."""
     new = []

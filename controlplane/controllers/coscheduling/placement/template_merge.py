@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.kinds import Json
 
 _NAMED_LISTS = ("env", "volumes")
@@ -48,7 +48,7 @@ def _check(obj: Json, field: str, kind: type, where: str, path: str, shown: str 
         return
     wanted = _WORDS[kind]
     what = f"expected {wanted}, found a {type(found).__name__}"
-    raise InputRefused(Problem(where, f"{path}.{shown or field}", what, f"give {wanted}"))
+    raise InputRefused(InputProblem(where, f"{path}.{shown or field}", what, f"give {wanted}"))
 
 
 def merged(template: Json | None, default: Json | None) -> Json | None:

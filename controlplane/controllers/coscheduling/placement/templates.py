@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.controllers.coscheduling.objects import PipelineRun
 from controlplane.controllers.coscheduling.placement.template_merge import check_template, merged
-from controlplane.controllers.coscheduling.problems import InputRefused, Problem
+from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.documents import documents
 from controlplane.kube.kinds import Json
 from controlplane.values import Value
@@ -40,7 +40,7 @@ def read_defaults(data: Mapping[str, object], where: str = DEFAULTS_WHERE) -> De
     account = data.get(SERVICE_ACCOUNT, "")
     if not isinstance(account, str):
         raise InputRefused(
-            Problem(where, f"data.{SERVICE_ACCOUNT}", "expected a text", "give the name of a service account")
+            InputProblem(where, f"data.{SERVICE_ACCOUNT}", "expected a text", "give the name of a service account")
         )
     return Defaults(
         pod_template=_template(data, POD_TEMPLATE, where),
@@ -57,12 +57,14 @@ def _template(data: Mapping[str, object], key: str, where: str) -> Json | None:
             (one.wrong for one in listed if one.wrong), "" if len(listed) < 2 else "has more than one document"
         )
         if wrong:
-            raise InputRefused(Problem(where, f"data.{key}", f"it {wrong.partition('; ')[0]}", "give a pod template"))
+            raise InputRefused(
+                InputProblem(where, f"data.{key}", f"it {wrong.partition('; ')[0]}", "give a pod template")
+            )
         found = listed[0].content if listed else None
     if found is None:
         return None
     if not isinstance(found, dict):
-        raise InputRefused(Problem(where, f"data.{key}", "it is no object", "give the fields of a pod template"))
+        raise InputRefused(InputProblem(where, f"data.{key}", "it is no object", "give the fields of a pod template"))
     check_template(found, where, f"data.{key}")
     return found
 
@@ -96,5 +98,5 @@ def placeholder_template(run: PipelineRun, defaults: Defaults) -> Json:
 
 def task_template(run: PipelineRun, task: str) -> Json | None:
     """Return the pod template of a task's TaskRun: the task's own, filled in from the run's."""
-    specs = run.task_specs.get(task)
-    return merged(specs.pod_template if specs else None, run.pod_template)
+    spec = run.task_specs.get(task)
+    return merged(spec.pod_template if spec else None, run.pod_template)

@@ -18,7 +18,7 @@ from controlplane.controllers.quota.admission import announce, cycles, events, f
 from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, seen
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile import IN_USE, Step, look
+from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileWrite, look
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
 from controlplane.controllers.quota.admission.workload_queues import queues_of
@@ -41,6 +41,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
+    GIVEN = ("identity",)
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
     def __init__(self, settings: EngineSettings, identity: str) -> None:
@@ -109,15 +110,20 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             wake = trouble.until
         elif state.held:
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
-        elif state.observed is not None and not state.effects and state.new_priority is not None:
-            found.append(_write(state.observed, Step(R.PRIORITY_CHANGED, spec={"priority": state.new_priority})))
         elif state.observed is not None and not state.effects:
-            looked = look(state.observed, queues_of(self.index, state.observed), now)
-            wake = looked.wake
-            step = looked.step or _unsaid(state, now)
+            step, wake = self._next_write(state, state.observed, now)
             if step is not None:
                 found.append(_write(state.observed, step))
         return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
+
+    def _next_write(
+        self, state: WorkloadState, seen: events.AdmissionWorkloadObserved, now: datetime
+    ) -> tuple[ReconcileWrite | None, datetime | None]:
+        """Return what is to be written, and when to look again."""
+        if state.new_priority is not None:
+            return ReconcileWrite(R.PRIORITY_CHANGED, spec={"priority": state.new_priority}), None
+        looked = look(seen, queues_of(self.index, seen), now)
+        return looked.step or _unsaid(state, now), looked.wake
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
         return NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=position or self.index.moved)
@@ -211,16 +217,16 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
 
 
-def _unsaid(state: WorkloadState, now: datetime) -> Step | None:
+def _unsaid(state: WorkloadState, now: datetime) -> ReconcileWrite | None:
     """Return the write of why a Workload waits, where the first one was overtaken."""
     waits, seen = state.unsaid, state.observed
     if waits is None:
         return None
     status = WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
-    return Step(R.CONDITIONS_SYNCED, status.status) if status.unreserve(waits.why, waits.message) else None
+    return ReconcileWrite(R.CONDITIONS_SYNCED, status.status) if status.unreserve(waits.why, waits.message) else None
 
 
-def _write(seen: events.AdmissionWorkloadObserved, step: Step) -> events.AdmissionWrite:
+def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> events.AdmissionWrite:
     target: dict[str, Any] = {"uid": seen.uid, "resource_version": seen.resource_version, "reason": step.reason}
     if step.spec is not None:
         return events.WorkloadSpecDecided(**target, changes=step.spec)

@@ -165,20 +165,26 @@ def _weighted(share: float) -> int:
 
 def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> list[str] | None:
     """Return the finalizers that an object is to have; None if it has them."""
-    if isinstance(seen, events.AdmissionClusterQueueObserved):
-        node = index.engine.snapshot.queues.get(seen.name)
-        used = node is not None and bool(node.workloads)
-    elif isinstance(seen, events.AdmissionFlavorObserved):
-        used = any(
-            seen.name in group.flavors for node in index.engine.snapshot.queues.values() for group in node.spec.groups
-        )
-    elif isinstance(seen, events.AdmissionCheckSeen):
-        used = any(seen.name in dict(node.spec.admission_checks) for node in index.engine.snapshot.queues.values())
-    else:
+    used = _is_used(index, seen)
+    if used is None:
         return None
     has = IN_USE in seen.finalizers
     if not seen.deleting and not has:
         return [*seen.finalizers, IN_USE]
     if seen.deleting and has and not used:
         return [one for one in seen.finalizers if one != IN_USE]
+    return None
+
+
+def _is_used(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> bool | None:
+    """Whether a queue has Workloads, or a queue names a flavor or check; None of what is never held in use."""
+    queues = index.engine.snapshot.queues
+    match seen:
+        case events.AdmissionClusterQueueObserved():
+            node = queues.get(seen.name)
+            return node is not None and bool(node.workloads)
+        case events.AdmissionFlavorObserved():
+            return any(seen.name in group.flavors for node in queues.values() for group in node.spec.groups)
+        case events.AdmissionCheckSeen():
+            return any(seen.name in dict(node.spec.admission_checks) for node in queues.values())
     return None

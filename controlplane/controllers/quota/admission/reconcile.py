@@ -35,7 +35,7 @@ _BYPASSED = frozenset({"", ws.DEACTIVATED, ws.PENDING_EVALUATION, ws.SUSPENDED, 
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class WorkloadQueues:
     """The queues of a Workload. `local` and `cluster` are as they were seen, None if they are not there; `name` is the
     ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
     the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
@@ -51,7 +51,7 @@ class Queues:
 
 
 @dataclass(slots=True)
-class Step:
+class ReconcileWrite:
     """What is to be written: the status afterwards, or another thing than the status."""
 
     reason: R
@@ -63,10 +63,10 @@ class Step:
 
 
 @dataclass(slots=True)
-class Look:
+class ReconcileResult:
     """What was found about a Workload. `wake`: when to look again though nothing happens."""
 
-    step: Step | None = None
+    step: ReconcileWrite | None = None
     wake: datetime | None = None
 
 
@@ -75,32 +75,32 @@ class _Case:
     """A Workload that is looked at: `work` is its status, which steps change."""
 
     seen: events.AdmissionWorkloadObserved
-    queues: Queues
+    queues: WorkloadQueues
     now: datetime
     work: WorkloadStatus = field(init=False)
 
     def __post_init__(self) -> None:
         self.work = WorkloadStatus(copy.deepcopy(self.seen.status), self.seen.generation, self.now)
 
-    def done(self, reason: R, *, evicted: str = "", message: str = "") -> Look:
+    def done(self, reason: R, *, evicted: str = "", message: str = "") -> ReconcileResult:
         """Return that the status, as it was changed, is to be written."""
-        return Look(Step(reason, self.work.status, evicted, message))
+        return ReconcileResult(ReconcileWrite(reason, self.work.status, evicted, message))
 
 
-def look(seen: events.AdmissionWorkloadObserved, queues: Queues, now: datetime) -> Look:
+def look(seen: events.AdmissionWorkloadObserved, queues: WorkloadQueues, now: datetime) -> ReconcileResult:
     """Return the first step that a Workload needs, or when to look again."""
     case = _Case(seen, queues, now)
     wakes: list[datetime] = []
     for rule in _RULES:
         for found in rule(case):
             if found.wake is None:
-                return Look(found.step, min(wakes, default=None))
+                return ReconcileResult(found.step, min(wakes, default=None))
             wakes.append(found.wake)
-    return Look(wake=min(wakes, default=None))
+    return ReconcileResult(wake=min(wakes, default=None))
 
 
-Found = Iterator[Look]
-_STOP = Look()
+Found = Iterator[ReconcileResult]
+_STOP = ReconcileResult()
 
 
 def _orphan(case: _Case) -> Found:
@@ -114,7 +114,7 @@ def _orphan(case: _Case) -> Found:
     elif IN_USE in seen.finalizers:
         kept = [one for one in seen.finalizers if one != IN_USE]
         reason = R.ORPHAN_DELETED if seen.deleting else R.OWNER_NOT_FOUND
-        yield Look(Step(reason, finalizers=kept))
+        yield ReconcileResult(ReconcileWrite(reason, finalizers=kept))
     elif seen.deleting:
         yield _STOP
 
@@ -140,10 +140,10 @@ def _active(case: _Case) -> Found:
     if not case.seen.active:
         return
     if work.is_true(ws.DEACTIVATION_TARGET):
-        yield Look(Step(R.DEACTIVATION_TARGET, spec={"active": False}))
+        yield ReconcileResult(ReconcileWrite(R.DEACTIVATION_TARGET, spec={"active": False}))
     at = work.requeue_at()
     if at is not None and at > case.now:
-        yield Look(wake=at)
+        yield ReconcileResult(wake=at)
         yield _STOP
     elif at is not None and work.pending:
         _clear_requeue_at(work)
@@ -343,7 +343,7 @@ def _execution_time(case: _Case) -> Found:
         return
     ends = since + timedelta(seconds=most - past)
     if ends > case.now:
-        yield Look(wake=ends)
+        yield ReconcileResult(wake=ends)
     elif not work.is_true(ws.DEACTIVATION_TARGET):
         reason, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
         work.set(ws.DEACTIVATION_TARGET, "True", reason, message)

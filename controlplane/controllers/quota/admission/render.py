@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.controllers.quota.admission import events
 from controlplane.kube import kinds
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind, ObjectRef, Request
 
 ADMISSION_MANAGER = "kueue-admission"
@@ -70,20 +70,6 @@ def _conditions(seen: events.AdmissionWorkloadObserved, decision: events.Workloa
     made = {one.type: condition_json(one) for one in decision.conditions}
     before = [one for one in seen.status.get("conditions") or () if one["type"] not in decision.dropped]
     return [*(made.pop(one["type"], one) for one in before), *made.values()]
-
-
-def condition_json(condition: Condition) -> Json:
-    """Return a condition as an API server has it."""
-    found: Json = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    if condition.observed_generation:
-        found["observedGeneration"] = condition.observed_generation
-    return found
 
 
 def _applied(status: Json) -> Json:

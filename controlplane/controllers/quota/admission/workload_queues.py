@@ -1,13 +1,13 @@
 """Finds the queues of a Workload, and what they say of it.
 
-In: what is known, and the Workload as it was seen. Out: `Queues`, on which its next step rests."""
+In: what is known, and the Workload as it was seen. Out: `WorkloadQueues`, on which its next step rests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, facts
-from controlplane.controllers.quota.admission.reconcile import Queues
+from controlplane.controllers.quota.admission.reconcile import WorkloadQueues
 from controlplane.controllers.quota.engine.admissibility import misconfigured
 from controlplane.controllers.quota.engine.cycle import checks_for
 from controlplane.controllers.quota.engine.model import NO_STOP
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
 
 
-def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> Queues:
+def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
     local: events.AdmissionLocalQueueObserved | None = index.seen(kinds.LOCAL_QUEUES, seen.namespace, seen.queue)
     if local is None or (local.spec.get("stopPolicy") or NO_STOP) != NO_STOP:
-        return Queues(local=local)
+        return WorkloadQueues(local=local)
     name = str(local.spec.get("clusterQueue") or "")
     cluster: events.AdmissionClusterQueueObserved | None = index.seen(kinds.CLUSTER_QUEUES, "", name)
     node = index.engine.snapshot.queues.get(name)
     if cluster is None or node is None:
-        return Queues(local=local, name=name)
+        return WorkloadQueues(local=local, name=name)
     pending = index.engine.queues.pending.get(name)
     problem = misconfigured(index.engine.snapshot, node, facts.workload(seen))
-    return Queues(
+    return WorkloadQueues(
         local=local,
         cluster=cluster,
         name=name,

@@ -23,7 +23,9 @@ _OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
 
 
 class PendingQueue:
-    """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads last."""
+    """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads last.
+
+    `first`: who waits for its victims, and is tried before the others. `no_fit`: why those of a shape do not fit."""
 
     def __init__(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> None:
         self.name = name
@@ -31,8 +33,8 @@ class PendingQueue:
         self.active: dict[str, Info] = {}
         self.inadmissible: dict[str, Info] = {}
         self.wakes = 0
-        self._no_fit: dict[object, str] = {}
-        self._first = ""
+        self.no_fit: dict[object, str] = {}
+        self.first = ""
         self._by_shape: dict[object, dict[str, Info]] = {}
         self._buckets: dict[str, Bucket] = {}
         self._tokens: dict[str, int] = {}
@@ -48,19 +50,19 @@ class PendingQueue:
     def known_not_to_fit(self, key: str) -> str:
         """Return why a workload is not even tried, since one of its shape did not fit; "" if it is."""
         info = self.inadmissible.get(key)
-        return self._no_fit.get(info.shape, "") if info is not None else ""
+        return self.no_fit.get(info.shape, "") if info is not None else ""
 
     def head(self, used: Used | None = None) -> Info | None:
         """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
         if used is None:
-            if self._first in self.active:
-                return self.active[self._first]
+            if self.first in self.active:
+                return self.active[self.first]
             tops = [(top[0], top[1]) for bucket in list(self._buckets) if (top := self._top(bucket))]
             return self.active[min(tops)[1]] if tops else None
         found = []
         for bucket in list(self._buckets):
             if top := self._top(bucket):
-                first = self.active.get(self._first)
+                first = self.active.get(self.first)
                 sticky = first is not None and first.workload.local_queue == bucket
                 order, key = (order_of(first.workload), first.key) if sticky and first else (top[0], top[1])
                 found.append((used(bucket), not sticky, order, key))
@@ -70,6 +72,13 @@ class PendingQueue:
         """Take a workload of a LocalQueue that now leads here; it is tried at once, unless it waits here already."""
         if self.find(info.key) is None:
             self._activate(info)
+
+    def enter_as_it_was(self, info: Info, *, active: bool) -> None:
+        """Take a workload that was here before, as `controlplane.controllers.quota.engine.kept` has it."""
+        if active:
+            self._activate(info)
+        else:
+            self.inadmissible[info.key] = info
 
     def put(self, info: Info, now: float) -> None:
         """Take a new or changed workload."""
@@ -83,7 +92,7 @@ class PendingQueue:
                 return
             del self.inadmissible[key]
         if key not in self.active:
-            known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self._no_fit
+            known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self.no_fit
             if known_not_to_fit or info.workload.requeue_at > now:
                 self.inadmissible[key] = info
                 return
@@ -93,13 +102,13 @@ class PendingQueue:
         """Forget a workload."""
         self.inadmissible.pop(key, None)
         self._deactivate(key)
-        if self._first == key:
-            self._first = ""
+        if self.first == key:
+            self.first = ""
 
     def requeue(self, info: Info, reason: str, now: float, wakes: int, told: str = "") -> None:
         """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its condition."""
         if reason == reasons.PENDING_PREEMPTION:
-            self._first = info.key if self.strategy == BEST_EFFORT_FIFO else ""
+            self.first = info.key if self.strategy == BEST_EFFORT_FIFO else ""
         strict = self.strategy == STRICT_FIFO
         at_once = reason != reasons.NAMESPACE_MISMATCH if strict else reason in _AT_ONCE
         pending_flavors = info.progress is not None and info.progress.pending_flavors
@@ -111,7 +120,7 @@ class PendingQueue:
         self._deactivate(info.key)
         self.inadmissible[info.key] = info
         if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
-            self._no_fit[info.shape] = told
+            self.no_fit[info.shape] = told
             for alike in list(self._by_shape.get(info.shape, {}).values()):
                 self._deactivate(alike.key)
                 self.inadmissible[alike.key] = alike
@@ -121,7 +130,7 @@ class PendingQueue:
         namespace is not admitted; return how many.
         """
         self.wakes = change
-        self._no_fit.clear()
+        self.no_fit.clear()
         woken = [
             info for info in self.inadmissible.values() if info.workload.requeue_at <= now and admits(info.workload)
         ]

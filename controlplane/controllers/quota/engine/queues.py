@@ -6,6 +6,7 @@ In: LocalQueues, ClusterQueues and workloads, in whatever order they come. Out: 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NO_STOP, ClusterQueue, LocalQueue, Workload
@@ -58,15 +59,23 @@ class PendingQueues:
         known = self._waiting.get(workload.key)
         if known is not None and known.local_queue != workload.local_queue:
             self.drop(workload.key)
+        self.wait(workload)
+        pending = self.of(workload)
+        if pending is not None:
+            pending.put(Info(workload, pending.name), now)
+
+    def wait(self, workload: Workload) -> None:
+        """Note a workload that waits for quota, wherever its LocalQueue leads."""
         self._waiting[workload.key] = workload
         if 0 < workload.requeue_at < math.inf:
             self._delayed.add(workload.key)
         else:
             self._delayed.discard(workload.key)
         self._of_local.setdefault(workload.local_queue, {})[workload.key] = workload
-        pending = self.of(workload)
-        if pending is not None:
-            pending.put(Info(workload, pending.name), now)
+
+    def waiting(self) -> Iterable[Workload]:
+        """Return the workloads that wait for quota."""
+        return self._waiting.values()
 
     def drop(self, key: str) -> None:
         """Forget a workload."""

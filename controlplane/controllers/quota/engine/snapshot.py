@@ -76,6 +76,11 @@ class QuotaSnapshot:
         for found in self._cohorts.values():
             yield found.node
 
+    def cohorts_with_specs(self) -> Iterator[tuple[str, QuotaNode, Cohort | None]]:
+        """Yield the Cohorts by name, each with its spec if it has an object."""
+        for name, found in self._cohorts.items():
+            yield name, found.node, found.spec
+
     def has_cycle(self, queue: QueueNode) -> bool:
         """Return whether a ClusterQueue's Cohorts are their own ancestors."""
         return queue.spec.cohort in self._cyclic
@@ -218,6 +223,16 @@ class QuotaSnapshot:
         self._relink()
         self._tidy(name)
         self._tidy(moved)
+
+    def put_all(self, cohorts: Mapping[str, Cohort | None], queues: Iterable[ClusterQueue]) -> None:
+        """Note all Cohorts and ClusterQueues of a snapshot that has none yet, in their order."""
+        for name in cohorts:
+            self._cohort(name)
+        for cohort in cohorts.values():
+            if cohort is not None:
+                self.put_cohort(cohort)
+        for queue in queues:
+            self.put_cluster_queue(queue)
 
     def put_workload(self, workload: Workload) -> None:
         """Note a workload that has quota reserved; one that has none any more leaves."""

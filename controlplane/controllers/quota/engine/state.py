@@ -16,6 +16,7 @@ from controlplane.controllers.quota.engine.amounts import Requests, summed
 from controlplane.controllers.quota.engine.candidates import UsedBy
 from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
 from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.kept import Kept, kept, restore
 from controlplane.controllers.quota.engine.model import (
     USAGE_BASED,
     AdmissionCheck,
@@ -34,7 +35,7 @@ from controlplane.controllers.quota.engine.usage_history import UsageHistory
 
 
 class State:
-    """The engine's state. Every method is a change that has happened; none decides."""
+    """The engine's state. Every method is a change that has happened, or asks; none decides."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self.settings = settings or EngineSettings()
@@ -45,6 +46,27 @@ class State:
         self._released_in: dict[QuotaNode, tuple[int, float]] = {}
         sharing = self.settings.admission_fair_sharing
         self.history = UsageHistory(sharing) if sharing is not None else None
+
+    # What is kept.
+
+    def kept(self) -> Kept:
+        """Return all of it but the settings, to make another one of it; past usage is not kept. Raises `ValueError` where
+        that is counted.
+        """
+        if self.history is not None:
+            raise ValueError("past usage is counted, and cannot be kept")
+        released = {next(root.subtree_queues()).name: found for root, found in self._released_in.items()}
+        return {("", ""): (self.cycle, self._changes, released), **kept(self.snapshot, self.queues)}
+
+    def give(self, given: Kept) -> None:
+        """Become the state of which this was kept."""
+        rest = dict(given)
+        self.cycle, self._changes, released = rest.pop(("", ""))
+        self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
+        restore(rest, self.snapshot, self.queues)
+        self._released_in = {
+            self.snapshot.queues[name].root(): (change, now) for name, (change, now) in released.items()
+        }
 
     # What is asked.
 

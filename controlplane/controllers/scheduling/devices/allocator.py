@@ -20,10 +20,10 @@ from controlplane.controllers.scheduling.devices.objects import (
     Device,
     DeviceClass,
     DeviceID,
-    Request,
+    DeviceRequest,
+    ExactDeviceRequest,
     ResourceClaim,
     ResourceSlice,
-    Wanted,
 )
 from controlplane.controllers.scheduling.devices.pools import Pool, SliceError, reached
 from controlplane.controllers.scheduling.devices.result import Given, allocation_of
@@ -52,7 +52,7 @@ class TooManyDevices(Exception):  # noqa: N818 - it is no error: another choice 
     """This choice would give a claim more devices than an allocation holds."""
 
 
-class Place(NamedTuple):
+class PooledDevice(NamedTuple):
     """A device in its slice and pool."""
 
     id: DeviceID
@@ -87,17 +87,17 @@ class Search:
     given: list[list[Given]] = field(default_factory=list)
     _takes: dict[DeviceID, set[int]] = field(default_factory=dict)
     _fits: dict[tuple[DeviceID, int, int, int], bool] = field(default_factory=dict)
-    _all: dict[tuple[int, int, int], list[Place]] = field(default_factory=dict)
+    _all: dict[tuple[int, int, int], list[PooledDevice]] = field(default_factory=dict)
     _options: dict[tuple[int, int], int] = field(default_factory=dict)
     _constraints: list[Constraints] = field(default_factory=list)
     _counters: Counters = field(default_factory=Counters)
-    _places: list[Place] = field(default_factory=list)
+    _places: list[PooledDevice] = field(default_factory=list)
 
     def run(self) -> list[Json] | None:
         """Return the allocations in the order of the claims; None if there are none."""
         self._counters = Counters(self.taken)
         self._places = [
-            Place(DeviceID(pool.driver, pool.name, device.name), device, one, pool)
+            PooledDevice(DeviceID(pool.driver, pool.name, device.name), device, one, pool)
             for pool in self.pools
             if not (pool.incomplete or pool.invalid)
             for one in pool.slices
@@ -118,20 +118,20 @@ class Search:
             for number, (claim, given) in enumerate(zip(self.claims, self.given, strict=True))
         ]
 
-    def _chosen(self, claim: int) -> list[Request]:
+    def _chosen(self, claim: int) -> list[ExactDeviceRequest]:
         """Return the alternative of each request that was taken."""
         wanted = self.claims[claim].requests
         return [one.options[self._options.get((claim, at), 0)] for at, one in enumerate(wanted)]
 
     # ---------------------------------------------------------------- what is asked
 
-    def _count(self, claim: int, at: int, wanted: Wanted) -> list[int]:
+    def _count(self, claim: int, at: int, wanted: DeviceRequest) -> list[int]:
         """Return how many devices each alternative of a request needs."""
         if not wanted.options:
             raise AllocationError(f"claim {self.claims[claim].key}, request {wanted.name}: unknown request type")
         return [self._needs(claim, at, number, option) for number, option in enumerate(wanted.options)]
 
-    def _needs(self, claim: int, at: int, option: int, request: Request) -> int:
+    def _needs(self, claim: int, at: int, option: int, request: ExactDeviceRequest) -> int:
         where = f"claim {self.claims[claim].key}, request {request.name}"
         if request.share:
             raise NotAllocated(f"{where}: a share of a device (capacity) is not allocated by this scheduler")
@@ -143,6 +143,12 @@ class Search:
             return request.count
         if request.mode != ALL:
             raise AllocationError(f"{where}: unsupported count mode {request.mode}")
+        self._all[claim, at, option] = found = self._everything(where, claim, at, option, request)
+        return len(found)
+
+    def _everything(
+        self, where: str, claim: int, at: int, option: int, request: ExactDeviceRequest
+    ) -> list[PooledDevice]:
         for pool in self.pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
@@ -152,8 +158,7 @@ class Search:
         found = [place for place in self._places if self._selectable(place, claim, at, option, request)]
         if any(place.device.shared or place.device.conditions for place in found):
             raise NotAllocated(f"{where}: asks for all devices; {LEFT_OUT}")
-        self._all[claim, at, option] = found
-        return len(found)
+        return found
 
     # ---------------------------------------------------------------- the search
 
@@ -174,7 +179,7 @@ class Search:
             return self._alternatives(at, wanted[at.request])
         return self._device(at, wanted[at.request].options[at.option], start)
 
-    def _device(self, at: _At, request: Request, start: int) -> bool:
+    def _device(self, at: _At, request: ExactDeviceRequest, start: int) -> bool:
         """Take the next device of a request, the first one from `start` on with which there is a way on."""
         option = at.option or 0
         everything = self._all.get((at.claim, at.request, option)) if request.mode == ALL else None
@@ -199,7 +204,7 @@ class Search:
                 return True
         return False
 
-    def _alternatives(self, at: _At, wanted: Wanted) -> bool:
+    def _alternatives(self, at: _At, wanted: DeviceRequest) -> bool:
         if not wanted.prioritized:
             return self._next(at._replace(option=0), 0)
         too_many = True
@@ -215,7 +220,9 @@ class Search:
             raise TooManyDevices
         return False
 
-    def _with(self, place: Place, at: _At, request: Request, after: _At, start: int, *, must: bool) -> bool:
+    def _with(
+        self, place: PooledDevice, at: _At, request: ExactDeviceRequest, after: _At, start: int, *, must: bool
+    ) -> bool:
         """Take a device and go on; give it back where that leads nowhere."""
         if not self._free(place, at, request) or not _tolerated(place.device, request):
             return False
@@ -245,11 +252,11 @@ class Search:
                 self._counters.free(place.pool, place.device)
         return done
 
-    def _free(self, place: Place, at: _At, request: Request) -> bool:
+    def _free(self, place: PooledDevice, at: _At, request: ExactDeviceRequest) -> bool:
         takes = self._takes.get(place.id, ())
         return at.claim not in takes if request.admin else place.id not in self.taken and not takes
 
-    def _selectable(self, place: Place, claim: int, at: int, option: int, request: Request) -> bool:
+    def _selectable(self, place: PooledDevice, claim: int, at: int, option: int, request: ExactDeviceRequest) -> bool:
         """Return whether class and request take a device; what is free of it is not looked at."""
         key = (place.id, claim, at, option)
         found = self._fits.get(key)
@@ -257,7 +264,7 @@ class Search:
             found = self._fits[key] = self._selected(place, claim, request)
         return found
 
-    def _selected(self, place: Place, claim: int, request: Request) -> bool:
+    def _selected(self, place: PooledDevice, claim: int, request: ExactDeviceRequest) -> bool:
         device = place.device
         seen = Selected(place.id.driver, device.shared, device.attributes, device.capacity)
         asked = (
@@ -298,7 +305,7 @@ def _takes_device(selector: str, seen: Selected, device: Device, where: str) -> 
         raise AllocationError(f"{where}: CEL runtime error: {error}") from error
 
 
-def _tolerated(device: Device, request: Request) -> bool:
+def _tolerated(device: Device, request: ExactDeviceRequest) -> bool:
     return all(
         taint.get("effect") not in _BLOCKING or any(_tolerates(one, taint) for one in request.tolerations)
         for taint in device.taints

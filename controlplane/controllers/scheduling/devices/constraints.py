@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.scheduling.devices.objects import Constraint, Device, DeviceID, ResourceClaim
+from controlplane.controllers.scheduling.devices.objects import Device, DeviceConstraint, DeviceID, ResourceClaim
 from controlplane.controllers.scheduling.devices.versions import Version
 
 Names = tuple[str, str]
@@ -22,7 +22,7 @@ class Constraints:
     """The constraints of a claim, and the values of the devices that were added."""
 
     def __init__(self, claim: ResourceClaim) -> None:
-        self._all: list[tuple[Constraint, list[tuple[str, Any]]]] = []
+        self._all: list[tuple[DeviceConstraint, list[tuple[str, Any]]]] = []
         for at, one in enumerate(claim.constraints):
             if one is None:
                 raise UnknownConstraint(f"claim {claim.key}, constraint #{at}: empty constraint")
@@ -50,11 +50,11 @@ class Constraints:
                 values.pop()
 
 
-def _about(one: Constraint, names: Names) -> bool:
+def _about(one: DeviceConstraint, names: Names) -> bool:
     return not one.requests or not one.requests.isdisjoint(names)
 
 
-def _allowed(one: Constraint, values: list[tuple[str, Any]], value: tuple[str, Any]) -> bool:
+def _allowed(one: DeviceConstraint, values: list[tuple[str, Any]], value: tuple[str, Any]) -> bool:
     return value not in values if one.distinct else not values or values[0] == value
 
 

@@ -52,7 +52,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ExactDeviceRequest:
     """What a claim asks for: `count` devices of a class that every selector takes, or all of them.
 
     `share`: a part of a device is asked for (`capacity`). `parent` is the request whose alternative this is."""
@@ -73,15 +73,15 @@ class Request:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-class Wanted(NamedTuple):
+class DeviceRequest(NamedTuple):
     """One request of a claim by its alternatives, the best first; one that has none stands alone."""
 
     name: str
-    options: tuple[Request, ...]
+    options: tuple[ExactDeviceRequest, ...]
     prioritized: bool
 
 
-class Constraint(NamedTuple):
+class DeviceConstraint(NamedTuple):
     """All devices of the requests have the same value of an attribute, or all different ones (`distinct`)."""
 
     attribute: str
@@ -98,8 +98,8 @@ class ResourceClaim:
     namespace: str
     name: str
     uid: str
-    requests: tuple[Wanted, ...]
-    constraints: tuple[Constraint | None, ...]
+    requests: tuple[DeviceRequest, ...]
+    constraints: tuple[DeviceConstraint | None, ...]
     config: tuple[Json, ...]
     allocation: Json | None
     reserved: frozenset[str]
@@ -211,20 +211,20 @@ def _results(allocation: Obj, where: str) -> list[Json]:
     return items(section(allocation, "devices", inside), "results", f"{inside}.devices")
 
 
-def _wanted(obj: Obj, where: str) -> Wanted:
+def _wanted(obj: Obj, where: str) -> DeviceRequest:
     name = text(obj, "name", where)
     listed = items(obj, "firstAvailable", where)
     if obj.get("exactly") is not None:
-        return Wanted(name, (_request(section(obj, "exactly", where), name, "", f"{where}.exactly"),), False)
+        return DeviceRequest(name, (_request(section(obj, "exactly", where), name, "", f"{where}.exactly"),), False)
     options = (
         _request(one, text(one, "name", where), name, f"{where}.firstAvailable[{at}]") for at, one in enumerate(listed)
     )
-    return Wanted(name, tuple(options), True)
+    return DeviceRequest(name, tuple(options), True)
 
 
-def _request(obj: Obj, name: str, parent: str, where: str) -> Request:
+def _request(obj: Obj, name: str, parent: str, where: str) -> ExactDeviceRequest:
     mode = text(obj, "allocationMode", where) or EXACT_COUNT
-    return Request(
+    return ExactDeviceRequest(
         name=name,
         parent=parent,
         device_class=text(obj, "deviceClassName", where),
@@ -237,11 +237,11 @@ def _request(obj: Obj, name: str, parent: str, where: str) -> Request:
     )
 
 
-def _constraint(obj: Obj, where: str) -> Constraint | None:
+def _constraint(obj: Obj, where: str) -> DeviceConstraint | None:
     requests = frozenset(strings(obj, "requests", where))
     for name in ("matchAttribute", "distinctAttribute"):
         if obj.get(name) is not None:
-            return Constraint(text(obj, name, where), name == "distinctAttribute", requests)
+            return DeviceConstraint(text(obj, name, where), name == "distinctAttribute", requests)
     return None
 
 

@@ -12,7 +12,7 @@ from controlplane.controllers.scheduling.devices.objects import (
     Device,
     DeviceClass,
     DeviceID,
-    Request,
+    ExactDeviceRequest,
     ResourceClaim,
     ResourceSlice,
 )
@@ -23,7 +23,7 @@ from controlplane.kube.kinds import Json
 class Given(NamedTuple):
     """A device that a request was given."""
 
-    request: Request
+    request: ExactDeviceRequest
     id: DeviceID
     device: Device
     slice: ResourceSlice
@@ -32,7 +32,7 @@ class Given(NamedTuple):
 def allocation_of(
     claim: ResourceClaim,
     given: Sequence[Given],
-    chosen: Sequence[Request],
+    chosen: Sequence[ExactDeviceRequest],
     classes: Mapping[str, DeviceClass],
     node: Node,
 ) -> Json:
@@ -56,7 +56,9 @@ def _result(one: Given) -> Json:
     return found
 
 
-def _config(claim: ResourceClaim, chosen: Sequence[Request], classes: Mapping[str, DeviceClass]) -> list[Json]:
+def _config(
+    claim: ResourceClaim, chosen: Sequence[ExactDeviceRequest], classes: Mapping[str, DeviceClass]
+) -> list[Json]:
     """Return the configurations of the classes, each class's once with the requests that it serves, then the claim's."""
     found: list[Json] = []
     of_class: dict[str, list[Json]] = {}
@@ -82,7 +84,7 @@ def _config(claim: ResourceClaim, chosen: Sequence[Request], classes: Mapping[st
     return found
 
 
-def _means(named: Sequence[str], request: Request) -> bool:
+def _means(named: Sequence[str], request: ExactDeviceRequest) -> bool:
     return (request.parent or request.name) in named or request.reference in named
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from controlplane.controllers.scheduling.devices.syntax import Node, UnknownExpression, parse
+from controlplane.controllers.scheduling.devices.syntax import Expression, UnknownExpression, parse
 from controlplane.controllers.scheduling.devices.versions import Version
 from controlplane.kube.quantities import nanos
 
@@ -75,7 +75,7 @@ def compiled(text: str) -> Callable[[Selected], bool]:
     return ask
 
 
-def _compile(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _compile(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     match node.kind:
         case "literal":
             value = node.value
@@ -99,7 +99,7 @@ def _compile(node: Node, names: Mapping[str, Kind]) -> _Typed:
             return _operator(node, names)
 
 
-def _list(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _list(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     found = [_compile(part, names) for part in node.parts]
     kinds = {one.kind for one in found}
     if len(kinds) != 1 or ANY in kinds:
@@ -110,7 +110,7 @@ def _list(node: Node, names: Mapping[str, Kind]) -> _Typed:
 # ---------------------------------------------------------------- fields of the device
 
 
-def _field(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _field(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     of = _compile(node.parts[0], names)
     name: str = node.value
     if node.kind == "has":
@@ -152,7 +152,7 @@ def _entry(of: _Typed, key: _Typed) -> _Typed:
 # ---------------------------------------------------------------- operators
 
 
-def _operator(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _operator(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     parts = [_compile(part, names) for part in node.parts]
     sign = node.kind
     if sign in ("&&", "||"):
@@ -251,9 +251,9 @@ def _name(value: Any) -> str:
 # ---------------------------------------------------------------- functions
 
 
-def _call(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _call(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     name: str = node.value
-    if name == "bind" and node.parts and node.parts[0] == Node("name", "cel"):
+    if name == "bind" and node.parts and node.parts[0] == Expression("name", "cel"):
         return _bind(node, names)
     parts = [_compile(part, names) for part in node.parts]
     if name in ("quantity", "semver") and len(parts) == 1 and parts[0].kind in (STRING, ANY):
@@ -263,7 +263,7 @@ def _call(node: Node, names: Mapping[str, Kind]) -> _Typed:
     return _method(name, parts)
 
 
-def _bind(node: Node, names: Mapping[str, Kind]) -> _Typed:
+def _bind(node: Expression, names: Mapping[str, Kind]) -> _Typed:
     if len(node.parts) != 4 or node.parts[1].kind != "name" or node.parts[1].value in ("device", "cel"):
         raise UnknownExpression("cel.bind() needs a name, its value, and an expression")
     name, value = node.parts[1].value, _compile(node.parts[2], names)
@@ -287,25 +287,30 @@ _PARTS = ("major", "minor", "patch")
 
 def _method(name: str, parts: list[_Typed]) -> _Typed:
     kinds = [part.kind for part in parts]
-    if name in _STRINGS and len(parts) == 2 and all(kind in (STRING, ANY) for kind in kinds):
-        asked = _STRINGS[name]
-        return _Typed(BOOL, lambda scope: asked(*(_as(str, part.run(scope), name) for part in parts)))
-    if name == "lowerAscii" and len(parts) == 1 and kinds[0] in (STRING, ANY):
-        return _Typed(STRING, lambda scope: _lower(_as(str, parts[0].run(scope), name)))
-    if name in _ORDERS and len(parts) == 2 and _one_kind(kinds):
-        kind, compare = _ORDERS[name]
-
-        def run(scope: dict[str, Any]) -> Any:
-            one, other = parts[0].run(scope), parts[1].run(scope)
-            if not isinstance(one, Version | Amount) or type(one) is not type(other):
-                raise SelectorError(f"no such overload: {_name(one)}.{name}({_name(other)})")
-            return compare(one, other)
-
-        return _Typed(kind, run)
-    if name in _PARTS and len(parts) == 1 and kinds[0] in (VERSION, ANY):
-        at = _PARTS.index(name)
-        return _Typed(INT, lambda scope: _as(Version, parts[0].run(scope), name).numbers[at])
+    match name, parts:
+        case (("startsWith" | "endsWith" | "contains"), [_, _]) if {STRING, ANY}.issuperset(kinds):
+            asked = _STRINGS[name]
+            return _Typed(BOOL, lambda scope: asked(*(_as(str, part.run(scope), name) for part in parts)))
+        case "lowerAscii", [text] if text.kind in (STRING, ANY):
+            return _Typed(STRING, lambda scope: _lower(_as(str, text.run(scope), name)))
+        case (("compareTo" | "isGreaterThan" | "isLessThan"), [one, other]) if _one_kind(kinds):
+            return _comparison(name, one, other)
+        case (("major" | "minor" | "patch"), [version]) if version.kind in (VERSION, ANY):
+            at = _PARTS.index(name)
+            return _Typed(INT, lambda scope: _as(Version, version.run(scope), name).numbers[at])
     raise UnknownExpression(f"{name}() of {', '.join(kinds) or 'nothing'} is not evaluated here")
+
+
+def _comparison(name: str, one: _Typed, other: _Typed) -> _Typed:
+    kind, compare = _ORDERS[name]
+
+    def run(scope: dict[str, Any]) -> Any:
+        left, right = one.run(scope), other.run(scope)
+        if not isinstance(left, Version | Amount) or type(left) is not type(right):
+            raise SelectorError(f"no such overload: {_name(left)}.{name}({_name(right)})")
+        return compare(left, right)
+
+    return _Typed(kind, run)
 
 
 def _one_kind(kinds: list[Kind]) -> bool:

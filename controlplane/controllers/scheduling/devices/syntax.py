@@ -1,6 +1,6 @@
 """Parses the part of the Common Expression Language (CEL) in which devices are selected.
 
-In: the text of an expression. Out: a tree of `Node`s, or `UnknownExpression` that says what is not in the part: doubles,
+In: the text of an expression. Out: a tree of `Expression`s, or `UnknownExpression` that says what is not in the part: doubles,
 unsigned numbers, bytes, null, raw and triple-quoted strings, maps and messages in braces, optional fields, arithmetic.
 The grammar is that of google/cel-spec doc/langdef.md; docs/decisions/0045 says why a part of it stands here."""
 
@@ -21,12 +21,12 @@ class UnknownExpression(ValueError):  # noqa: N818 - it names what is not known
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Expression:
     """A part of an expression: `kind` is literal, name, list, select, index, call, has, not, or an operator."""
 
     kind: str
     value: Any = None
-    parts: tuple[Node, ...] = ()
+    parts: tuple[Expression, ...] = ()
 
 
 _TOKEN = re.compile(
@@ -52,7 +52,7 @@ _RESERVED = frozenset(
 }
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> Expression:
     """Return the tree of an expression; `UnknownExpression` names what is not read."""
     if len(text) > LONGEST:
         raise UnknownExpression(f"it has more than {LONGEST} characters")
@@ -85,7 +85,7 @@ class _Reader:
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self.tokens, self.at, self._depth = tokens, 0, 0
 
-    def ternary(self) -> Node:
+    def ternary(self) -> Expression:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnknownExpression("it is nested too deeply")
@@ -95,35 +95,35 @@ class _Reader:
                 raise UnknownExpression("optional fields are not read")
             first = self._either()
             self._need(":")
-            found = Node("?", None, (found, first, self.ternary()))
+            found = Expression("?", None, (found, first, self.ternary()))
         self._depth -= 1
         return found
 
-    def _either(self) -> Node:
+    def _either(self) -> Expression:
         found = self._both()
         while self._takes("||"):
-            found = Node("||", None, (found, self._both()))
+            found = Expression("||", None, (found, self._both()))
         return found
 
-    def _both(self) -> Node:
+    def _both(self) -> Expression:
         found = self._relation()
         while self._takes("&&"):
-            found = Node("&&", None, (found, self._relation()))
+            found = Expression("&&", None, (found, self._relation()))
         return found
 
-    def _relation(self) -> Node:
+    def _relation(self) -> Expression:
         found = self._unary()
         while (sign := self._next()) in _RELATIONS and self.tokens[self.at][0] != "string":
             self.at += 1
-            found = Node(sign, None, (found, self._unary()))
+            found = Expression(sign, None, (found, self._unary()))
         return found
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Expression:
         if self._takes("!"):
             self._depth += 1
             if self._depth > _DEEPEST:
                 raise UnknownExpression("it is nested too deeply")
-            found = Node("not", None, (self._unary(),))
+            found = Expression("not", None, (self._unary(),))
             self._depth -= 1
             return found
         if self._takes("-"):
@@ -133,10 +133,10 @@ class _Reader:
             return self._member(_number(f"-{text}"))
         return self._member(self._primary())
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Expression:
         kind, text = self._take()
         if kind == "string":
-            return Node("literal", _unquoted(text))
+            return Expression("literal", _unquoted(text))
         if kind == "number":
             return _number(text)
         if kind == "name":
@@ -146,44 +146,44 @@ class _Reader:
             self._need(")")
             return found
         if text == "[":
-            return Node("list", None, self._arguments("]"))
+            return Expression("list", None, self._arguments("]"))
         raise UnknownExpression(f"{text!r} is not read here")
 
-    def _named(self, text: str) -> Node:
+    def _named(self, text: str) -> Expression:
         if text in ("true", "false"):
-            return Node("literal", text == "true")
+            return Expression("literal", text == "true")
         if text in _RESERVED or text == "in":
             raise UnknownExpression(f"{text!r} is not read")
         if not self._takes("("):
-            return Node("name", text)
+            return Expression("name", text)
         arguments = self._arguments(")")
         if text != "has":
-            return Node("call", text, arguments)
+            return Expression("call", text, arguments)
         if len(arguments) != 1 or arguments[0].kind != "select":
             raise UnknownExpression("has() asks for one field")
-        return Node("has", arguments[0].value, arguments[0].parts)
+        return Expression("has", arguments[0].value, arguments[0].parts)
 
-    def _member(self, found: Node) -> Node:
+    def _member(self, found: Expression) -> Expression:
         while True:
             if self._takes("."):
                 kind, name = self._take()
                 if kind != "name" or name in ("in", "true", "false", "null"):
                     raise UnknownExpression(f"{name!r} is no field")
                 found = (
-                    Node("call", name, (found, *self._arguments(")")))
+                    Expression("call", name, (found, *self._arguments(")")))
                     if self._takes("(")
-                    else Node("select", name, (found,))
+                    else Expression("select", name, (found,))
                 )
             elif self._takes("["):
                 if self._next() == "?":
                     raise UnknownExpression("optional fields are not read")
-                found = Node("index", None, (found, self.ternary()))
+                found = Expression("index", None, (found, self.ternary()))
                 self._need("]")
             else:
                 return found
 
-    def _arguments(self, end: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+    def _arguments(self, end: str) -> tuple[Expression, ...]:
+        found: list[Expression] = []
         while not self._takes(end):
             if found:
                 self._need(",")
@@ -212,11 +212,11 @@ class _Reader:
             raise UnknownExpression(f"{sign!r} is expected where {self._next() or 'the end'!r} is")
 
 
-def _number(text: str) -> Node:
+def _number(text: str) -> Expression:
     value = int(text)
     if value not in _INTS:
         raise UnknownExpression(f"{text} has more than 64 bits")
-    return Node("literal", value)
+    return Expression("literal", value)
 
 
 def _unquoted(text: str) -> str:

@@ -17,7 +17,16 @@ from controlplane.controllers.scheduling.gangs.objects import read_group
 from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, items, number, section, text
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_groups import EMPTY, Gang, GangDefaults, GangHold, GroupCondition, GroupSpec, Member, Stage
+from controlplane.kube.pod_groups import (
+    EMPTY,
+    GangDefaults,
+    GangHold,
+    GangProgress,
+    GroupCondition,
+    GroupSpec,
+    Member,
+    Stage,
+)
 
 GANG = "Gang"
 Place = tuple[str, str]
@@ -55,7 +64,7 @@ class ClusterGangs:
         self.short: set[Place] = set()  # groups that `minResources` kept back last
         self._classes: dict[str, int] = {}
         self._class_of: dict[Place, str] = {}
-        self._gangs: dict[Place, Gang] = {}
+        self._gangs: dict[Place, GangProgress] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
@@ -168,7 +177,7 @@ class ClusterGangs:
         """Return the pods of a group."""
         return list(self._pods.get(place, ()))
 
-    def gang(self, place: Place) -> Gang:
+    def gang(self, place: Place) -> GangProgress:
         """Return a gang as it stands; without the members that still have scheduling gates, which cannot be tried."""
         gang = self._gangs.get(place, EMPTY)
         gated = self._gated.get(place)
@@ -359,7 +368,7 @@ class ClusterGangs:
                 found[place] = gang.deadline
         return found
 
-    def _turned(self, place: Place, ask: Callable[[], tuple[Gang, tuple[str, ...]]]) -> tuple[str, ...]:
+    def _turned(self, place: Place, ask: Callable[[], tuple[GangProgress, tuple[str, ...]]]) -> tuple[str, ...]:
         # They have their places until the log says that they have given them back (`freed`).
         self.changed[place] = None
         before = self._gangs[place]
@@ -371,7 +380,7 @@ class ClusterGangs:
 _replace = msgspec.structs.replace
 
 
-def _runs(gang: Gang) -> bool:
+def _runs(gang: GangProgress) -> bool:
     return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())
 
 

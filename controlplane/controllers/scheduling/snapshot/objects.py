@@ -37,7 +37,7 @@ NATIVE = ("cpu", "memory", "ephemeral-storage")
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-class Controller(NamedTuple):
+class ControllerRef(NamedTuple):
     """The owner that manages a pod."""
 
     api_version: str
@@ -99,7 +99,7 @@ class Pod:
     containers: int
     mounts: tuple[ClaimName | InlineVolume, ...]
     claims: tuple[ClaimName, ...]
-    controller: Controller | None
+    controller: ControllerRef | None
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
@@ -299,11 +299,11 @@ def _images(spec: Obj, containers: list[Json], where: str) -> tuple[str, ...]:
     return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in named)
 
 
-def _controller(owners: list[Json], where: str) -> Controller | None:
+def _controller(owners: list[Json], where: str) -> ControllerRef | None:
     for at, owner in enumerate(owners):
         inside = f"{where}.ownerReferences[{at}]"
         if flag(owner, "controller", inside):
-            return Controller(
+            return ControllerRef(
                 text(owner, "apiVersion", inside), text(owner, "kind", inside), text(owner, "name", inside)
             )
     return None

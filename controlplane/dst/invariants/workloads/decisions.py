@@ -105,18 +105,24 @@ class Decisions(LogRules):
         state = self._index.workloads[recorded.stream]
         cluster = (state.local.cluster_name if state.local is not None else "") or state.winner
         connection, job = self._index.connections.get(cluster), self._index.job_of(state)
-        # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
-        given_up = [one for one in self._index.connections.values() if one.forgotten]
-        if (connection is not None and connection.forgotten) or (not cluster and given_up):
+        if self._given_up(cluster):
             return
         if self._index.outage.holds:
             self._trace.violate(PATIENCE, f"{what}: most clusters are away")
         if job is not None and job.execution_policy == NEVER_TWICE:
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
         if connection is not None and connection.lost_since is not None:
-            looked = recorded.recorded_at - connection.lost_since - self._unwatched(connection.lost_since)
-            if looked < self._index.policy.worker_lost_timeout - _SLACK:
-                self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
+            self._looked_for(recorded, what, cluster, connection.lost_since)
+
+    def _given_up(self, cluster: str) -> bool:
+        forgotten = {name for name, one in self._index.connections.items() if one.forgotten}
+        # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
+        return cluster in forgotten or (not cluster and bool(forgotten))
+
+    def _looked_for(self, recorded: Recorded, what: str, cluster: str, lost_since: datetime) -> None:
+        looked = recorded.recorded_at - lost_since - self._unwatched(lost_since)
+        if looked < self._index.policy.worker_lost_timeout - _SLACK:
+            self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
 
     def _unwatched(self, since: datetime) -> timedelta:
         """Return for how long nobody has led since a time."""

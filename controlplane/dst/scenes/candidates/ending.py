@@ -74,20 +74,24 @@ def _pods(
 def _each(
     environment: CandidateEnvironment, placing: SourceController, there: Mapping[str, Json], away: Collection[str]
 ) -> str:
-    for name, pod in there.items():
-        running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
-        if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
-            shown = not running and scheduled(pod).get("status") == "False"
-            wrong = "" if shown else f"{name} cannot run, and does not say so"
-        elif away and not running and _finds_no_place_apart(pod):
-            wrong = ""  # it runs when those that are away are back
-        elif pod["status"].get("phase") in _OVER:
-            wrong = _over(name, pod, placing, running)
-        else:
-            wrong = _runs(name, pod, running)
-        if wrong:
-            return wrong
-    return ""
+    return next(filter(None, (_one(environment, placing, there, away, name) for name in there)), "")
+
+
+def _one(
+    environment: CandidateEnvironment,
+    placing: SourceController,
+    there: Mapping[str, Json],
+    away: Collection[str],
+    name: str,
+) -> str:
+    pod = there[name]
+    running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
+    if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
+        shown = not running and scheduled(pod).get("status") == "False"
+        return "" if shown else f"{name} cannot run, and does not say so"
+    if away and not running and _finds_no_place_apart(pod):
+        return ""  # it runs when those that are away are back
+    return _over(name, pod, placing, running) if pod["status"].get("phase") in _OVER else _runs(name, pod, running)
 
 
 def _finds_no_place_apart(pod: Json) -> bool:

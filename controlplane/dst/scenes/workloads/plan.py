@@ -91,10 +91,7 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
     names = _names(source, jobs or source.randint(4, 6))
-    steps = [_submission(source, name) for name in names]
-    count = source.randint(6, 12) if trouble < 0 else trouble
-    steps += [_trouble(source, kind, workers, names, replicas) for kind in kinds(source, TROUBLE, count)]
-    steps = numbered(steps)
+    steps = numbered(_first_edition(source, workers, names, replicas, trouble))
     if edition > 1:
         steps = _with_later(steps, second_edition.draw(second, workers, len(names) + 1))
     if edition > 2:
@@ -110,6 +107,14 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
         traits = (*traits, *sixth_edition.traits(sixth))
         steps = _with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
     return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
+
+
+def _first_edition(
+    source: random.Random, workers: Sequence[str], names: Sequence[str], replicas: int, trouble: int
+) -> list[Step]:
+    steps = [_submission(source, name) for name in names]
+    count = source.randint(6, 12) if trouble < 0 else trouble
+    return steps + [_trouble(source, kind, workers, names, replicas) for kind in kinds(source, TROUBLE, count)]
 
 
 def _names(source: random.Random, count: int) -> list[str]:

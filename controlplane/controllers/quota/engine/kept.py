@@ -1,0 +1,137 @@
+"""Says what is to be kept of the engine's state, and makes the same state of it again.
+
+In: a state. Out: its objects and who waits, as plain values in their order, and another state made of them. What follows
+from these is not kept, but made anew: trees, totals, heaps. The order is kept too, since among equals it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.model import ClusterQueue, Cohort
+from controlplane.controllers.quota.engine.pending import PendingQueue
+from controlplane.controllers.quota.engine.queues import PendingQueues
+from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
+from controlplane.controllers.quota.engine.tree import QuotaNode
+
+Kept = dict[tuple[str, str], Any]
+"""By what something is, and its name."""
+
+_FLAVOR, _CHECK, _NAMESPACE, _LOCAL_QUEUE = "flavor", "check", "namespace", "local queue"
+_COHORT, _CLUSTER_QUEUE, _RESERVING, _WAITING, _QUEUED = "cohort", "cluster queue", "reserving", "waiting", "queued"
+_Over = tuple[tuple[tuple[str, str], tuple[tuple[bool, str], ...]], ...]
+
+
+class _Cohort(NamedTuple):
+    """A Cohort, with the names of what is below it in its order."""
+
+    spec: Cohort | None
+    cohorts: tuple[str, ...]
+    queues: tuple[str, ...]
+    over: _Over
+
+
+class _ClusterQueue(NamedTuple):
+    """A ClusterQueue, and what its queue knows."""
+
+    spec: ClusterQueue
+    generation: int
+    wakes: int
+    first: str
+    no_fit: tuple[tuple[object, str], ...]
+
+
+class _Queued(NamedTuple):
+    """Where a workload waits, and how far it was tried; `shape`: of the search for flavors, None if it is the workload's."""
+
+    cluster_queue: str
+    active: bool
+    evaluated_generation: int
+    tried: tuple[Mapping[str, int], ...] | None = None
+    tried_at: tuple[int, int] = (0, 0)
+    shape: object = None
+
+
+def kept(snapshot: QuotaSnapshot, queues: PendingQueues) -> Kept:
+    """Return what is to be kept of both."""
+    found: Kept = {}
+    found.update({(_FLAVOR, name): one for name, one in snapshot.flavors.items()})
+    found.update({(_CHECK, name): one for name, one in snapshot.checks.items()})
+    found.update({(_NAMESPACE, name): dict(labels) for name, labels in snapshot.namespaces.items()})
+    for name, node, spec in snapshot.cohorts_with_specs():
+        found[_COHORT, name] = _Cohort(spec, tuple(node.cohorts), tuple(node.queues), _over(node))
+    for name, queue in snapshot.queues.items():
+        pending = queues.pending[name]
+        no_fit = tuple(pending.no_fit.items())
+        found[_CLUSTER_QUEUE, name] = _ClusterQueue(queue.spec, queue.generation, pending.wakes, pending.first, no_fit)
+    found.update({(_LOCAL_QUEUE, key): one for key, one in queues.local.items()})
+    found.update({(_RESERVING, key): info.workload for key, info in snapshot.workloads.items()})
+    found.update({(_WAITING, one.key): one for one in queues.waiting()})
+    for pending in queues.pending.values():
+        found.update({(_QUEUED, key): _queued(pending, info, active=True) for key, info in pending.active.items()})
+        found.update(
+            {(_QUEUED, key): _queued(pending, info, active=False) for key, info in pending.inadmissible.items()}
+        )
+    return found
+
+
+def restore(given: Kept, snapshot: QuotaSnapshot, queues: PendingQueues) -> None:
+    """Make of what was kept the same again, in a snapshot and queues that are empty."""
+    of: dict[str, dict[str, Any]] = {}
+    for (what, name), one in given.items():
+        of.setdefault(what, {})[name] = one
+    snapshot.flavors.update(of.get(_FLAVOR, {}))
+    snapshot.checks.update(of.get(_CHECK, {}))
+    snapshot.namespaces.update(of.get(_NAMESPACE, {}))
+    cohorts: dict[str, _Cohort] = of.get(_COHORT, {})
+    listed: dict[str, _ClusterQueue] = of.get(_CLUSTER_QUEUE, {})
+    snapshot.put_all({name: one.spec for name, one in cohorts.items()}, [one.spec for one in listed.values()])
+    for workload in of.get(_RESERVING, {}).values():
+        snapshot.put_workload(workload)
+    for name, node, _ in snapshot.cohorts_with_specs():
+        _arrange(node, cohorts[name])
+    for name, one in listed.items():
+        snapshot.queues[name].generation = one.generation
+    _queue_again(of, queues)
+
+
+def _queue_again(of: Mapping[str, Mapping[str, Any]], queues: PendingQueues) -> None:
+    for workload in of.get(_WAITING, {}).values():
+        queues.wait(workload)
+    queues.local.update(of.get(_LOCAL_QUEUE, {}))
+    for name, one in of.get(_CLUSTER_QUEUE, {}).items():
+        pending = queues.pending[name] = PendingQueue(name, one.spec.queueing_strategy)
+        pending.wakes, pending.first, pending.no_fit = one.wakes, one.first, dict(one.no_fit)
+    for key, queued in of.get(_QUEUED, {}).items():
+        info = Info(of[_WAITING][key], queued.cluster_queue, None, queued.evaluated_generation)
+        if queued.tried is not None:
+            shape = info.shape if queued.shape is None else queued.shape
+            generation, cycle = queued.tried_at
+            info = info.having(progress=Progress(queued.tried, generation, cycle, shape))
+        queues.pending[queued.cluster_queue].enter_as_it_was(info, active=queued.active)
+
+
+def _queued(pending: PendingQueue, info: Info, *, active: bool) -> _Queued:
+    progress = info.progress
+    if progress is None:
+        return _Queued(pending.name, active, info.evaluated_generation)
+    tried_at = progress.generation, progress.cycle
+    shape = None if progress.shape == info.shape else progress.shape
+    return _Queued(pending.name, active, info.evaluated_generation, progress.tried, tried_at, shape)
+
+
+def _over(node: QuotaNode) -> _Over:
+    return tuple(
+        (place, tuple((child.is_queue, child.name) for child in exceed)) for place, exceed in node.over.items()
+    )
+
+
+def _arrange(node: QuotaNode, was: _Cohort) -> None:
+    """Put what is below a Cohort in the order in which it was."""
+    node.cohorts = {name: node.cohorts[name] for name in was.cohorts}
+    node.queues = {name: node.queues[name] for name in was.queues}
+    node.over = {
+        place: {(node.queues if is_queue else node.cohorts)[name]: None for is_queue, name in exceed}
+        for place, exceed in was.over
+    }
