@@ -54,6 +54,9 @@ async function drawCharts() {
   }
 }
 
+// What somebody has opened stays open when the page is fetched again.
+htmx.config.morphIgnore.push("open");
+
 // What is shown moves with the log, and the footer with it.
 document.addEventListener("position", (event) => {
   document.getElementById("position").textContent = event.detail.data;
