@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
+ARCHIVED_COLUMNS = ("namespace", "name", "job", "state", "cluster", "ended (UTC)", "archive")
 WIDE = ("queue", "kind", "since (UTC)", "nominated", "copies")
 # The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares
 # them.
@@ -64,6 +65,7 @@ STATES = (
 @click.option(
     "-l", "--selector", metavar="SELECTOR", help="Only those whose job has these labels: team=a,tier in (x,y)."
 )
+@click.option("--archived", is_flag=True, help="Only those whose events have left the database for an archive.")
 @watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_obj
@@ -77,6 +79,7 @@ def workloads(
     since: str | None,
     until: str | None,
     selector: str | None,
+    archived: bool,
     watch: bool,
 ) -> int:
     """Show the Workloads: state, cluster, attempt, and what each waits for.
@@ -89,13 +92,20 @@ def workloads(
     --selector is about the labels of jobs, as long as the log has the
     templates that they are in.
 
+    --archived goes with --namespace alone: of what is archived the database
+    has the end, and which archive has the rest.
+
     \b
     With -o json or yaml, a list of objects (with --watch one object a line,
     or one YAML document each):
       namespace, name, job, kind, state, result (Succeeded, Failed or
       what else ended it; "" before), cluster, attempt, since (when it was first
-      seen), waits_for, queue, nominated, copies (clusters), position
+      seen), queue, waits_for, nominated, copies (clusters), position
+    With --archived, in place of the last four: ended_at, archive (a folder)
     """
+    if archived:
+        others = (cluster, queue, states, everything, since, until, selector, watch)
+        return _archived(options, namespace, alone=not any(others))
     begin, end = times.interval(since, until)
     asked = WorkloadQuery(
         namespace=namespace,
@@ -118,6 +128,52 @@ def workloads(
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
     if nothing:
         click.echo(nothing, err=True)
+    return Exit.OK
+
+
+def _archived(options: Options, namespace: str | None, *, alone: bool) -> int:
+    """Print the Workloads that are in archives alone."""
+    if not alone:
+        raise click.UsageError("--archived goes with --namespace alone: leave the other filters and --watch out")
+    from controlplane.audit.archived_workloads import ARCHIVED
+    from controlplane.audit.archived_workloads import every as archived_workloads
+
+    with open_reader(options) as reader:
+        every = list(archived_workloads(reader, namespace))
+        near = "" if every else nearest_namespaces(reader, namespace)
+    found = [
+        {
+            "namespace": one.namespace,
+            "name": one.name,
+            "job": one.owner.partition("/")[2],
+            "kind": one.owner.partition("/")[0],
+            "state": ARCHIVED,
+            "result": one.result,
+            "cluster": one.cluster,
+            "attempt": one.attempt,
+            "since": one.since,
+            "queue": one.queue,
+            "ended_at": one.ended_at,
+            "archive": one.directory,
+        }
+        for one in every
+    ]
+    rows = [
+        (
+            one.namespace,
+            one.name,
+            one.owner.partition("/")[2],
+            one.result or ARCHIVED,
+            one.cluster,
+            stamp(one.ended_at) if one.ended_at else "",
+            one.directory,
+        )
+        for one in every
+    ]
+    emit(options.output, found, ARCHIVED_COLUMNS, rows, kind="workload")
+    if not found:
+        where = f" in namespace {namespace}" if namespace else ""
+        click.echo(f"No archived workloads found{where}.{near}", err=True)
     return Exit.OK
 
 

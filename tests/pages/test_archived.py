@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from controlplane.audit.reads import READ
+from controlplane.audit.archived_workloads import page
+from controlplane.audit.reads import READ, LogReader
+from controlplane.cli import cli
 from controlplane.log.archive.dropping import Ended
 from tests.audit.script import write
+from tests.audit.test_read_models import looked_through
 from tests.docs.fleet_story import story
 from tests.log.archived import archive, connected, dropped
 from tests.log.migrating import partition_size
@@ -22,11 +28,12 @@ GONE = "team-b/job-etl-0a1b2"
 
 @pytest.fixture
 async def archived(database_url: str, tmp_path: Path) -> str:
-    """A log of which one Workload's events are in an archive alone."""
+    """A log of which one Workload's events are in an archive alone; the read models have what it was."""
     partition_size(database_url, 100)
     for first in range(0, len(story().appended), 50):
         some = story().appended[first : first + 50]
         await write(database_url, [msgspec.structs.replace(one, caused_by=0) for one in some], types=READ)
+    looked_through(database_url)
     ended = Ended(1 << 40, frozenset({"workload"}), lambda stream: stream == f"workload/{GONE}")
     with connected(database_url) as owner:
         archive(owner, tmp_path)
@@ -58,3 +65,45 @@ def test_an_event_and_a_time_in_an_archive_are_told_as_such(pages: TestClient) -
     assert pages.get(f"/events/{gone}").status_code == 410
     assert "brings it back" in pages.get(f"/events/{gone}").text
     assert pages.get("/events/999999").status_code == 404
+
+
+def listed(pages: TestClient, **given: str) -> list[tuple[str, str]]:
+    answer = pages.get("/api/v1/workloads", params={"state": "Archived", **given})
+    assert answer.status_code == 200, answer.text
+    return [(f"{one['namespace']}/{one['name']}", one["state"]) for one in answer.json()["items"]]
+
+
+def test_what_is_in_an_archive_alone_is_listed(pages: TestClient) -> None:
+    assert listed(pages) == [(GONE, "Archived")]
+    assert listed(pages, namespace="team-b", text="etl") == [(GONE, "Archived")]
+    assert listed(pages, text="nobody") == []
+    assert listed(pages, namespace="team-a") == []
+    text = pages.get("/workloads", params={"state": "Archived"}).text
+    assert f"/workloads/{GONE}" in text
+    assert GONE.partition("/")[2] not in pages.get("/workloads", params={"namespace": "team-a"}).text
+    for other in ("queue", "cluster"):
+        assert pages.get("/api/v1/workloads", params={"state": "Archived", other: "x"}).status_code == 400
+
+
+async def test_of_another_namespace_nothing_is_listed(archived: str) -> None:
+    with connected(archived) as connection:
+        reader = LogReader(connection, "main")
+        assert [one.stream for one in page(reader, None)] == [f"workload/{GONE}"]
+        assert [one.stream for one in page(reader, ["team-b"])] == [f"workload/{GONE}"]
+        assert page(reader, ["team-a"]) == page(reader, []) == page(reader, None, after=f"workload/{GONE}") == []
+
+
+def test_the_command_lists_them(archived: str, tmp_path: Path) -> None:
+    def said(*words: str) -> Any:
+        return CliRunner().invoke(cli, ["--database-url", archived, "workloads", "--archived", *words])
+
+    found = json.loads(said("-o", "json").stdout)
+    assert [(one["namespace"] + "/" + one["name"], one["state"]) for one in found] == [(GONE, "Archived")]
+    assert found[0]["archive"].startswith(str(tmp_path))
+    what = {name: found[0][name] for name in ("job", "kind", "result", "cluster", "attempt", "queue")}
+    of_job = {"job": "etl", "kind": "Job", "queue": "team-b-queue"}
+    assert what == {**of_job, "attempt": 2, "cluster": "west", "result": "Succeeded"}
+    assert GONE.partition("/")[2] in said("-n", "team-b").stdout
+    assert "No archived workloads found in namespace team-x. " in said("-n", "team-x").stderr
+    refused = said("--cluster", "a")
+    assert (refused.exit_code, "--archived goes with --namespace alone" in refused.output) == (2, True)

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from controlplane.audit.archived_workloads import ARCHIVED, ArchivedWorkload
+from controlplane.audit.archived_workloads import page as archived_page
 from controlplane.audit.standing import WORDS
 from controlplane.pages.asking import Asked, BadQuestion, Parameter
 from controlplane.pages.directory import SORTS, CursorError, Row, Wanted
 from controlplane.values import Value
 
 RESULTS = ("Succeeded", "Failed")
-STATES = ("active", *WORDS, *RESULTS)
+STATES = ("active", *WORDS, *RESULTS, ARCHIVED)
 MOST = 500
 
 PARAMETERS = (
     Parameter("namespace", "only those of a namespace"),
     Parameter("queue", "only those of a LocalQueue"),
     Parameter("cluster", "only those that a cluster has, or had last"),
-    Parameter("state", "only those in a state, or with a result; active: all that are not over", ("", *STATES)),
+    Parameter(
+        "state",
+        "only those in a state, or with a result; active: not over; Archived: in archives alone, by name",
+        ("", *STATES),
+    ),
     Parameter("text", "only those with this in their name, or in that of their job"),
     Parameter("sort", "by what they are sorted", SORTS, default="changed"),
     Parameter("after", "the cursor of the page before"),
@@ -64,6 +70,8 @@ class WorkloadList(Value):
 def workloads(asked: Asked) -> WorkloadList:
     """Return a page of Workloads."""
     given, limit = asked.given, int(asked.given["limit"])
+    if given.get("state") == ARCHIVED:
+        return _archived(asked, limit)
     if asked.at is not None:
         return _at(asked, limit)
     names = asked.namespaces
@@ -90,6 +98,42 @@ def _item(row: Row) -> WorkloadItem:
     same = {name: getattr(row, name) for name in _SAME}
     since, changed = (datetime.fromtimestamp(at, UTC) for at in (row.since, row.changed))
     return WorkloadItem(**same, since=since, changed=changed)
+
+
+def _archived(asked: Asked, limit: int) -> WorkloadList:
+    """Return the Workloads that are in archives alone; their cursor is the stream of the last one."""
+    given, follower = asked.given, asked.follower
+    if asked.at is not None or given.get("queue") or given.get("cluster"):
+        raise BadQuestion(
+            '"state=Archived" goes with "namespace" and "text" alone: leave "at", "queue" and "cluster" out'
+        )
+    text, after = given.get("text", ""), given.get("after", "")
+    found = archived_page(asked.reader, asked.namespaces, text=text, after=after, limit=limit + 1)
+    with follower.lock:
+        known = follower.directory.namespaces()
+    return WorkloadList(
+        items=[_archived_item(one) for one in found[:limit]],
+        total=None,
+        after=found[limit - 1].stream if len(found) > limit else "",
+        namespaces=[name for name in known if asked.sees(name)],
+    )
+
+
+def _archived_item(one: ArchivedWorkload) -> WorkloadItem:
+    kind, _, owner = one.owner.partition("/")
+    return WorkloadItem(
+        namespace=one.namespace,
+        name=one.name,
+        state=ARCHIVED,
+        result=one.result,
+        queue=one.queue,
+        kind=kind,
+        owner=owner,
+        cluster=one.cluster,
+        attempt=one.attempt,
+        since=one.since,
+        changed=one.ended_at,
+    )
 
 
 def _at(asked: Asked, limit: int) -> WorkloadList:
