@@ -2,7 +2,7 @@
 
 In: what the service recorded of some Jobs; of one of them the observations and the choice, copied inside the database,
 over namespaces and clusters, most of them to the end and some up to the moment at which the job ran. Out: seconds and
-memory until the pages are there, and milliseconds a page."""
+memory until the pages are there, and milliseconds a page, and until it is painted where Chromium is."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from benchmarks.machine import database, show
+from benchmarks.painting import first_paints
 from benchmarks.recording import record
 from controlplane.pages.beside import beside
 
@@ -68,11 +69,16 @@ async def run(args: argparse.Namespace) -> None:
             began = time.perf_counter()
             await asyncio.to_thread(_until_ready, address)
             ready, memory = time.perf_counter() - began, _memory()
-            rows = [await asyncio.to_thread(_measured, address, path, args.repeat) for path in _paths(one, url)]
+            paths = _paths(one, url)
+            rows = [await asyncio.to_thread(_measured, address, path, args.repeat) for path in paths]
+            paints = await asyncio.to_thread(
+                first_paints, address, [path for path in paths if "/api/" not in path], args.repeat
+            )
             hours = await asyncio.to_thread(_until_complete, address, began)
             whole = _memory()
     title = f"web: {args.web_workloads:,} Workloads ({args.web_live:,} live) on {args.web_clusters} clusters, {events:,} events"
-    show(title, ["", "status", "first, ms", "median, ms", "kB"], rows)
+    told = [[*row, paints.get(str(row[0]), "")] for row in rows]
+    show(title, ["", "status", "first, ms", "median, ms", "kB", "first paint, ms"], told)
     print(f"the pages were there after {ready:.1f} s, with {memory:,.0f} MiB", flush=True)
     print(f"the hours of seven days were added up after {hours:.1f} s, with {whole:,.0f} MiB", flush=True)
 
