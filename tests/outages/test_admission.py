@@ -94,7 +94,9 @@ async def test_a_process_that_is_killed_again_and_again_reserves_once(stage: Mak
     decided = on.said("QuotaReservationDecided")
     overtaken = on.said("QuotaPosted", reason="ReservationOvertaken")
     assert len(decided) - len(overtaken) == len(names), "each got its quota once"
-    assert on.query("SELECT DISTINCT part FROM controlplane.snapshots WHERE part = 'admission'"), "nobody kept a snapshot"
+    assert on.query("SELECT DISTINCT part FROM controlplane.snapshots WHERE part = 'admission'"), (
+        "nobody kept a snapshot"
+    )
 
 
 async def test_while_nothing_happens_nothing_is_written(stage: Make) -> None:
