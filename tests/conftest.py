@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import settings
 
-from tests.support import bytecode, deep, order, postgres
+from tests.support import bytecode, cache, deep, order, postgres
 
 # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
 settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -26,6 +26,7 @@ _said: list[str] = []
 def pytest_configure(config: pytest.Config) -> None:
     """Start the container of the run, where Docker is the way, before any of its processes asks for a server."""
     bytecode.keep(config)
+    cache.keep(config)
     deep.choose(config.option.markexpr)
     if hasattr(config, "workerinput") or config.option.collectonly:
         return

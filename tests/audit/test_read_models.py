@@ -13,11 +13,9 @@ import pytest
 from psycopg import errors
 
 from controlplane.audit.reads import READ
-from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.play import plan_of
-from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.log.connect import Database
-from controlplane.log.event import LogUnavailable, Recorded
+from controlplane.log.event import LogUnavailable
 from controlplane.log.read_models import PostgresReadModels
 from controlplane.runtime.read_models import keep_read_models
 from tests.audit.database import keep
@@ -27,6 +25,7 @@ from tests.docs.cookbook import PAGE, Entry, answer, entries, with_fleet
 from tests.log.words import ROLE
 from tests.support import postgres
 from tests.support.deep import deep_after
+from tests.support.played import log_of
 
 VIEWS = ("workload_phases", "runs", "placements", "pending_reasons", "effects")
 EVER = timedelta(days=-10_000)
@@ -186,18 +185,9 @@ def test_nobody_but_the_owner_writes_them(database_url: str, role: str, statemen
 # --- whatever happens -------------------------------------------------------------------------------------------------
 
 
-def played(seed: int) -> list[Recorded]:
-    with hushed():
-        run = WorkloadRun(plan_of(seed))
-        run.play()
-    events = list(run.database.read(0, 100_000))
-    run.close()
-    return events
-
-
 @pytest.mark.parametrize("seed", deep_after(2, list(range(1, 30))))
 def test_what_is_kept_of_a_log_is_what_its_events_say_whatever_happens(database_url: str, seed: int) -> None:
-    events = played(seed)
+    events = log_of(plan_of(seed))
     step = len(events) // 4
     for start in range(0, len(events), step):
         asyncio.run(keep(database_url, events[start : start + step], types=READ))

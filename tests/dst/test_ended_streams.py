@@ -13,11 +13,9 @@ import pytest
 
 from controlplane.app.ended_streams import ended_of
 from controlplane.app.hosted import HostedControllers
-from controlplane.dst.engine.plan import EDITION, Plan
-from controlplane.dst.engine.quiet import hushed
+from controlplane.dst.engine.plan import EDITION
 from controlplane.dst.play import plan_of
 from controlplane.dst.scenes.workloads.processes import QUOTA, policy_of, settings_of
-from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.runtime.router import ControllerRouter
@@ -25,22 +23,13 @@ from controlplane.settings import Settings
 from tests.interface.logs import recorded, state, written
 from tests.support import folded
 from tests.support.deep import deep_after
+from tests.support.played import log_of
 
 # The UIDs of what went last, a hint against stale lists that is forgotten after a while anyway; and what is asked about next, which
 # `folded.asked` compares; and answers of clusters, of which those count that are in the window.
 HINTS = ("newest._gone", "_dirty", "_answers._answers")
 WINDOW = timedelta(seconds=61)
 PLACES = 12
-
-
-def events_of(plan: Plan) -> Sequence[Recorded]:
-    with hushed():
-        run = WorkloadRun(plan)
-        run.play()
-    try:
-        return list(run.database.read(0, 100_000))
-    finally:
-        run.close()
 
 
 def left(router: ControllerRouter, events: Sequence[Recorded]) -> set[str]:
@@ -56,14 +45,18 @@ def answers(router: ControllerRouter) -> list[Any]:
     return [(cluster, found.of(cluster)) for cluster in ("w1", "w2", "w3")]
 
 
-def same(whole: ControllerRouter, kept: ControllerRouter, events: Sequence[Recorded]) -> None:
+def same(whole: ControllerRouter, kept: ControllerRouter) -> None:
     for one, other in zip(whole.registrations, kept.registrations, strict=True):
         differs = folded.difference(one.controller, other.controller)
         assert {path: pair for path, pair in differs.items() if not path.endswith(HINTS)} == {}
     assert answers(whole) == answers(kept)
-    assert folded.asked(whole) == folded.asked(kept)
-    codec = Codec(whole.types)
-    assert state(whole, events, codec) == state(kept, events, codec)
+
+
+def follows(router: ControllerRouter, events: Sequence[Recorded]) -> tuple[list[str], dict[str, Any]]:
+    """Return what is asked about first, and what is open and decided next. Whoever is asked remembers it: nothing is to be
+    folded afterwards.
+    """
+    return folded.asked(router), state(router, events, Codec(router.types))
 
 
 def check(events: Sequence[Recorded], traits: Sequence[str] = (), edition: int = EDITION) -> int:
@@ -73,17 +66,36 @@ def check(events: Sequence[Recorded], traits: Sequence[str] = (), edition: int =
         policy = msgspec.structs.replace(policy_of(edition, traits), scoring_window=WINDOW)
         return HostedControllers(settings_of(traits), policy).router
 
-    count = 0
+    def fork(router: ControllerRouter) -> ControllerRouter:
+        into = hosted()
+        for one, other in zip(router.registrations, into.registrations, strict=True):
+            folded.copied(one.controller, other.controller)
+        return folded.copied(router, into)
+
+    def ends_alike() -> None:
+        """Compare at the end, with all that came after what was folded last."""
+        same(end, folded.folded(kept, events[done:]))
+        assert follows(kept, events) == at_the_end
+
+    end = folded.folded(hosted(), events)
+    at_the_end = follows(folded.folded(hosted(), events), events)
+    whole, kept = hosted(), hosted()
+    count, done = 0, 0
+    without: list[int] = []  # the positions that `kept` has not folded
     for place in range(1, PLACES + 1):
-        before, after = events[: len(events) * place // PLACES], events[len(events) * place // PLACES :]
-        gone = left(folded.folded(hosted(), before), before)
-        stay = [one for one in before if one.stream not in gone]
-        whole, kept = (folded.folded(hosted(), some) for some in (before, stay))
-        same(whole, kept, before)
-        folded.folded(whole, after)
-        folded.folded(kept, after)
-        same(whole, kept, events)
-        count += len(before) - len(stay)
+        before, new = events[: len(events) * place // PLACES], events[done : len(events) * place // PLACES]
+        gone = left(folded.folded(whole, new), before)
+        leave = [one.position for one in before if one.stream in gone]
+        if leave == without:
+            folded.folded(kept, new)
+        else:
+            ends_alike()
+            kept = folded.folded(hosted(), [one for one in before if one.stream not in gone])
+        without, done = leave, len(before)
+        same(whole, kept)
+        assert follows(fork(whole), before) == follows(fork(kept), before)
+        count += len(leave)
+    ends_alike()
     return count
 
 
@@ -98,7 +110,7 @@ def test_of_a_recorded_log(name: str) -> None:
 def test_of_a_simulated_log(seed: int, traits: tuple[str, ...]) -> None:
     plan = plan_of(seed)
     plan = replace(plan, traits=(*plan.traits, *traits))
-    check(events_of(plan), plan.traits, plan.edition)
+    check(log_of(plan), plan.traits, plan.edition)
 
 
 def test_much_of_a_log_is_over() -> None:

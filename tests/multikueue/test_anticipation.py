@@ -9,9 +9,7 @@ import pytest
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.multikueue import observations
-from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.play import plan_of
-from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.settings import Settings
@@ -19,15 +17,7 @@ from tests.interface.logs import recorded, written
 from tests.multikueue.anticipating import fold_as_anticipated
 from tests.multikueue.scene import Scene
 from tests.support.deep import deep_after
-
-
-def played(seed: int) -> Sequence[Recorded]:
-    with hushed():
-        run = WorkloadRun(plan_of(seed))
-        run.play()
-    events = run.database.read(0, 100_000)
-    run.close()
-    return events
+from tests.support.played import log_of
 
 
 def kept(name: str) -> Sequence[Recorded]:
@@ -58,13 +48,13 @@ def test_what_is_anticipated_comes_to_be_in_a_log_that_was_kept(name: str, most:
 
 @pytest.mark.parametrize("seed", deep_after(4, list(range(1, 60))))
 def test_what_is_anticipated_comes_to_be_whatever_happens(seed: int) -> None:
-    events = played(seed)
+    events = log_of(plan_of(seed))
     assert same(events, 1) >= 0
     assert same(events, 4) >= 0
 
 
 def test_most_observations_of_workloads_and_copies_are_anticipated() -> None:
-    events = played(1)
+    events = log_of(plan_of(1))
     seen = [event for event in events if event.stream.startswith("workload/") and event.observed_at is not None]
     assert same(events, 1) > len(seen) / 2
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,10 +19,9 @@ from controlplane.dst.play import plan_of
 from controlplane.dst.scenes.candidates.run import CandidateRun
 from controlplane.dst.scenes.local import processes as local
 from controlplane.dst.scenes.local.run import LocalRun
-from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.kinds import PIPELINE_RUNS
 from controlplane.log.codec import Codec
-from controlplane.log.event import Recorded
+from controlplane.log.event import Event, Recorded
 from controlplane.runtime.folded import FoldedError, check, give, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
 from controlplane.runtime.router import ControllerRouter
@@ -32,6 +32,7 @@ from tests.interface.logs import FOLDER, HOSTS, LATER, decided, host_of, opened,
 from tests.quota.scene import Scene as QuotaScene
 from tests.support import folded
 from tests.support.deep import deep_after, examples
+from tests.support.played import log_of
 
 LOGS = sorted(file.stem for file in FOLDER.glob("*.jsonl") if folded.kept(host_of(file.stem)))
 
@@ -47,9 +48,14 @@ def places(events: Sequence[Recorded], few: int, many: int) -> list[int]:
     return sorted({0, 1, len(events), *(len(events) * step // count for step in range(1, count))})
 
 
+@cache
+def codec_of(types: Sequence[type[Event]]) -> Codec:
+    return Codec(types)
+
+
 def consequences(router: ControllerRouter, events: Sequence[Recorded]) -> list[Any]:
     """What a process that starts asks about, what is open of each stream, and what is decided about it next."""
-    codec, now = Codec(router.types), events[-1].recorded_at + LATER
+    codec, now = codec_of(router.types), events[-1].recorded_at + LATER
     first = sorted(folded.asked(router))
     streams = sorted({event.stream for event in events})
     opens = [list(opened(router, stream)) for stream in streams]
@@ -100,15 +106,13 @@ def test_a_snapshot_of_a_leader_is_that_of_a_follower(name: str) -> None:
 
 def played(scene: str, seed: int) -> dict[str, list[Recorded]]:
     """Play a seed; return the logs that it wrote, by the kind of process that did."""
+    if scene == "workloads":
+        return {"workloads": log_of(plan_of(seed))}
     with hushed():
-        if scene == "workloads":
-            work = WorkloadRun(plan_of(seed))
-            work.play()
-            found, runs = {"workloads": work.database}, work
-        elif scene == "candidates":
+        if scene == "candidates":
             both = CandidateRun(plan_of(seed, scene=scene))
             both.play()
-            found, runs = {"source": both.databases["source"]}, both  # type: ignore[assignment]
+            found, runs = {"source": both.databases["source"]}, both
         else:
             own = LocalRun(plan_of(seed, scene=scene))
             own.play()

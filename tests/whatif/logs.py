@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
-import msgspec
-
 from controlplane.controllers.connectivity.events import PolicyInForce
-from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.engine.quiet import hushed
 from controlplane.dst.play import plan_of
-from controlplane.dst.scenes.workloads.run import WorkloadRun
-from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Recorded
-from controlplane.runtime.collector import without_collector
 from controlplane.settings import Settings
 from controlplane.whatif.compare import Comparison, DecisionComparison
 from controlplane.whatif.deciders import Deciders, DecisionSettings, chosen, then
-
-
-class PlayedLog(list[Recorded]):
-    """The events of a log, and what its Workloads ask for, by stream."""
-
-    requests: dict[str, dict[str, float]]
+from tests.support.played import PlayedLog, log_of
 
 
 def played(plan: Plan) -> PlayedLog:
-    """Return the log that a plan leaves."""
-    with hushed(), without_collector():
-        run = WorkloadRun(plan)
-        try:
-            run.play()
-            assert run.trace.violation is None, run.trace.violation
-            found = PlayedLog(run.database.read(0, 1_000_000))
-            found.requests = requests_of(found, run.database.store.texts)
-            return found
-        finally:
-            run.close()
-
-
-def requests_of(events: Iterable[Recorded], texts: Mapping[str, bytes]) -> dict[str, dict[str, float]]:
-    """Return what Workloads ask for, as their specs say."""
-    found: dict[str, dict[str, float]] = {}
-    for one in events:
-        if not isinstance(one.event, WorkloadObserved):
-            continue
-        stored = str(one.event.kept.get("template", one.event.template))
-        if stored in texts:
-            spec = msgspec.json.decode(texts[stored])["spec"]
-            asks: Counter[str] = Counter()
-            for pods in spec["podSets"]:
-                for container in pods["template"]["spec"]["containers"]:
-                    for name, amount in container.get("resources", {}).get("requests", {}).items():
-                        asks[name] += int(pods["count"]) * nanos(amount) / NANO  # type: ignore[assignment]
-            found[one.stream] = dict(asks)
+    """Return the log that a plan leaves, which has to break no rule."""
+    found = log_of(plan)
+    assert not found.violation, found.violation
     return found
 
 

@@ -12,26 +12,36 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 T = TypeVar("T")
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_PLAIN: set[type] = {type(None), str, int, bool, float, datetime}
+_NAMES: dict[type, str] = {}
+"""The structs that were met, by what they are called."""
 
 
 def freeze(value: Any) -> Any:
-    """Return a hashable value that is equal exactly if the given ones are, whatever the order of their mappings."""
-    if value is None or isinstance(value, (str, int, datetime, float)):
+    """Return a hashable value that is equal exactly if the given ones are, whatever the order of their mappings.
+
+    It is asked of each state that is come to, and most of what it meets is plain: that is seen by its exact type."""
+    of = type(value)
+    if of in _PLAIN:
         return value
-    if isinstance(value, msgspec.Struct):
-        kind = type(value)
-        names = _FIELDS.get(kind)
-        if names is None:
-            _FIELDS[kind] = names = tuple(kind.__struct_fields__)
-        return (kind.__name__, *(freeze(getattr(value, name)) for name in names))
-    if isinstance(value, Mapping):
-        return tuple(sorted((key, freeze(item)) for key, item in value.items()))
+    if of in _NAMES:
+        fields = msgspec.structs.astuple(value)
+        return (_NAMES[of], *[one if type(one) in _PLAIN else freeze(one) for one in fields])
+    if of is dict or isinstance(value, Mapping):
+        if not value:
+            return ()
+        return tuple(sorted([(key, one if type(one) in _PLAIN else freeze(one)) for key, one in value.items()]))
     if isinstance(value, (list, tuple)):
-        return ("[]", *(freeze(item) for item in value))
+        return ("[]", *[freeze(item) for item in value])
     if isinstance(value, (set, frozenset)):
-        return ("{}", *sorted(freeze(item) for item in value))
-    raise TypeError(f"cannot freeze {type(value).__name__}")
+        return ("{}", *sorted([freeze(item) for item in value]))
+    if isinstance(value, msgspec.Struct):
+        _NAMES[of] = of.__name__
+    elif isinstance(value, (str, int, datetime, float)):
+        _PLAIN.add(of)
+    else:
+        raise TypeError(f"cannot freeze {of.__name__}")
+    return freeze(value)
 
 
 class Interner(Generic[T]):

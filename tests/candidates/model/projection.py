@@ -30,6 +30,10 @@ class Projection:
         self.placing = part.config.placing
         self._untouched = joint.first().pods[0]
         self._left = sorted({control.faults for control in part.controls})
+        # What is behind a number stays, so it is looked for under its number here once: many states have it.
+        self._sources: dict[int, int] = {}
+        self._sides: dict[tuple[int, int, str], int] = {}
+        self._stores: dict[tuple[int, int, str], int] = {}
 
     def has(self, g: Global) -> bool:
         """Whether the parts of a joint state are known together, with at least the faults left that the joint run has
@@ -60,15 +64,17 @@ class Projection:
         return [None, *((0, number) for _, cluster, number in writes if cluster == MANAGEMENT)]
 
     def _source(self, src: int) -> int:
-        return self.source.states.put(self.source.kept(self.joint.sources[self.s].states[src]))
+        if src not in self._sources:
+            kept = self.source.kept(self.joint.sources[self.s].states[src])
+            self._sources[src] = self.source.states.put(kept)
+        return self._sources[src]
 
     def _cells(self, g: Global, site: int) -> Iterator[Cell]:
         """Return what the cell of a site may be: a paused leader may have sent any of what it had to send, or none."""
         name = self.source.views[site][1]
         steps = self.part.moves.cells[site]
         cell = g.cells[self.joint.index(self.s, steps.t)]
-        side = steps.sides.put({key: state for key, state in steps.sides[cell.side].items() if name in ("", key)})
-        bare = Cell(self._store(steps, cell.store, name), side)
+        bare = Cell(self._store(steps, cell.store, name), self._side(steps, cell.side, name))
         late = self._store(steps, cell.slot, name) if cell.slot >= 0 else -1
         slots = [late] if late < 0 or not self._idle(g, site, late, bare.store) else [late, -1]
         delayed = [ghost for who, number in cell.ghosts for ghost in self._request(steps, who, number, name)]
@@ -84,14 +90,26 @@ class Projection:
         src, seen = self._source(g.srcs[self.s]), self.part.moves.cells[site].stores[late]
         return late == store or self.source.see(src, seen, late, site, g.now, g.links) == src
 
+    def _side(self, steps: TargetSteps, number: int, name: str) -> int:
+        key = (steps.t, number, name)
+        if key not in self._sides:
+            only = {about: state for about, state in steps.sides[number].items() if name in ("", about)}
+            self._sides[key] = steps.sides.put(only)
+        return self._sides[key]
+
     def _store(self, steps: TargetSteps, number: int, name: str) -> int:
-        store = steps.stores[number]
-        only: Store = {
-            "candidates": {key: found for key, found in store["candidates"].items() if name in ("", key)},
-            "pods": {key: found for key, found in store["pods"].items() if name in ("", key)},
-            "lives": {key: count for key, count in store["lives"].items() if key.endswith(f"/{name}") or not name},
-        }
-        return steps.stores.put(only, freeze(only))
+        key = (steps.t, number, name)
+        if key not in self._stores:
+            store = steps.stores[number]
+            only: Store = {
+                "candidates": {about: found for about, found in store["candidates"].items() if name in ("", about)},
+                "pods": {about: found for about, found in store["pods"].items() if name in ("", about)},
+                "lives": {
+                    about: count for about, count in store["lives"].items() if about.endswith(f"/{name}") or not name
+                },
+            }
+            self._stores[key] = steps.stores.put(only, freeze(only))
+        return self._stores[key]
 
     def _request(self, steps: TargetSteps, who: str, number: int, name: str) -> list[Ghost]:
         """Return a request on its way as it is called here, if it is about this candidate."""
