@@ -154,6 +154,7 @@ def in_their_order(controller: AdmissionController) -> list[Any]:
         [list(node.workloads) for node in engine.snapshot.queues.values()],
         [[child.name for child in node.children()] for node in engine.snapshot.cohorts()],
         [list(one.active) for one in engine.queues.pending.values()],
+        [list(node.usage.items()) for node in (*engine.snapshot.queues.values(), *engine.snapshot.cohorts())],
     ]
 
 

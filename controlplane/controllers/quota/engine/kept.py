@@ -5,9 +5,10 @@ from these is not kept, but made anew: trees, totals, heaps. The order is kept t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, Cohort
 from controlplane.controllers.quota.engine.pending import PendingQueue
@@ -30,16 +31,18 @@ class _Cohort(NamedTuple):
     cohorts: tuple[str, ...]
     queues: tuple[str, ...]
     over: _Over
+    used: tuple[FlavorResource, ...]
 
 
 class _ClusterQueue(NamedTuple):
-    """A ClusterQueue, and what its queue knows."""
+    """A ClusterQueue, and what its queue knows; `used` is what was ever used of it, be it nothing now."""
 
     spec: ClusterQueue
     generation: int
     wakes: int
     first: str
     no_fit: tuple[tuple[object, str], ...]
+    used: tuple[FlavorResource, ...]
 
 
 class _Queued(NamedTuple):
@@ -60,11 +63,13 @@ def kept(snapshot: QuotaSnapshot, queues: PendingQueues) -> Kept:
     found.update({(_CHECK, name): one for name, one in snapshot.checks.items()})
     found.update({(_NAMESPACE, name): dict(labels) for name, labels in snapshot.namespaces.items()})
     for name, node, spec in snapshot.cohorts_with_specs():
-        found[_COHORT, name] = _Cohort(spec, tuple(node.cohorts), tuple(node.queues), _over(node))
+        found[_COHORT, name] = _Cohort(spec, tuple(node.cohorts), tuple(node.queues), _over(node), tuple(node.usage))
     for name, queue in snapshot.queues.items():
         pending = queues.pending[name]
         no_fit = tuple(pending.no_fit.items())
-        found[_CLUSTER_QUEUE, name] = _ClusterQueue(queue.spec, queue.generation, pending.wakes, pending.first, no_fit)
+        found[_CLUSTER_QUEUE, name] = _ClusterQueue(
+            queue.spec, queue.generation, pending.wakes, pending.first, no_fit, tuple(queue.usage)
+        )
     found.update({(_LOCAL_QUEUE, key): one for key, one in queues.local.items()})
     found.update({(_RESERVING, key): info.workload for key, info in snapshot.workloads.items()})
     found.update({(_WAITING, one.key): one for one in queues.waiting()})
@@ -92,7 +97,9 @@ def restore(given: Kept, snapshot: QuotaSnapshot, queues: PendingQueues) -> None
     for name, node, _ in snapshot.cohorts_with_specs():
         _arrange(node, cohorts[name])
     for name, one in listed.items():
-        snapshot.queues[name].generation = one.generation
+        queue = snapshot.queues[name]
+        queue.generation = one.generation
+        _note_used(queue, one.used)
     _queue_again(of, queues)
 
 
@@ -127,8 +134,14 @@ def _over(node: QuotaNode) -> _Over:
     )
 
 
+def _note_used(node: QuotaNode, used: Iterable[FlavorResource]) -> None:
+    """Let a node know what was ever used of it: nothing of that is another answer than nothing known."""
+    node.usage = {place: node.usage.get(place, 0) for place in used}
+
+
 def _arrange(node: QuotaNode, was: _Cohort) -> None:
     """Put what is below a Cohort in the order in which it was."""
+    _note_used(node, was.used)
     node.cohorts = {name: node.cohorts[name] for name in was.cohorts}
     node.queues = {name: node.queues[name] for name in was.queues}
     node.over = {
