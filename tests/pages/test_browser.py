@@ -17,7 +17,6 @@ from tests.audit.script import write
 from tests.docs.fleet_story import story
 from tests.pages.browser import IMAGES, PICTURES, browser, opened, serving
 from tests.pages.reports import write_report
-from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("browser")]
 PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202", "report": "without-west"}
@@ -145,19 +144,10 @@ def test_the_nodes_behind_a_reason_are_opened_by_keyboard_and_stay_open(chromium
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert Axe().run(page).response["violations"] == []
         tell(database_url, events[2:])
-        _fetched_until(page, "2 pods wait for a node.")
+        page.get_by_text("2 pods wait for a node.").wait_for()
         assert node.is_visible()
         assert page.evaluate("document.activeElement.textContent") == "Insufficient cpu"
         page.close()
-
-
-def _fetched_until(page: Any, text: str) -> None:
-    """Let the page be fetched as after a new position, until it says something: that positions come is another test."""
-    end = time.monotonic() + PATIENCE
-    while page.get_by_text(text).count() == 0:
-        assert time.monotonic() < end, page.locator("main").inner_text()
-        page.evaluate("document.body.dispatchEvent(new Event('position'))")
-        page.wait_for_timeout(500)
 
 
 def test_what_happens_is_shown_without_a_reload(chromium: Any, database_url: str) -> None:
@@ -175,6 +165,15 @@ def test_what_happens_is_shown_without_a_reload(chromium: Any, database_url: str
         assert page.locator("#position").inner_text() == str(len(events))
         assert page.locator("input[name=text]").input_value() == "half-typ"
         assert page.evaluate("document.activeElement.name") == "text"
+
+
+@pytest.mark.parametrize("late", ["htmx.min.js", "hx-sse.min.js", "page.js"])
+def test_a_page_is_live_whichever_script_comes_late(chromium: Any, address: str, late: str) -> None:
+    page = chromium.new_page()
+    page.route(f"**/{late}", lambda route: (time.sleep(0.5), route.continue_()))
+    with page.expect_response(lambda answer: "/stream?" in answer.url):
+        opened(page, f"{address}/workloads")
+    page.close()
 
 
 def test_the_pictures_of_the_documentation_are_small() -> None:
