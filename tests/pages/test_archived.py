@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,19 @@ from controlplane.audit.archived_workloads import page
 from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.log.archive.dropping import Ended
+from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.readers import Readers, connector
+from controlplane.pages.routes import API
+from controlplane.settings import Settings
 from tests.audit.script import write
 from tests.audit.test_read_models import looked_through
 from tests.docs.fleet_story import story
 from tests.log.archived import archive, connected, dropped
 from tests.log.migrating import partition_size
+from tests.pages.reviews import reviewing
 from tests.pages.serving import served
+from tests.pages.test_access import World, token
+from tests.support.waiting import PATIENCE
 
 GONE = "team-b/job-etl-0a1b2"
 
@@ -81,6 +89,8 @@ def test_what_is_in_an_archive_alone_is_listed(pages: TestClient) -> None:
     text = pages.get("/workloads", params={"state": "Archived"}).text
     assert f"/workloads/{GONE}" in text
     assert GONE.partition("/")[2] not in pages.get("/workloads", params={"namespace": "team-a"}).text
+    assert listed(pages, text="%") == listed(pages, text="'") == listed(pages, after=f"workload/{GONE}") == []
+    assert pages.get("/workloads", params={"state": "Archived", "text": "\0"}).status_code == 400
     for other in ("queue", "cluster"):
         assert pages.get("/api/v1/workloads", params={"state": "Archived", other: "x"}).status_code == 400
 
@@ -107,3 +117,35 @@ def test_the_command_lists_them(archived: str, tmp_path: Path) -> None:
     assert "No archived workloads found in namespace team-x. " in said("-n", "team-x").stderr
     refused = said("--cluster", "a")
     assert (refused.exit_code, "--archived goes with --namespace alone" in refused.output) == (2, True)
+
+
+async def test_who_may_not_see_a_namespace_is_not_told_what_is_archived_of_it(archived: str) -> None:
+    settings = Settings()
+    connect = connector(settings, archived)
+    follower, readers = Follower(connect, settings), Readers(connect)
+    follower.start()
+    try:
+        assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+        async with (
+            reviewing() as (reviews, cluster),
+            World(follower, readers, reviews, cluster).client(authentication="token") as client,
+        ):
+
+            async def names(user: str, more: str = "") -> list[str]:
+                answer = await client.get(f"{API}/workloads?state=Archived{more}", headers=token(user))
+                return [one["name"] for one in answer.json()["items"]] if answer.status_code == 200 else []
+
+            assert await names("auditor") == await names("auditor", "&namespace=team-b") == [GONE.partition("/")[2]]
+            assert await names("ada") == await names("ada", "&namespace=team-b") == []
+    finally:
+        follower.stop()
+        readers.close()
+
+
+async def test_of_a_log_of_which_nothing_is_archived_nothing_is_listed(database_url: str) -> None:
+    await write(database_url, [msgspec.structs.replace(one, caused_by=0) for one in story().appended[:140]], types=READ)
+    with served(database_url) as pages:
+        assert listed(pages) == []
+        assert "No Workload fits" in pages.get("/workloads", params={"state": "Archived"}).text
+    done = CliRunner().invoke(cli, ["--database-url", database_url, "workloads", "--archived"])
+    assert (done.exit_code, done.stderr) == (0, "No archived workloads found.\n")
