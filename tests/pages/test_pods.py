@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +13,14 @@ from starlette.testclient import TestClient
 from controlplane.audit.reads import READ
 from controlplane.controllers.candidates.source.events import CandidateRequested, CandidateWriteFailed
 from controlplane.controllers.candidates.source.observations import CandidateRefused, CandidateUnschedulable
+from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.scheduling import events as s
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.controllers.scheduling.refusals import NodeReason, Refusal, refusal
+from controlplane.controllers.scheduling.state import PodState
 from controlplane.log.event import NewEvent, Recorded
+from controlplane.pages.pending_pods import PendingPods
+from tests.audit import test_scheduled as scheduled
 from tests.audit.database import keep
 from tests.audit.script import write
 from tests.candidates.told import Told
@@ -188,3 +193,31 @@ async def test_what_an_api_server_refuses_is_a_refusal_of_its_cluster(
         assert {one["cluster"]: one["outcome"] for one in found["answers"]} == {"east": outcome, "north": "Waiting"}
         refusals = [(one["reason"], one["message"], one["clusters"]) for one in found["refusals"]]
         assert refusals == ([("Forbidden", "exceeded quota: candidates", ["east"])] if outcome == "Refused" else [])
+
+
+def of_candidate(events: Sequence[Any]) -> list[tuple[PodState, Recorded]]:
+    """Return the pods that wait by the log of a target's scheduler."""
+    found = PendingPods()
+    for recorded in scheduled.log(*events, stream=scheduled.OFFERED):
+        found.take(recorded)
+    return list(found.failed())
+
+
+OFFERED = [*scheduled.TAKEN, (scheduled.OWN, scheduled.pod(candidate=True))]
+NO_NODE = [target.NotSchedulable(message=FULL), (scheduled.OWN, scheduled.failed(FULL))]
+
+
+@pytest.mark.parametrize(
+    ("events", "waits"),
+    [
+        (OFFERED, False),
+        ([*OFFERED, *NO_NODE], True),
+        ([*OFFERED, *NO_NODE, (scheduled.OWN, scheduled.pod(candidate=True, priority=2))], True),
+        ([*OFFERED, *NO_NODE, scheduled.RESERVED], False),
+        ([*OFFERED, *NO_NODE, scheduled.RESERVED, scheduled.READ, scheduled.BINDING, scheduled.ON_NODE], False),
+        ([*OFFERED, *NO_NODE, scheduled.VANISHED, scheduled.GONE_POD], False),
+        ([*OFFERED, *NO_NODE, (scheduled.OWN, s.PendingPodGone(uid="u"))], False),
+    ],
+)
+def test_the_pod_of_a_candidate_waits_until_a_node_is_held(events: Sequence[Any], waits: bool) -> None:
+    assert [state.name for state, _ in of_candidate(events)] == (["web"] if waits else [])
