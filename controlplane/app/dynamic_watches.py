@@ -13,7 +13,7 @@ from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, 
 from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
-from controlplane.controllers.candidates.objects import FOLLOWED, LIVE, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import LIVE, SOURCE_LABEL
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.hosting import candidates_in
@@ -81,7 +81,9 @@ class DynamicWatches:
         mark = f"{SOURCE_LABEL}={self._placing.policy.cluster}"
         for cluster, namespaces in copies.watched().items():
             watches = [
-                WatchSpec(kind, mark, namespace) for namespace in sorted(namespaces) for kind in FOLLOWED.values()
+                WatchSpec(kind, mark, namespace)
+                for namespace in sorted(namespaces)
+                for kind in copies.kinds(cluster, namespace)
             ]
             wanted.setdefault(cluster, {}).update(dict.fromkeys(watches, self._copy_sink))
         named = copies.wanted()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
     from controlplane.controllers.podgroups.controller import PodGroupController
+    from controlplane.controllers.quota.admission.controller import AdmissionController
 
 TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
 """The events of every controller, hosted or not: whoever reads a log reads all of it."""
@@ -49,6 +50,7 @@ class HostedControllers:
         self.groups: PodGroupController | None = named.get("podgroups")
         self.runs: CoschedulingController | None = named.get("coscheduling")
         self.jobs: JobFrameworkController | None = named.get("jobframework")
+        self.admission: AdmissionController | None = named.get("admission")
         self.follows = any(one.follows for one in self._hosted)
         # Alone, the dispatch of Workloads knows of an object what its reflector knows.
         self.sole = len(self._hosted) == 1

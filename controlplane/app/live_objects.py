@@ -15,6 +15,8 @@ import orjson
 
 from controlplane.clusters.protocol import Change, Delta, Off, Synced
 from controlplane.controllers.candidates.objects import FOLLOWED, LIVE, live_ref
+from controlplane.controllers.candidates.references.decide import UNFIT
+from controlplane.controllers.candidates.references.needs import unfit
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.port import Log
@@ -74,7 +76,7 @@ class NamedSink:
                     self._held.objects.pop(ref, None)
                 else:
                     self._held.objects[ref] = delta.object
-                await self._recorder(cluster, [_bare(delta)])
+                await self._recorder(cluster, [_bare(delta, unfit(self._place[0], delta.object))])
             else:
                 await self._absent(delta)
 
@@ -104,10 +106,11 @@ def named_spec(kind: str, namespace: str, name: str) -> WatchSpec:
     return WatchSpec(FOLLOWED[kind], namespace=namespace, field_selector=f"metadata.name={name}")
 
 
-def _bare(change: Change) -> Change:
-    """Return a change without what the object holds."""
+def _bare(change: Change, why: str = "") -> Change:
+    """Return a change without what the object holds; `why` it cannot be copied is said beside."""
     obj = change.object
     kept: Json = {key: obj[key] for key in ("apiVersion", "kind", "type") if key in obj}
+    kept |= {UNFIT: why} if why else {}
     head = {key: value for key, value in meta(obj).items() if key in _HEAD}
     return Change(
         change.op, change.kind, {**kept, "metadata": head}, change.resource_version, unreadable=change.unreadable

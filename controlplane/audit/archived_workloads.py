@@ -26,6 +26,9 @@ FROM (
         WHERE o.log = %(log)s AND o.stream > greatest(r.low, %(after)s) AND o.stream < r.high AND o.archived_to IS NOT NULL
           AND (%(text)s::text = '' OR strpos(o.stream, %(text)s) > 0 AND strpos(o.name, %(text)s) > 0)
           AND NOT EXISTS (SELECT FROM audit.events e WHERE e.log = o.log AND e.stream = o.stream)
+          AND (%(queue)s::text = '' AND %(cluster)s::text = '' OR (
+              SELECT %(queue)s IN ('', q.queue) AND %(cluster)s IN ('', q.cluster) FROM audit.placements q
+              WHERE q.log = o.log AND q.namespace = o.namespace AND q.name = o.name ORDER BY q.attempt DESC LIMIT 1))
         ORDER BY o.stream LIMIT %(limit)s
     ) f ORDER BY f.stream LIMIT %(limit)s
 ) s
@@ -57,17 +60,34 @@ class ArchivedWorkload(Value):
 
 
 def page(
-    reader: LogReader, namespaces: Sequence[str] | None, *, text: str = "", after: str = "", limit: int = _AT_ONCE
+    reader: LogReader,
+    namespaces: Sequence[str] | None,
+    *,
+    text: str = "",
+    queue: str = "",
+    cluster: str = "",
+    after: str = "",
+    limit: int = _AT_ONCE,
 ) -> list[ArchivedWorkload]:
-    """Return the next archived Workloads after a stream, of some namespaces or all, with a text in their name."""
+    """Return the next archived Workloads after a stream, of some namespaces or all, with a text in their name; of a queue
+    and a cluster if given, as far as the views have these.
+    """
     ranges = (
         [("workload/", "workload0")]
         if namespaces is None
         else [(f"workload/{n}/", f"workload/{n}0") for n in namespaces]
     )
     lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
-    rows = reader.rows(_LIST, lows=lows, highs=highs, text=text, after=after, limit=limit)
+    wanted = {"text": text, "queue": queue, "cluster": cluster}
+    rows = reader.rows(_LIST, lows=lows, highs=highs, after=after, limit=limit, **wanted)
     return [ArchivedWorkload(**row) for row in rows]
+
+
+def there_are(reader: LogReader, namespace: str | None) -> bool:
+    """Whether there are archived Workloads, of one namespace or any. A log that was never archived is not looked through."""
+    if not reader.rows("SELECT FROM audit.archives WHERE log = %(log)s LIMIT 1"):
+        return False
+    return bool(page(reader, None if namespace is None else [namespace], limit=1))
 
 
 def every(reader: LogReader, namespace: str | None) -> Iterator[ArchivedWorkload]:

@@ -73,7 +73,7 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
                 "message": connection.message,
                 "server_version": connection.server_version,
                 "incarnation": connection.incarnation,
-                "life": connection.life,
+                "restores": connection.life,
                 "kinds_off": connection.off,
             }
         )
@@ -103,11 +103,11 @@ def grace_cell(one: dict[str, Any], now: datetime) -> str:
     return f"{shown}, never for {one['stays_for_ever']}" if one["stays_for_ever"] else shown
 
 
-def short_life(incarnation: str, life: int) -> str:
-    """Return the incarnation of a cluster as it fits into a column."""
+def identity_cell(incarnation: str, restores: int) -> str:
+    """Return which cluster answers, and how often it was restored, as it fits into a column."""
     from controlplane.controllers.connectivity.state import life_of
 
-    return life_of(incarnation[:8], life)
+    return life_of(incarnation[:8], restores)
 
 
 def _counts(index: WorkloadIndex) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.audit import answer
 from controlplane.audit.absence import absences
 from controlplane.audit.clusters_now import describe as clusters_now
-from controlplane.audit.clusters_now import grace_cell, short_life
+from controlplane.audit.clusters_now import grace_cell, identity_cell
 from controlplane.audit.ended import Statement
 from controlplane.audit.explain import Explanation
 from controlplane.audit.find import Found
@@ -106,7 +106,7 @@ def cluster(reader: LogReader, policy: MultiKueuePolicy, name: str, now: datetim
         ("Grace", grace_cell(one, now)),
         *([("Given Up", "until it connects again")] if one["forgotten"] else []),
         ("Server Version", one["server_version"]),
-        ("Identity", short_life(one["incarnation"], one["life"])),
+        ("Identity", identity_cell(one["incarnation"], one["restores"])),
         ("Kinds Off", [f"{kind}: {why}" for kind, why in sorted(one["kinds_off"].items())]),
         ("Running", one["running"]),
         ("Copies", one["copies"]),

@@ -55,7 +55,8 @@ from controlplane.controllers.scheduling.events import (
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
-from controlplane.controllers.scheduling.phrases import scheduling_because
+from controlplane.controllers.scheduling.phrases import IN_A_LINE, scheduling_because
+from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.log.event import Event, Recorded, Unknown
 
 PREFIXES = {
@@ -165,15 +166,31 @@ def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
     entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     own = found.stream.partition("/")[2]
+    failures = _failures(found)
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
         event, about = recorded.event, recorded.stream.partition("/")[2]
         said, chain = (what(event), reason_of(recorded)), (recorded.stream, *_chain(event))
         new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
-        told = said[0] if about == own else f"{about}: {said[0]}"
+        which = _nodes(failures.get(event.message)) if isinstance(event, NotSchedulable) else ""
+        told = f"{said[0]}{which}" if about == own else f"{about}: {said[0]}"
         entries.append(entry_of(recorded, told, _why(event), said[1], noteworthy=new))
     return entries
+
+
+def _failures(found: ObjectHistory) -> dict[str, SchedulingFailed]:
+    """Return the cycles that found no node, by what they said."""
+    every = (recorded.event for recorded in (*found.events, *found.others))
+    return {event.message: event for event in every if isinstance(event, SchedulingFailed)}
+
+
+def _nodes(failed: SchedulingFailed | None) -> str:
+    """Return the nodes that refused a candidate, by reason, in brackets: the cycle of its pod has them."""
+    if failed is None:
+        return ""
+    which = refusing_nodes(failed.message, failed.nodes, IN_A_LINE)
+    return f" ({which})" if which else ""
 
 
 def _said_by_candidate(recorded: Recorded, stream: str) -> bool:

@@ -14,23 +14,25 @@ from controlplane.controllers.jobframework.events import (
     QueuedJobGone,
     QueuedJobObserved,
 )
+from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved
 from controlplane.log.event import Recorded
 
-_SEEN = (JobObserved, JobGone, QueuedJobObserved, QueuedJobGone)
+_OURS = (QueuedJobObserved, QueuedPodObserved)
+_SEEN = (JobObserved, JobGone, QueuedJobGone, QueuedPodGone, *_OURS)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
     """Return why a job that was seen has no Workload: `events` are those of the job, by position."""
     last = next((one for one in reversed(events) if isinstance(one.event, _SEEN)), None)
-    if last is not None and isinstance(last.event, (JobGone, QueuedJobGone)):
+    if last is not None and isinstance(last.event, (JobGone, QueuedJobGone, QueuedPodGone)):
         text = "The job is gone, and no Workload of it was ever seen."
         return Explanation(Standing("Deleted", "", ""), text, [last])
     stands = Standing("Pending", "", "its Workload to be made")
     told = next((one for one in reversed(events) if isinstance(one.event, (JobNoticeDecided, JobWriteFailed))), None)
     if told is not None and last is not None and told.position > last.position:
         return Explanation(stands, f"The job has no Workload: {_said(told)}.", [last, told])
-    who = "this service" if last is not None and isinstance(last.event, QueuedJobObserved) else "Kueue"
+    who = "this service" if last is not None and isinstance(last.event, _OURS) else "Kueue"
     text = f"The job has no Workload: {who} makes one for a job with the label kueue.x-k8s.io/queue-name."
     return Explanation(stands, text, [last] if last is not None else [])
 

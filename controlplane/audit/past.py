@@ -45,6 +45,8 @@ _USAGE: LiteralString = (
     "SELECT day, namespace, queue, cluster, runs, run_hours, resource_hours FROM audit.usage WHERE log = %(log)s"
     " AND (%(since)s::date IS NULL OR day >= %(since)s) AND (%(until)s::date IS NULL OR day < %(until)s)"
     " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
+    " AND (%(cluster)s::text IS NULL OR cluster = %(cluster)s)"
+    " AND (%(queue)s::text IS NULL OR %(queue)s IN (queue, namespace || '/' || queue))"
 )
 
 
@@ -88,13 +90,22 @@ def cluster_queues_at(reader: LogReader, at: datetime, namespace: str | None = N
 
 
 def usage(
-    reader: LogReader, by: Sequence[str], since: date | None, until: date | None, namespace: str | None = None
+    reader: LogReader,
+    by: Sequence[str],
+    since: date | None,
+    until: date | None,
+    namespace: str | None = None,
+    *,
+    cluster: str | None = None,
+    queue: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the hours that jobs ran from a day to before another, added up by some of `BY`, in their order.
+    """Return the hours that jobs ran from a day to before another, added up by some of `BY`, in their order; those of a
+    namespace, on a cluster, of a LocalQueue (its name, or NAMESPACE/NAME).
 
     A row has the values of `by`, `run_hours`, `resource_hours` by resource, and `unknown_hours`: those of its run hours
     of which the log does not say what was asked for; `runs` only by day, since a run may have a part in several."""
-    return added_up(reader.rows(_USAGE, since=since, until=until, namespace=namespace), by)
+    asked = {"since": since, "until": until, "namespace": namespace, "cluster": cluster, "queue": queue}
+    return added_up(reader.rows(_USAGE, **asked), by)
 
 
 def added_up(rows: Iterable[Mapping[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:

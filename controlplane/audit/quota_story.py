@@ -15,7 +15,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from controlplane.audit.explain import Explanation
 from controlplane.audit.standing import Standing
 from controlplane.controllers.jobframework import events as jobs
-from controlplane.controllers.jobframework.observe import WORD as JOB_FRAMEWORK
+from controlplane.controllers.jobframework import pod_events as pods
+from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
 from controlplane.controllers.jobframework.reasons import REASONS as JOB_REASONS
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.quota.admission import events as admission
@@ -29,8 +30,16 @@ OF_WORKLOAD, OF_JOB = f"{ADMISSION}/workload/", f"{JOB_FRAMEWORK}/job/"
 
 _WORKLOAD_SEEN: tuple[type[Event], ...] = (admission.AdmissionWorkloadObserved, admission.AdmissionWorkloadGone)
 _WORKLOAD_OF_JOB_SEEN: tuple[type[Event], ...] = (jobs.JobWorkloadObserved, jobs.JobWorkloadGone)
-_JOB_SEEN: tuple[type[Event], ...] = (jobs.QueuedJobObserved, jobs.QueuedJobGone)
-_OF_THE_JOB = (jobs.QueuedJobObserved, jobs.QueuedJobGone, jobs.JobStopDecided, jobs.JobNoticeDecided)
+_JOB_SEEN: tuple[type[Event], ...] = (
+    jobs.QueuedJobObserved,
+    jobs.QueuedJobGone,
+    pods.QueuedPodObserved,
+    pods.QueuedPodGone,
+)
+_OF_THE_JOB = (
+    *(jobs.QueuedJobObserved, jobs.QueuedJobGone, jobs.JobStopDecided, jobs.JobNoticeDecided),
+    *(pods.QueuedPodObserved, pods.QueuedPodGone, pods.PodWrite),
+)
 # A decision of one of these is news again once one of another has come between.
 _TURNS: dict[type[Event], str] = {
     admission.WorkloadInadmissible: "waits",
@@ -38,6 +47,8 @@ _TURNS: dict[type[Event], str] = {
     admission.WorkloadPreemptionDecided: "is preempted",
     jobs.JobStartDecided: "is started",
     jobs.JobStopDecided: "is stopped",
+    pods.PodStartDecided: "is started",
+    pods.PodDeletionDecided: "is stopped",
     jobs.JobQuotaReleaseDecided: "is released",
 }
 
@@ -71,7 +82,7 @@ def _is_about(event: Event | Unknown, name: str, owner: str) -> bool:
     match event:
         case jobs.JobWorkloadObserved() | jobs.JobWorkloadGone() | jobs.WorkloadOfJobWrite():
             return event.name == name
-        case jobs.JobStartDecided():
+        case jobs.JobStartDecided() | pods.PodStartDecided():
             return event.workload == name
         case jobs.JobWriteFailed() | jobs.JobWriteUnneeded() if event.target.startswith("Workload/"):
             return event.target == f"Workload/{name}"

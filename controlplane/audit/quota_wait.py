@@ -5,6 +5,7 @@ plain values and as lines for people. Of Workloads only those are folded that wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
@@ -57,6 +58,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "tried": wait.tried,
         "inadmissible": wait.inadmissible,
         "uncovered": list(wait.uncovered),
+        "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
         "flavors": [_option(one, group) for group, options in enumerate(wait.groups, 1) for one in options],
     }
 
@@ -103,6 +105,8 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
     place = f"It is number {wait['position']} of {wait['pending']} that wait in ClusterQueue {wait['cluster_queue']}"
     ahead = wait["ahead"]
     yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
+    if used := wait.get("used"):
+        yield f"The weighted past usage of its LocalQueue is {used}; Workloads of LocalQueues that used less come first."
     if wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait["uncovered"]:

@@ -21,6 +21,7 @@ from controlplane.controllers.candidates.target.events import TARGET_EVENTS
 from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
 from controlplane.controllers.jobframework.events import EVENTS as JOB_EVENTS
+from controlplane.controllers.jobframework.pod_events import EVENTS as JOB_POD_EVENTS
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
 from controlplane.controllers.quota.admission.events import EVENTS as ADMISSION_EVENTS
@@ -84,6 +85,7 @@ READ: tuple[type[Event], ...] = (
     *QUOTA_EVENTS,
     *ADMISSION_EVENTS,
     *JOB_EVENTS,
+    *JOB_POD_EVENTS,
     *LOCAL_EVENTS,
     *SCHEDULING_EVENTS,
     *TARGET_EVENTS,
@@ -129,6 +131,24 @@ class Filter(Value):
                 parts.append(sql.SQL(condition))
                 given[name] = value
         return sql.SQL(" AND ").join(parts), given
+
+
+_BEGAN: LiteralString = (
+    " AND (%(until)s::bigint IS NULL OR (SELECT e.position FROM audit.events e WHERE e.log = s.log"
+    " AND e.stream = s.stream ORDER BY e.version LIMIT 1) <= %(until)s) ORDER BY s.stream"
+)
+_STREAMS_OF_OBJECTS: LiteralString = (
+    "SELECT stream FROM audit.streams s WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
+    " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
+    " AND (%(name)s::text IS NULL OR name = %(name)s)"
+)
+# A range of streams for each kind: so the index finds the hundred of the clusters among the million of the Workloads.
+_STREAMS_OF_KINDS: LiteralString = (
+    "SELECT s.stream FROM (SELECT DISTINCT kind FROM unnest(%(kinds)s::text[]) AS kind) k CROSS JOIN LATERAL ("
+    "SELECT log, stream FROM audit.streams WHERE log = %(log)s AND stream = k.kind UNION ALL"
+    " SELECT log, stream FROM audit.streams WHERE log = %(log)s AND stream > k.kind || '/' AND stream < k.kind || '0'"
+    ") s WHERE true"
+)
 
 
 class LogReader:
@@ -236,15 +256,9 @@ class LogReader:
 
     def streams(self, *kinds: str, namespace: str | None = None, name: str | None = None) -> list[str]:
         """Return the streams of some kinds, by name; of a namespace or of an object if given."""
-        rows = self.connection.execute(
-            "SELECT stream FROM audit.streams s WHERE log = %(log)s AND kind = ANY(%(kinds)s)"
-            " AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)"
-            " AND (%(name)s::text IS NULL OR name = %(name)s)"
-            " AND (%(until)s::bigint IS NULL OR (SELECT e.position FROM audit.events e WHERE e.log = s.log"
-            " AND e.stream = s.stream ORDER BY e.version LIMIT 1) <= %(until)s)"
-            " ORDER BY stream",
-            {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name, "until": self.until},
-        )
+        query = _STREAMS_OF_OBJECTS if namespace is not None or name is not None else _STREAMS_OF_KINDS
+        given = {"log": self.log, "kinds": list(kinds), "namespace": namespace, "name": name, "until": self.until}
+        rows = self.connection.execute(query + _BEGAN, given)
         return [stream for (stream,) in rows]
 
     def logs(self, *streams: str) -> list[str]:

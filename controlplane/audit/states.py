@@ -19,7 +19,7 @@ from controlplane.controllers.candidates.target import state as target
 from controlplane.controllers.connectivity.events import FLEET_STREAM
 from controlplane.controllers.coscheduling import state as runs
 from controlplane.controllers.jobframework import state as queued_jobs
-from controlplane.controllers.jobframework.observe import WORD as JOB_FRAMEWORK
+from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.podgroups import state as groups

@@ -11,8 +11,8 @@ import click
 from controlplane.audit.shown import age, clock, place
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import log_option, nearest_namespaces, open_reader, stamp
-from controlplane.cli.options import Options, listing, namespaced
+from controlplane.cli.history import is_in, is_on, log_option, nearest_namespaces, nearest_places, open_reader, stamp
+from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
@@ -36,10 +36,14 @@ COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 @click.argument("moment", metavar="TIME")
 @click.argument("kind", type=click.Choice(tuple(COLUMNS)), metavar="clusters|workloads|queues")
 @namespaced
+@on_cluster
+@in_queue
 @listing("name", "csv")
 @log_option
 @click.pass_obj
-def as_of(options: Options, moment: str, kind: str, namespace: str | None) -> None:
+def as_of(
+    options: Options, moment: str, kind: str, namespace: str | None, cluster: str | None, queue: str | None
+) -> None:
     """Show the clusters, Workloads or LocalQueues as they were at a time.
 
     TIME is 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago: 6h,
@@ -56,16 +60,20 @@ def as_of(options: Options, moment: str, kind: str, namespace: str | None) -> No
     """
     if kind == "clusters" and namespace:
         raise click.UsageError("clusters have no namespace: leave -n out")
+    if kind != "workloads" and (cluster or queue):
+        raise click.UsageError(f"--cluster and --queue are about workloads, not about {kind}: leave them out")
     at = times.moment(moment, "TIME")
     with open_reader(options, at=at) as reader:
-        found = _ask(kind)(reader, at, namespace)
-        known = nearest_namespaces(reader, namespace) if namespace and not found else ""
+        found = [one for one in _ask(kind)(reader, at, namespace) if is_on(one, cluster) and is_in(one, queue)]
+        known = nearest_namespaces(reader, namespace) or nearest_places(reader, cluster, queue) if not found else ""
     short, more = COLUMNS[kind]
     columns = (*short, *more) if options.wide else short
     rows = [[_cell(one, column, at) for column in columns] for one in found]
     emit(options.output, found, columns, rows, kind=kind.removesuffix("s"))
     if not found:
         where = f" in namespace {namespace}" if namespace else ""
+        where += f" on cluster {cluster}" if cluster else ""
+        where += f" in queue {queue}" if queue else ""
         click.echo(f"There were no {kind}{where} at {clock(at)} UTC.{known}", err=True)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from controlplane.audit.clusters_now import describe, grace_cell, in_words, mass_outage, outage_line, short_life
+from controlplane.audit.clusters_now import describe, grace_cell, identity_cell, in_words, mass_outage, outage_line
 from controlplane.audit.shown import clock, place
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.following import ChangedRows, document, follow, refuse_order, watch_option
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controlplane.kube.selectors import LabelSelector
 
 T = TypeVar("T")
-COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "life", "server", "reason")
+COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "identity", "server", "reason")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -43,8 +43,8 @@ def clusters(context: click.Context, selector: str | None, watch: bool) -> int |
     \b
     GRACE says when Workloads are taken from a cluster that is away: in so
     long, never (execution policy never-twice), or over. OWED are copies there
-    that are not wanted any more, and are dealt with when it is back. LIFE is
-    the cluster's identity, and how often it was restored from a backup.
+    that are not wanted any more, and are dealt with when it is back. IDENTITY
+    is which cluster answers, and how often it was restored from a backup.
     --selector is about the labels of MultiKueueClusters. With --watch each row
     is printed again when it changes.
     With -o json or yaml, one object (with --watch one of `clusters` a line,
@@ -57,7 +57,7 @@ def clusters(context: click.Context, selector: str | None, watch: bool) -> int |
       or ""), grace_ends_at, stays (Workloads that are not taken from it yet),
       stays_for_ever (of them under never-twice), forgotten, owed, running
       (Workloads), copies (Workloads that have a copy there), open_writes,
-      reason, message, server_version, incarnation, life,
+      reason, message, server_version, incarnation, restores,
       kinds_off (kind: message)
     """
     if context.invoked_subcommand is not None:
@@ -190,7 +190,7 @@ def _row(one: dict[str, Any], now: datetime) -> Sequence[object]:
         one["owed"] if one["grace"] else "",
         one["running"],
         one["open_writes"],
-        short_life(one["incarnation"], one["life"]),
+        identity_cell(one["incarnation"], one["restores"]),
         one["server_version"],
         one["reason"],
     )

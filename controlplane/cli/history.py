@@ -7,7 +7,7 @@ says what to do."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +118,33 @@ def nearest_namespaces(reader: LogReader, namespace: str | None, kind: str = "wo
     known = sorted({stream.split("/")[1] for stream in reader.streams(kind)}) if namespace else []
     near = difflib.get_close_matches(namespace or "", known, n=3, cutoff=0.5) if namespace not in known else []
     return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def nearest_places(reader: LogReader, cluster: str | None, queue: str | None) -> str:
+    """Return after a space which cluster or LocalQueue may have been meant, as a question; "" if none is near, or the log
+    knows this one.
+    """
+    import difflib
+
+    if cluster is not None:
+        wanted, known = cluster, [stream.partition("/")[2] for stream in reader.streams("cluster")]
+    elif queue is not None:
+        wanted, known = queue, [stream.partition("/")[2] for stream in reader.streams("localqueue")]
+        known += [name.partition("/")[2] for name in known]
+    else:
+        return ""
+    near = difflib.get_close_matches(wanted, sorted(set(known)), n=3, cutoff=0.5) if wanted not in known else []
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def is_on(one: Mapping[str, Any], cluster: str | None) -> bool:
+    """Whether a Workload, as JSON has it, is on a cluster; None is any."""
+    return cluster is None or one["cluster"] == cluster
+
+
+def is_in(one: Mapping[str, Any], queue: str | None) -> bool:
+    """Whether a Workload is in a LocalQueue: its name, or NAMESPACE/NAME; None is any."""
+    return queue is None or queue in (one["queue"], f"{one['namespace']}/{one['queue']}")
 
 
 def split(text: str) -> tuple[str, str]:

@@ -187,6 +187,20 @@ def namespaced(verb: Decorated) -> Decorated:
     return _with(only)(_with(several)(verb))
 
 
+def on_cluster(verb: Decorated) -> Decorated:
+    """Give a verb that prints a list `--cluster`."""
+    return click.option(
+        "--cluster", metavar="NAME", shell_complete=names_of("clusters"), help="Only those on a cluster."
+    )(verb)
+
+
+def in_queue(verb: Decorated) -> Decorated:
+    """Give a verb that prints a list `--queue`."""
+    return click.option("--queue", metavar="QUEUE", help="Only those of a LocalQueue: its name, or NAMESPACE/NAME.")(
+        verb
+    )
+
+
 def selected(text: str) -> LabelSelector:
     """Return a label selector as it was typed after `-l`; usage error for what is none."""
     from controlplane.kube.selectors import InvalidSelector, parse_selector

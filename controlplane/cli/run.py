@@ -51,10 +51,10 @@ def run(options: Options, controllers: str | None) -> None:
     options.controllers = controllers
     url = options.database_url()
     settings = options.settings()
-    from controlplane import telemetry
+    from controlplane import event_loop, telemetry
 
     telemetry.configure(settings.log.level, settings.log.format)
-    asyncio.run(_run(settings, url, options.config))
+    event_loop.run(_run(settings, url, options.config))
 
 
 async def _run(settings: Settings, url: str, config: Path | None) -> None:
@@ -87,7 +87,11 @@ async def pages(
             f"web.serve: the pages need {missing}, which is not installed: install controlplane[web]",
             Exit.CONFIGURATION,
         )
-    environment = {"CONTROLPLANE_DATABASE_URL": url, "CONTROLPLANE_DATABASE_LOG": settings.database.log}
+    environment = {
+        "CONTROLPLANE_DATABASE_URL": url,
+        "CONTROLPLANE_DATABASE_LOG": settings.database.log,
+        "CONTROLPLANE_LOG_FORMAT": settings.log.format,
+    }
     if management is not None:
         environment["CONTROLPLANE_MANAGEMENT_KUBECONFIG"] = str(management)
     given = ["--config", str(config)] if config is not None else []

@@ -50,10 +50,10 @@ def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, 
     url = options.database_url()
     settings = options.settings()
     setup = _profiles(settings)
-    from controlplane import telemetry
+    from controlplane import event_loop, telemetry
 
     telemetry.configure(settings.log.level, settings.log.format)
-    asyncio.run(_run(settings, setup, url))
+    event_loop.run(_run(settings, setup, url))
 
 
 def usable_profiles(path: str) -> Setup:

@@ -41,11 +41,11 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 )
 @click.option(
     "--scene",
-    type=click.Choice(("workloads", "candidates", "local")),
+    type=click.Choice(("workloads", "admission", "candidates", "local")),
     default="workloads",
     show_default=True,
-    help="What is played: Workloads over many clusters, candidate pods with a scheduler beside each target, or"
-    " one's own cluster's pods.",
+    help="What is played: Workloads over many clusters, the same where this service decides on quota, candidate pods"
+    " with a scheduler beside each target, or one's own cluster's pods.",
 )
 @click.option("--story", "tell", is_flag=True, help="Tell the story, also of a seed that holds.")
 @click.option("--trace", is_flag=True, help="Print every line of the trace.")
@@ -77,7 +77,7 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
-    if scene == "local" and edition is not None:
+    if scene in ("admission", "local") and edition is not None:
         raise click.UsageError(f"--plan goes with other scenes: the plans of {scene} have one edition")
     draw = partial(_plan, scene, edition)
     if seeds is not None:

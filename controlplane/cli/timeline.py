@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -25,12 +25,20 @@ if TYPE_CHECKING:
     from controlplane.audit.timeline import TimelineEntry
 
 COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
+# Of a place, a picture has a lane for each Workload or pod.
+_LANES_OF_OTHERS = ("cluster/", "clusterqueue/", "localqueue/", "node/")
 
 
 @click.command(cls=Verb)
 @click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=names_of("workloads"))
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @times.interval_options("From this time on", "Up to this time, and without it")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    shell_complete=names_of("clusters"),
+    help="Only what happened on a cluster (@management for that one).",
+)
 @watch_option("Then print what happens, until Ctrl-C.")
 @output_forms("text", "svg")
 @named
@@ -38,7 +46,13 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 @history.log_option
 @click.pass_obj
 def timeline(
-    options: Options, name: tuple[str, ...], everything: bool, since: str | None, until: str | None, watch: bool
+    options: Options,
+    name: tuple[str, ...],
+    everything: bool,
+    since: str | None,
+    until: str | None,
+    cluster: str | None,
+    watch: bool,
 ) -> int:
     """Tell the story of a Workload: what happened when, where and why.
 
@@ -57,37 +71,58 @@ def timeline(
       older Workloads of the same job), moments: position, at, seconds (since
       the first moment), cluster, what, why, reason, type, noteworthy
     """
-    begin, end = times.interval(since, until)
+    asked = MomentQuery(everything, *times.interval(since, until), cluster)
     if watch:
         if until is not None:
             raise click.UsageError("--until has an end, and --watch has none: leave one of the two out")
-        return _watch(options, name, begin, everything=everything)
+        return _watch(options, name, asked)
     form = options.output
     found = told(options, name, lanes=form == "svg")
     if form == "svg":
-        _draw(found, begin, end)
+        _draw(found, asked)
         return Exit.OK
     start = found.entries[0].at if found.entries else None
-    kept = _kept(found.entries, begin, end, everything=everything)
+    kept = asked.of(found.entries)
     _show(form, found, kept, start, everything=everything)
     if found.entries and not kept:
-        _say_nothing_happened(found)
+        _say_nothing_happened(found, asked)
     if found.streams.others and form == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.streams.others)
         click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
     return Exit.OK
 
 
-def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, everything: bool) -> int:
+class MomentQuery(NamedTuple):
+    """Which moments are asked for: all, or those that matter; from `begin` to before `end`; on one cluster."""
+
+    everything: bool
+    begin: datetime | None
+    end: datetime | None
+    cluster: str | None
+
+    def of(self, entries: Sequence[TimelineEntry]) -> list[TimelineEntry]:
+        """Return the moments that are asked for."""
+        return [
+            one
+            for one in entries
+            if (self.everything or one.noteworthy)
+            and (self.begin is None or one.at >= self.begin)
+            and (self.end is None or one.at < self.end)
+            and (self.cluster is None or one.cluster == self.cluster)
+        ]
+
+
+def _watch(options: Options, name: tuple[str, ...], asked: MomentQuery) -> int:
     """Print the moments, and those to come, until Ctrl-C."""
     refuse_order(options)
+    everything = asked.everything
     shown, looks = ChangedRows(options, ("position", *COLUMNS, "type") if everything else COLUMNS), itertools.count()
 
     def look(_reader: LogReader) -> None:
         with quietly(next(looks)):
             found = told(options, name, lanes=False)
         start = found.entries[0].at if found.entries else None
-        kept = _kept(found.entries, begin, None, everything=everything)
+        kept = asked.of(found.entries)
         shown.show(
             (
                 (one.position, one.what),
@@ -99,17 +134,6 @@ def _watch(options: Options, name: tuple[str, ...], begin: datetime | None, *, e
         )
 
     return follow(options, history.open_reader(options), look)
-
-
-def _kept(
-    entries: Sequence[TimelineEntry], begin: datetime | None, end: datetime | None, *, everything: bool
-) -> list[TimelineEntry]:
-    """Return the moments of an interval, those that matter or `everything`."""
-    return [
-        one
-        for one in entries
-        if (everything or one.noteworthy) and (begin is None or one.at >= begin) and (end is None or one.at < end)
-    ]
 
 
 def _show(
@@ -129,19 +153,30 @@ def _show(
         emit(form, value, COLUMNS, rows, items="moments")
 
 
-def _say_nothing_happened(found: ToldStory) -> None:
-    click.echo(f"Nothing happened to {found.title} in that time.", err=True)
+def _say_nothing_happened(found: ToldStory, asked: MomentQuery) -> None:
+    when = " in that time" if asked.begin or asked.end else ""
+    if asked.cluster is None:
+        click.echo(f"Nothing happened to {found.title}{when}.", err=True)
+        return
+    others = sorted({one.cluster for one in found.entries if one.cluster} - {asked.cluster})
+    where = f"; it has to do with {', '.join(others)}" if others else ""
+    click.echo(f"Nothing happened to {found.title} on cluster {asked.cluster}{when}{where}.", err=True)
 
 
-def _draw(found: ToldStory, begin: datetime | None, end: datetime | None) -> None:
+def _draw(found: ToldStory, asked: MomentQuery) -> None:
     from controlplane.audit.lanes import clipped
     from controlplane.audit.svg import picture
 
+    end = asked.end
     last = found.head if end is None or found.head < end else end
-    drawn = clipped(found.lanes, begin, end)
+    drawn = clipped(found.lanes, asked.begin, end)
+    if asked.cluster is not None:
+        if found.streams.stream.startswith(_LANES_OF_OTHERS):
+            raise click.UsageError("--cluster: the lanes of this picture are not clusters: leave it out")
+        drawn = [lane for lane in drawn if lane.name == asked.cluster]
     click.echo(picture(found.title, drawn, last), nl=False)
     if found.lanes and not drawn:
-        _say_nothing_happened(found)
+        _say_nothing_happened(found, asked)
 
 
 def _plain(moment: TimelineEntry, start: datetime | None) -> dict[str, object]:

@@ -7,12 +7,15 @@ folder before goes on: the log, the objects in the clusters, their ports and so 
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -87,14 +90,13 @@ def up(
     resolved = options.resolve()
     from controlplane import telemetry
 
-    telemetry.configure(
-        resolved.settings.log.level,
-        "console" if resolved.origins["log.format"] == "default" else resolved.settings.log.format,
-    )
     try:
         with DataFolder(data or default_folder()) as folder:
             fleet = folder.fleet({name: value for name, value in asked.items() if value is not None})
-            asyncio.run(_up(folder, fleet, resolved, options, inside or ""))
+            settings = _local(resolved)
+            telemetry.configure(settings.log.level, settings.log.format)
+            ports = functools.partial(_with_ports, settings, resolved.origins)
+            asyncio.run(_up(folder, fleet, settings, ports, options, inside or ""))
     except LocalError as error:
         raise CommandFailure(str(error), Exit.LISTEN if isinstance(error, PortError) else Exit.FAILED) from error
 
@@ -117,11 +119,18 @@ def _play(options: Options, folder: DataFolder, cut: tuple[str, ...], heal: tupl
         line("All clusters can be reached.")
 
 
-async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options: Options, inside: str) -> None:
+async def _up(
+    folder: DataFolder,
+    fleet: LocalFleet,
+    settings: Settings,
+    with_ports: Callable[[LocalFleet], Settings],
+    options: Options,
+    inside: str,
+) -> None:
     from controlplane.cli.run import pages, serve, stop_on_signals, usable
     from controlplane.local.environment import LocalEnvironment
 
-    settings, form = _local(resolved, fleet), options.output
+    form = options.output
     stop = stop_on_signals()
     async with LocalEnvironment(
         folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role
@@ -130,10 +139,11 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options
 
         if not stop.is_set():
             url, management = place.database.url, place.management_kubeconfig
+            settings = with_ports(place.fleet)
             async with pages(settings, url, options.config, management) as shown:
 
                 def announce(server: WebServer) -> None:
-                    place.remember_ports(server.port, settings.web.port if shown else 0)
+                    place.remember_ports(server.port, urlsplit(shown).port or 0)
                     _announce(place, f"http://{server.address}:{server.port}", shown, form, inside)
 
                 await serve(settings, place.database, revision, place.open_management, stop, announce)
@@ -142,27 +152,34 @@ async def _up(folder: DataFolder, fleet: LocalFleet, resolved: Resolved, options
         line(f"Stopped. `{again}` goes on from here.")
 
 
-def _local(resolved: Resolved, fleet: LocalFleet) -> Settings:
-    """Return the settings with what suits one machine where nobody has said anything: this machine only, and the ports
-    of the last start, or any free ones.
+def _local(resolved: Resolved) -> Settings:
+    """Return the settings with what suits one machine where nobody has said anything: this machine only, and a log for
+    people.
     """
-    import msgspec
-
-    from controlplane.local.environment import free_port
     from controlplane.pages.beside import missing_library
 
-    def but(section: str, **local: object) -> Any:
-        """Return a section with those of the values that nobody has said anything about."""
-        unsaid = {name: value for name, value in local.items() if resolved.origins[f"{section}.{name}"] == "default"}
-        return msgspec.structs.replace(getattr(settings, section), **unsaid)
+    settings, origins = resolved.settings, resolved.origins
+    settings = _unsaid(settings, origins, "http", address="127.0.0.1")
+    settings = _unsaid(settings, origins, "web", serve="no" if missing_library() else "yes")
+    return _unsaid(settings, origins, "log", format="console")
 
-    settings = resolved.settings
-    shows = "no" if missing_library() else "yes"
-    return msgspec.structs.replace(
-        settings,
-        http=but("http", address="127.0.0.1", port=free_port(fleet.last_http_port)),
-        web=but("web", serve=shows, port=free_port(fleet.last_web_port)),
-    )
+
+def _with_ports(settings: Settings, origins: Mapping[str, str], fleet: LocalFleet) -> Settings:
+    """Return the settings with the ports of the last start where nobody has said anything, or any free ones: asked for
+    only when they are listened on, since another program may take one at any time.
+    """
+    from controlplane.local.environment import still_free
+
+    settings = _unsaid(settings, origins, "http", port=still_free(fleet.last_http_port))
+    return _unsaid(settings, origins, "web", port=still_free(fleet.last_web_port))
+
+
+def _unsaid(settings: Settings, origins: Mapping[str, str], section: str, **local: object) -> Settings:
+    """Return the settings with those of a section's values that nobody has said anything about."""
+    import msgspec
+
+    values = {name: value for name, value in local.items() if origins[f"{section}.{name}"] == "default"}
+    return msgspec.structs.replace(settings, **{section: msgspec.structs.replace(getattr(settings, section), **values)})
 
 
 def _announce(place: LocalEnvironment, http: str, shown: str, form: str, inside: str) -> None:

@@ -12,8 +12,8 @@ import click
 from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader
-from controlplane.cli.options import Options, listing, namespaced
+from controlplane.cli.history import is_empty, log_option, nearest_namespaces, nearest_places, open_reader
+from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster
 from controlplane.cli.output import emit
 
 BY = ("namespace", "queue", "cluster", "day")  # those of controlplane.audit.past, here so that the help loads nothing
@@ -25,10 +25,20 @@ _GIB = Decimal(2**30)
 @click.option("--until", metavar="DAY", help="Up to this day, and without it.")
 @click.option("--by", multiple=True, metavar="WHAT", help=f"Add up by {', '.join(BY)}; several with commas.")
 @namespaced
+@on_cluster
+@in_queue
 @listing("csv")
 @log_option
 @click.pass_obj
-def usage(options: Options, since: str | None, until: str | None, by: tuple[str, ...], namespace: str | None) -> None:
+def usage(
+    options: Options,
+    since: str | None,
+    until: str | None,
+    by: tuple[str, ...],
+    namespace: str | None,
+    cluster: str | None,
+    queue: str | None,
+) -> None:
     """Show how many hours jobs ran, and the resources they asked for in them.
 
     Days are those of UTC. Without --by, by namespace; what runs still counts up
@@ -46,8 +56,10 @@ def usage(options: Options, since: str | None, until: str | None, by: tuple[str,
     begin, end = times.interval(since, until)
     keys = _keys(by)
     with open_reader(options) as reader:
-        found = past.usage(reader, keys, _day(begin, since, "--since"), _day(end, until, "--until"), namespace)
-        nothing = _nothing(is_empty(reader), nearest_namespaces(reader, namespace)) if not found else ""
+        days = _day(begin, since, "--since"), _day(end, until, "--until")
+        found = past.usage(reader, keys, *days, namespace, cluster=cluster, queue=queue)
+        near = nearest_namespaces(reader, namespace) or nearest_places(reader, cluster, queue) if not found else ""
+        nothing = _nothing(is_empty(reader), near) if not found else ""
     resources = sorted({name for one in found for name in one["resource_hours"]})
     columns = (*keys, *(["runs"] if "day" in keys else []), "run hours", *map(_heading, resources))
     if options.output == "csv":
@@ -82,7 +94,7 @@ def _day(at: datetime | None, text: str | None, option: str) -> date | None:
 
 
 def _nothing(empty: str, near: str) -> str:
-    return f"Nothing ran: {empty}." if empty else f"Nothing ran in that time.{near}"
+    return f"Nothing ran: {empty}." if empty else f"Nothing of that ran in that time.{near}"
 
 
 def _heading(resource: str) -> str:

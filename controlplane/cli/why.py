@@ -59,7 +59,7 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
       workload (stream), state, cluster, waits_for, sentence,
       quota (of one that waits for it where quota.mode is builtin, else
       null): cluster_queue, position, pending, ahead, tried, inadmissible,
-      uncovered, flavors (with resources: wanted, free, missing, most, never,
+      uncovered, used, flavors (with resources: wanted, free, missing, most, never,
       holders; preemptible, would_end)
       events: position, at, type, reason, cluster, what, data
       statements (of what has ended): about, text, cluster, attempt, at,

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from controlplane.audit.shown import age
 from controlplane.cli import times
+from controlplane.cli.archived_workloads import show_archived
 from controlplane.cli.errors import Exit
 from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_option
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, nearest_namespaces, open_reader, policy_in_force, stamp
-from controlplane.cli.options import Options, listing, names_of, namespaced, selected
+from controlplane.cli.history import (
+    is_empty,
+    is_in,
+    nearest_namespaces,
+    open_reader,
+    policy_in_force,
+    stamp,
+)
+from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster, selected
 from controlplane.cli.output import emit
+from controlplane.cli.workload_query import Listed, WorkloadQuery, has_state
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
-    from controlplane.kube.selectors import LabelSelector
 
 RESULTS = ("Succeeded", "Failed")
 COLUMNS = ("namespace", "name", "job", "state", "cluster", "attempt", "age", "waits for")
-ARCHIVED_COLUMNS = ("namespace", "name", "job", "state", "cluster", "ended (UTC)", "archive")
 WIDE = ("queue", "kind", "since (UTC)", "nominated", "copies")
 # The words of controlplane.audit.standing, here so that the help of the program loads nothing of it; a test compares
 # them.
@@ -49,8 +56,8 @@ STATES = (
 
 @click.command(cls=Verb)
 @namespaced
-@click.option("--cluster", metavar="NAME", shell_complete=names_of("clusters"), help="Only those on a cluster.")
-@click.option("--queue", metavar="QUEUE", help="Only those of a LocalQueue: its name, or NAMESPACE/NAME.")
+@on_cluster
+@in_queue
 @click.option(
     "--state",
     "states",
@@ -92,8 +99,8 @@ def workloads(
     --selector is about the labels of jobs, as long as the log has the
     templates that they are in.
 
-    --archived goes with --namespace alone: of what is archived the database
-    has the end, and which archive has the rest.
+    Of what is archived the database has the end, and which archive has the
+    rest; --since and --until of --archived are about that end.
 
     \b
     With -o json or yaml, a list of objects (with --watch one object a line,
@@ -103,116 +110,44 @@ def workloads(
       seen), queue, waits_for, nominated, copies (clusters), position
     With --archived, in place of the last four: ended_at, archive (a folder)
     """
-    if archived:
-        others = (cluster, queue, states, everything, since, until, selector, watch)
-        return _archived(options, namespace, alone=not any(others))
+    if archived and (everything or selector or watch):
+        raise click.UsageError("--archived goes without --all, --selector and --watch: leave them out")
     begin, end = times.interval(since, until)
     asked = WorkloadQuery(
         namespace=namespace,
         cluster=cluster,
         queue=queue,
         states=states,
-        finished=everything or bool({"Finished", *RESULTS}.intersection(states)),
+        finished=everything or archived or bool({"Finished", *RESULTS}.intersection(states)),
         begin=begin,
         end=end,
         labels=selected(selector) if selector is not None else None,
     )
-    if watch:
-        return _watch(options, asked)
+    if archived:
+        return show_archived(options, asked)
+    return _watch(options, asked) if watch else _show(options, asked, everything=everything)
+
+
+def _show(options: Options, asked: WorkloadQuery, *, everything: bool) -> int:
+    """Print the Workloads once; of `everything`, say also that some are in archives alone."""
+    from controlplane.audit.archived_workloads import there_are
+
     with open_reader(options) as reader:
         every, clusters = _load(reader, policy_in_force(options, reader), asked)
         found = [listed.one for listed in every if asked.fits(listed)]
         nothing = "" if found else _why_nothing(reader, asked, every, clusters)
+        left_out = everything and there_are(reader, asked.namespace)
     now = _now()
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
     if nothing:
         click.echo(nothing, err=True)
-    return Exit.OK
-
-
-def _archived(options: Options, namespace: str | None, *, alone: bool) -> int:
-    """Print the Workloads that are in archives alone."""
-    if not alone:
-        raise click.UsageError("--archived goes with --namespace alone: leave the other filters and --watch out")
-    from controlplane.audit.archived_workloads import ARCHIVED
-    from controlplane.audit.archived_workloads import every as archived_workloads
-
-    with open_reader(options) as reader:
-        every = list(archived_workloads(reader, namespace))
-        near = "" if every else nearest_namespaces(reader, namespace)
-    found = [
-        {
-            "namespace": one.namespace,
-            "name": one.name,
-            "job": one.owner.partition("/")[2],
-            "kind": one.owner.partition("/")[0],
-            "state": ARCHIVED,
-            "result": one.result,
-            "cluster": one.cluster,
-            "attempt": one.attempt,
-            "since": one.since,
-            "queue": one.queue,
-            "ended_at": one.ended_at,
-            "archive": one.directory,
-        }
-        for one in every
-    ]
-    rows = [
-        (
-            one.namespace,
-            one.name,
-            one.owner.partition("/")[2],
-            one.result or ARCHIVED,
-            one.cluster,
-            stamp(one.ended_at) if one.ended_at else "",
-            one.directory,
-        )
-        for one in every
-    ]
-    emit(options.output, found, ARCHIVED_COLUMNS, rows, kind="workload")
-    if not found:
-        where = f" in namespace {namespace}" if namespace else ""
-        click.echo(f"No archived workloads found{where}.{near}", err=True)
+    if left_out:
+        click.echo("Others are in an archive alone: --archived shows them.", err=True)
     return Exit.OK
 
 
 _UNLABELLED = "the log has no labels of these jobs: it has not seen them, or their templates were removed"
-
-
-class Listed(NamedTuple):
-    """A Workload as the JSON has it, and its job's labels, as far as the log has them."""
-
-    one: dict[str, Any]
-    labels: Mapping[str, str]
-
-
-class WorkloadQuery(NamedTuple):
-    """Which Workloads are asked for; None and () are no condition. `finished`: also those that have finished."""
-
-    namespace: str | None
-    cluster: str | None
-    queue: str | None
-    states: tuple[str, ...]
-    finished: bool
-    begin: datetime | None
-    end: datetime | None
-    labels: LabelSelector | None
-
-    def fits(self, listed: Listed) -> bool:
-        """Whether a Workload is asked for."""
-        one = listed.one
-        return (
-            _asked(one, self.states, self.finished)
-            and _is_on(one, self.cluster)
-            and _is_in(one, self.queue)
-            and self.is_in_time(one)
-            and (self.labels is None or self.labels.matches(listed.labels))
-        )
-
-    def is_in_time(self, one: dict[str, Any]) -> bool:
-        """Whether a Workload was first seen in the time that is asked for."""
-        return (self.begin is None or one["since"] >= self.begin) and (self.end is None or one["since"] < self.end)
 
 
 def _load(
@@ -299,20 +234,12 @@ def _more(one: dict[str, Any]) -> Sequence[object]:
     return one["queue"], one["kind"], stamp(one["since"]), ", ".join(one["nominated"]), ", ".join(one["copies"])
 
 
-def _is_on(one: dict[str, Any], cluster: str | None) -> bool:
-    return cluster is None or one["cluster"] == cluster
-
-
-def _is_in(one: dict[str, Any], queue: str | None) -> bool:
-    return queue is None or queue in (one["queue"], f"{one['namespace']}/{one['queue']}")
-
-
 def _elsewhere(every: list[dict[str, Any]], clusters: list[str], cluster: str | None, queue: str | None) -> str:
     """Return that none is on that cluster or in that queue, and what may have been meant."""
     near = ""
     if cluster is not None and cluster not in clusters:
         near = _nearest(cluster, clusters)
-    elif queue is not None and not any(_is_in(one, queue) for one in every):
+    elif queue is not None and not any(is_in(one, queue) for one in every):
         near = _nearest(
             queue, sorted({one["queue"] for one in every} | {f"{o['namespace']}/{o['queue']}" for o in every})
         )
@@ -325,17 +252,11 @@ def _nearest(name: str, known: list[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-def _asked(one: dict[str, Any], states: tuple[str, ...], finished: bool) -> bool:
-    if states:
-        return one["state"] in states or one["result"] in states
-    return finished or one["state"] != "Finished"
-
-
 def _why_nothing(reader: LogReader, asked: WorkloadQuery, every: Sequence[Listed], clusters: list[str]) -> str:
     """Return that nothing was found, by which condition nothing was left."""
     if asked.labels is not None and every and not any(listed.labels for listed in every):
         return f"No workloads found: {_UNLABELLED}."
-    others = [listed.one for listed in every if _asked(listed.one, asked.states, asked.finished)]
+    others = [listed.one for listed in every if has_state(listed.one, asked.states, asked.finished)]
     if others and (asked.cluster is not None or asked.queue is not None):
         return _elsewhere(others, clusters, asked.cluster, asked.queue)
     return _nothing(reader, asked)

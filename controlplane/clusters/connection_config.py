@@ -16,9 +16,11 @@ from controlplane.clusters.backoff import Random
 from controlplane.clusters.budget import RateLimits
 from controlplane.clusters.cluster_profile import not_found
 from controlplane.clusters.connection_reports import Facts, FailureReason
+from controlplane.clusters.deliveries import Patient, never
 from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import Sink
-from controlplane.clusters.reflector import OnPoison, Pace
+from controlplane.clusters.reflector import OnPoison
 from controlplane.clusters.sources import DEFAULT_PREFIX
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.transport import Transport
@@ -93,7 +95,8 @@ class ConnectionConfig:
     (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
     in the cluster's present incarnation; `on_expiry(cluster, time)` hears when the token of a kubeconfig that was
     read ends, None if it does not say; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
-    asked before each write. `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
+    asked before each write, and `patient` returns once what was given to the sink waits for more.
+    `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
     it is believed: why it is not to be used under this name, None if it may be; `held_by(cluster, incarnation)` before
     that: the name under which the same cluster is used already, "" if there is none.
     `yields(cluster)` at each heartbeat: the other name under which the cluster is to be used from now on, "" if it
@@ -113,6 +116,7 @@ class ConnectionConfig:
     on_request: OnRequest = _uncounted
     on_expiry: Callable[[str, datetime | None], None] = _uncounted
     allowed: Callable[[], bool] = always
+    patient: Patient = never
     on_poison: OnPoison = _uncounted
     path_prefix: str = DEFAULT_PREFIX
     read_profile: Callable[[str], Awaitable[bytes]] = _no_profile

@@ -7,6 +7,7 @@ reflectors outlive a lost connection and keep their positions over it."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -97,6 +98,8 @@ class ConnectionWatches:
 
     def _reflector(self, spec: WatchSpec, sink: Sink) -> Reflector:
         around = self._around
+        # Only the sink that all others share is known to take twice what it may have taken.
+        pace = around.pace if sink is around.sink else dataclasses.replace(around.pace, ahead=1)
         return Reflector(
             self.name,
             spec,
@@ -105,10 +108,11 @@ class ConnectionWatches:
             known={uid: at for uid, at in around.known(self.name, spec).items() if spec.namespace in ("", at[0])},
             newest=around.newest(self.name, spec.kind),
             is_gone=partial(around.is_gone, self.name),
-            pace=around.pace,
+            pace=pace,
             on_poison=around.on_poison,
             on_restored=self._restored,
             identify=self._identify,
+            patient=around.patient,
         )
 
     async def _restored(self, message: str) -> None:

@@ -35,10 +35,11 @@ class ClusterHistory:
         if (number := version_number(version)) is not None:
             self.newest = max(self.newest, number)
 
-    def denies_line(self, version: str) -> str | None:
-        """Say why a watch that began at our place cannot show this version next."""
-        if (number := version_number(version)) is not None and number < self.newest:
-            return f"resourceVersion {version} came after {self.newest}"
+    def denies_line(self, version: str, shown: str) -> str | None:
+        """Say why a watch that began at our place and has shown everything up to a version cannot show this one next."""
+        newest = max(self.newest, version_number(shown) or 0)
+        if (number := version_number(version)) is not None and number < newest:
+            return f"resourceVersion {version} came after {newest}"
         return None
 
     def denies_list(self, version: str, deltas: Sequence[Delta], known: Mapping[str, KnownObject]) -> str | None:

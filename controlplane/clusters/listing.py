@@ -20,13 +20,16 @@ class Listing:
 
     def __init__(self, kind: Kind, known: Mapping[str, KnownObject]) -> None:
         self._kind, self._known = kind, known
-        self._uid_at = {(place.namespace, place.name): uid for uid, place in known.items()}
+        self._uids_at: dict[tuple[str, str], list[str]] = {}
+        for uid, place in known.items():
+            self._uids_at.setdefault((place.namespace, place.name), []).append(uid)
         self._seen: set[str] = set()
         self.count = 0
         self.poisons: list[Poison] = []
 
     def page(self, items: Sequence[Any], version: str) -> list[Delta]:
-        """Return the deltas of one page: `listed`, and before it `gone` for another object that had the same name."""
+        """Return the deltas of one page: `listed`, and before it `gone` for other objects that had the same name. Of several
+        nobody knows which the log has."""
         deltas: list[Delta] = []
         for item in items:
             change = of_item(self._kind, item)
@@ -34,9 +37,10 @@ class Listing:
                 self.poisons.append(change)
                 continue
             uid, place = identity(change.object)
-            former = self._uid_at.get((place.namespace, place.name), uid)
-            if former != uid and former in self._known:
-                deltas.append(vanished(self._kind, former, self._known[former], version))
+            others = [other for other in self._uids_at.get((place.namespace, place.name), ()) if other != uid]
+            deltas += [
+                vanished(self._kind, other, self._known[other], version) for other in others if other in self._known
+            ]
             self._seen.add(uid)
             self.count += 1
             before = self._known.get(uid)

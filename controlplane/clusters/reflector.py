@@ -21,15 +21,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Literal
 
 from controlplane.clusters.backoff import Backoff, jittered
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.concurrency import first_to_end
+from controlplane.clusters.deliveries import Deliveries, Patient, never
 from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_line
 from controlplane.clusters.history import ClusterHistory
 from controlplane.clusters.listing import Listing, remember, suspect
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import (
     ApiError,
     Change,
@@ -55,23 +56,6 @@ _OFF: dict[int, Literal["NotServed", "Forbidden"]] = {403: "Forbidden", 404: "No
 
 class Rejected(ClusterError):  # noqa: N818 - a state, as `Unreachable`
     """The API server answered 401 twice in a row: our credentials are no longer good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks
-    come about once a minute, the first of a quiet kind after two, so `idle_timeout` without a byte means that nobody is
-    there."""
-
-    page: int = 500
-    chunk: int = 500
-    watch_shortest: float = 300.0
-    watch_longest: float = 600.0
-    idle_timeout: float = 180.0
-    healthy: float = 5.0
-    off_retry: float = 60.0
-    backoff_base: float = 0.2
-    backoff_cap: float = 30.0
 
 
 #: Awaited when the cluster's history is found to be another one than what was seen of it; listing begins when it
@@ -116,6 +100,7 @@ class Reflector:
         on_poison: OnPoison = _ignore,
         on_restored: OnRestored = _unheard,
         identify: Identify = _trusted,
+        patient: Patient = never,
     ) -> None:
         self.cluster, self.spec = cluster, spec
         self.known = {uid: KnownObject(*place) for uid, place in (known or {}).items()}
@@ -128,6 +113,8 @@ class Reflector:
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
         self._position = ""
+        self._handed = ""  # the place up to which the watch was handed over; the log may not have it yet
+        self._deliveries = Deliveries(self._taken, self._pace.ahead, patient)
         self._history = ClusterHistory(newest, is_gone)
         self._doubtful = False
         self._forgotten = asyncio.Event()
@@ -235,13 +222,21 @@ class Reflector:
         """Watch from the position until the server ends the stream."""
         span = self._pace.watch_longest - self._pace.watch_shortest
         seconds = int(self._pace.watch_shortest + span * self._random())
-        began = self._clock.monotonic()
+        began, era = self._clock.monotonic(), self._era
         self._silent += 1
         self._forgotten.clear()
+        self._handed = self._position
+        trouble = [self._deliveries.failed.wait()] if self._pace.ahead > 1 else []
         try:
             # A watch from a position that no longer counts is left at once: what it shows belongs to another history.
-            await first_to_end(self._consume(api, seconds), self._forgotten.wait())
+            await first_to_end(self._consume(api, seconds), self._forgotten.wait(), *trouble)
+            if era == self._era:
+                await self._deliveries.finish()
+        except ClusterError:
+            await self._deliveries.finish()
+            raise
         finally:
+            await self._deliveries.drop()
             if self._clock.monotonic() - began >= self._pace.healthy:
                 self._backoff.reset()
 
@@ -263,12 +258,13 @@ class Reflector:
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Deliver the lines' deltas in one call, then advance. An ERROR line is raised after what came before it."""
         deltas: list[Delta] = []
-        position, failure, era = self._position, None, self._era
+        position, failure = self._handed, None
         for line in lines:
             found = of_line(self.spec.kind, line)
             if isinstance(found, (Change, Bookmark)):
-                if (why := self._history.denies_line(found.resource_version)) is not None:
-                    await self._deliver(deltas)
+                if (why := self._history.denies_line(found.resource_version, self._handed)) is not None:
+                    await self._hand_over(deltas, position)
+                    await self._deliveries.finish()
                     await self._another_history(why)
                     return
                 if isinstance(found, Change):
@@ -282,11 +278,24 @@ class Reflector:
             else:
                 self._history.complete = False  # it may have been any object's newest version
                 self._poison(found)
+        await self._hand_over(deltas, position)
+        if failure is not None:
+            raise failure
+
+    async def _hand_over(self, deltas: Sequence[Delta], position: str) -> None:
+        """Deliver what a watch showed up to a position, and advance to it once the log has it; returns when more may be
+        handed over."""
+        self._handed = position
+        if self._pace.ahead > 1:
+            await self._deliveries.add(deltas, position)
+        else:
+            await self._taken(deltas, position)
+
+    async def _taken(self, deltas: Sequence[Delta], position: str) -> None:
+        era = self._era
         await self._deliver(deltas)
         if era == self._era:
             self._advance(position)
-        if failure is not None:
-            raise failure
 
     async def _deliver(self, deltas: Sequence[Delta]) -> None:
         """Hand deltas to the sink, a chunk at a time, and remember what it took, or may have taken."""

@@ -186,7 +186,10 @@ def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> li
 def _of_kinds(settings: Settings, place: str) -> Iterator[NeededRight]:
     if place == "management" and settings.quota.builtin:
         for kind in jobframework_policy(settings).adapters.values():
-            yield from _of_kind(kind, "jobframework", "deploy/rbac/management/jobframework.yaml")
+            place = "jobframework-pods" if kind.ends_by_deletion else "jobframework"
+            yield from _of_kind(kind, place, f"deploy/rbac/management/{place}.yaml")
+            if settings.quota.object_retention.after_deactivated is not None:
+                yield from _of_kind(kind, "deletion", "deploy/rbac/management/job-deletion.yaml")
     for kind in policy_of(settings).adapters.values():
         own = "pipelineruns" if kind.integration == "tekton.dev/pipelinerun" else ""
         manifest = f"deploy/{own}/{place}" if own else f"deploy/rbac/{place}/jobs.yaml"

@@ -12,14 +12,19 @@ from controlplane.dst.engine.run import Outcome, simulate
 from controlplane.dst.scenes.workloads import plan as plans
 
 WORKLOADS: Final = "workloads"
-SCENES: Final = (WORKLOADS, "candidates", "local")
-"""Workloads over many clusters; candidate pods, with a scheduler beside each target; the pods of one's own cluster."""
+SCENES: Final = (WORKLOADS, "admission", "candidates", "local")
+"""Workloads over many clusters; the same where this service decides on quota; candidate pods, with a scheduler beside each
+target; the pods of one's own cluster."""
 
 
 def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
-    """Draw the plan of a seed; the plans of `local` have one edition."""
+    """Draw the plan of a seed; the plans of `admission` and `local` have one edition."""
     if scene == WORKLOADS:
         return plans.plan_of(seed, edition=edition)
+    if scene == "admission":
+        from controlplane.dst.scenes.admission.plan import plan_of as admission
+
+        return admission(seed)
     if scene == "candidates":
         from controlplane.dst.scenes.candidates.plan import plan_of as candidates
 
@@ -35,6 +40,10 @@ def play(plan: Plan) -> Outcome:
         from controlplane.dst.scenes.workloads.run import WorkloadRun
 
         return simulate(plan, WorkloadRun)
+    if plan.scene == "admission":
+        from controlplane.dst.scenes.admission.run import AdmissionRun
+
+        return simulate(plan, AdmissionRun)
     if plan.scene == "candidates":
         from controlplane.dst.scenes.candidates.run import CandidateRun
 

@@ -1,6 +1,7 @@
-"""`python -m controlplane.job_kinds management|worker|jobframework|webhook` prints what deploy/rbac/management/jobs.yaml,
-deploy/rbac/worker/jobs.yaml, deploy/rbac/management/jobframework.yaml or deploy/multikueue-webhook/webhook.yaml holds: the
-rights for every kind of job of Kueue's own, and which kinds are sent to the webhook."""
+"""`python -m controlplane.job_kinds management|worker|jobframework|jobframework-pods|deletion|webhook` prints what
+deploy/rbac/management/jobs.yaml, deploy/rbac/worker/jobs.yaml, deploy/rbac/management/jobframework.yaml,
+deploy/rbac/management/jobframework-pods.yaml, deploy/rbac/management/job-deletion.yaml or deploy/multikueue-webhook/webhook.yaml
+holds: the rights for every kind of job of Kueue's own, and which kinds are sent to the webhook."""
 
 from __future__ import annotations
 

@@ -107,6 +107,10 @@ class JobKind(GenericJob):
         """Return the part of a spec that stops a job, or keeps it from starting; empty if it is being stopped."""
         return _nested(self.suspend_path, True)
 
+    def submitted(self, job: Mapping[str, Any]) -> Json:
+        """Return the job as it is created where a queue has to admit it first: suspended."""
+        return dict(job) if self.suspended(job) else {**job, "spec": merged(job["spec"], self.stopped(job))}
+
     @abstractmethod
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
         """Return the pod sets in the order of the Workload's."""
@@ -174,6 +178,10 @@ class JobKind(GenericJob):
         """Return the fields of a spec that follow the user's job to its copy; None stands for one that is not there."""
         spec = job.get("spec") or {}
         return {field: spec.get(field) for field in self.synced}
+
+    def marked(self, job: Mapping[str, Any]) -> bool:
+        """Return whether what `home_selector` shows is looked after by Kueue."""
+        return True
 
     def held(self, job: Mapping[str, Any]) -> bool:
         """Return whether it is kept from running on the management cluster by something that Kueue leaves alone, of a

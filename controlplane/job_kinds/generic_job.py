@@ -36,12 +36,14 @@ class GenericJob(ABC):
 
     `reconciled`: Workloads are made of its jobs here. `index_label` is what tells a pod's index in its pod set.
     `generated_labels`: what its own controller puts on templates, and nobody takes away. `stops_by_steps`: its start
-    time has to be cleared before its templates can be what they were."""
+    time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
+    suspended again, and is deleted where it has to stop."""
 
     reconciled: ClassVar[bool] = False
     index_label: ClassVar[str] = ""
     generated_labels: ClassVar[tuple[str, ...]] = ()
     stops_by_steps: ClassVar[bool] = False
+    ends_by_deletion: ClassVar[bool] = False
 
     @abstractmethod
     def pod_sets(self, job: Mapping[str, Any]) -> list[Json]:

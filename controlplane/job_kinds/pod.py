@@ -1,5 +1,5 @@
 """A plain `v1` Pod, or a group of them that one Workload is of (kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go,
-pod_multikueue_adapter.go, ff69552e).
+pod_multikueue_adapter.go, pod_webhook.go, ff69552e).
 
 What a group has beside its first pod is told by `group`."""
 
@@ -9,12 +9,19 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.job_kinds.base import JobOutcome, PodSet
+from controlplane.job_kinds.base import QUEUE_LABEL, JobOutcome, PodSet
 from controlplane.job_kinds.gated import HELD, KUEUE_GATE, Gated, gate_names
+from controlplane.job_kinds.generic_job import topology_request
+from controlplane.job_kinds.pod_roles import role_hash
 from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.pod_templates import stored_template
 
 MANAGED = "kueue.x-k8s.io/managed"
+"""The label of a pod that Kueue looks after, with the value "true"; and the name of the finalizer on it."""
 GROUP = "kueue.x-k8s.io/pod-group-name"
+ROLE_HASH = "kueue.x-k8s.io/role-hash"
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+"""The annotation of a pod that is looked after by the kind that it is made for, such as a StatefulSet."""
 _OF_A_RUN = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "startTime")
 
 
@@ -24,7 +31,10 @@ class Pod(Gated):
     integration = "pod"
     kind = PODS
     main = ""
-    home_selector = f"{MANAGED}=true"
+    home_selector = QUEUE_LABEL
+    reconciled = True
+    ends_by_deletion = True
+    index_label = "kueue.x-k8s.io/pod-group-pod-index"
 
     def specs_by_template(self, job: Mapping[str, Any]) -> Mapping[str, Json]:
         """Return its spec."""
@@ -37,6 +47,10 @@ class Pod(Gated):
     def suspended(self, job: Mapping[str, Any]) -> bool:
         """Return whether it has Kueue's scheduling gate, or the one that holds it on the management cluster."""
         return any(name in (KUEUE_GATE, HELD) for name in gate_names(job.get("spec") or {}))
+
+    def marked(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it has Kueue's label: others with a queue are told of by the job framework alone."""
+        return (meta(job).get("labels") or {}).get(MANAGED) == "true"
 
     def group(self, job: Mapping[str, Any]) -> str:
         """Return the name of its group: from its annotation where names are long, else from its label."""
@@ -54,6 +68,39 @@ class Pod(Gated):
         """Return the one pod set, with the pod's own spec."""
         spec = {name: value for name, value in copy.deepcopy(job["spec"]).items() if name != "schedulingGates"}
         return [{"name": "main", "count": 1, "template": {"spec": spec}}]
+
+    def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the one pod set, its template the whole spec, gates and all; `BadValue` for what cannot be made."""
+        found = {"name": "main", "count": 1, "template": stored_template({"spec": copy.deepcopy(job["spec"])})}
+        return [{**found, "topologyRequest": topology_request({"metadata": meta(job)}, self.index_label, "", None)}]
+
+    def priority_class(self, job: Mapping[str, Any]) -> str:
+        """Return the PriorityClass that it names."""
+        return str(job["spec"].get("priorityClassName") or "")
+
+    def ready(self, job: Mapping[str, Any]) -> bool:
+        """Return whether its condition Ready is True."""
+        found = (job.get("status") or {}).get("conditions") or ()
+        return any(one.get("type") == "Ready" and one.get("status") == "True" for one in found)
+
+    def submitted(self, job: Mapping[str, Any]) -> Json:
+        """Return it with Kueue's gate, label, finalizer and the hash of its role; as it is if it is made for another kind."""
+        metadata, spec = meta(job), job["spec"]
+        notes = metadata.get("annotations") or {}
+        if PARENT in notes:
+            return dict(job)
+        finalizers = list(metadata.get("finalizers") or ())
+        made = {
+            **metadata,
+            "labels": {**(metadata.get("labels") or {}), MANAGED: "true"},
+            "annotations": {**notes, ROLE_HASH: self.role(job)},
+            "finalizers": finalizers if MANAGED in finalizers else [*finalizers, MANAGED],
+        }
+        return {**job, "metadata": made, "spec": {**spec, **self.stopped(job)}}
+
+    def role(self, job: Mapping[str, Any]) -> str:
+        """Return the hash of what it asks for: the one that it was created with, if it says so."""
+        return str((meta(job).get("annotations") or {}).get(ROLE_HASH) or role_hash(job["spec"]))
 
     def outcome(self, status: Mapping[str, Any]) -> JobOutcome | None:
         """Return how it ended, by its phase."""

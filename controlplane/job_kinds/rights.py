@@ -1,6 +1,7 @@
 """Writes what a service has to be allowed for the kinds of job, as a ClusterRole and its binding.
 
-In: `management`, `worker`, or `jobframework`: the first with `quota.mode: builtin`, where jobs are started and stopped too.
+In: `management`, `worker`, `jobframework` (the first with `quota.mode: builtin`, where jobs are started and stopped too),
+`jobframework-pods` (the same, for what is deleted where it has to stop), or `deletion` (there, where jobs are deleted too).
 Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
 (deploy/pipelineruns)."""
 
@@ -12,10 +13,14 @@ from controlplane.job_kinds.base import JobKind
 _INTRO = {
     "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller leaves it alone.",
     "worker": "The copies of users' jobs are created, watched and deleted.",
+    "deletion": "Only where `quota.objectRetention.afterDeactivated` is not `never`: jobs are deleted some time after they were\n"
+    "# deactivated. Not part of the kustomization: apply it beside.",
     "jobframework": "Only where `quota.mode` is `builtin`: Workloads are made of jobs, and jobs are started and\n"
     "# stopped, by this service in the place of Kueue's manager. Not part of the kustomization: apply it beside.",
+    "jobframework-pods": "Only where `quota.mode` is `builtin` and `multikueue.kinds` names `pod`: a pod that has to stop is deleted.\n"
+    "# Not part of the kustomization: apply it beside.",
 }
-_ACCOUNT = {"management": "controlplane", "worker": "controlplane-worker", "jobframework": "controlplane"}
+_WORKER = "controlplane-worker"
 _BESIDE = """\
   - apiGroups: [kueue.x-k8s.io]
     resources: [workloads]
@@ -37,13 +42,13 @@ _BESIDE = """\
 
 
 def cluster_role(place: str) -> str:
-    """Return the documents of `deploy/rbac/PLACE/jobs.yaml`, or of `deploy/rbac/management/jobframework.yaml`; `KeyError` for
-    another place.
+    """Return the documents of `deploy/rbac/PLACE/jobs.yaml`, or of `deploy/rbac/management/jobframework.yaml`,
+    `jobframework-pods.yaml` and `job-deletion.yaml`; `KeyError` for another place.
     """
     kinds = sorted((one for one in JOB_KINDS.values() if not one.external), key=lambda one: one.kind.name)
     rules = "".join(_rule(one, *right) for one in kinds for right in rights(one, place))
     beside = f"{_documents('controlplane-jobframework', _BESIDE, place)}---\n" if place == "jobframework" else ""
-    name = f"controlplane-{place}-jobs"
+    name = f"controlplane-{place}" if place == "jobframework-pods" else f"controlplane-{place}-jobs"
     return f"""\
 # {_INTRO[place]}
 # Made by `python -m controlplane.job_kinds {place}`. Kinds that are not dispatched may be left out.
@@ -68,18 +73,23 @@ roleRef:
   name: {name}
 subjects:
   - kind: ServiceAccount
-    name: {_ACCOUNT[place]}
+    name: {_WORKER if place == "worker" else "controlplane"}
     namespace: kueue-system
 """
 
 
 def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
-    """Return what is done with a kind in one of the two places: resources, each with its verbs (`get, list`)."""
+    """Return what is done with a kind in a place: resources, each with its verbs (`get, list`)."""
     plural = one.kind.plural
-    if place == "jobframework":
+    if place == "deletion":
+        return [(plural, "delete")] if one.reconciled and not one.ends_by_deletion else []
+    if place.startswith("jobframework"):
+        if not one.reconciled or one.ends_by_deletion != place.endswith("-pods"):
+            return []
         # The owner of a Workload blocks its own deletion for it, which asks for a right to the owner's finalizers.
-        written = [(plural, "get, list, watch, patch"), (f"{plural}/finalizers", "update")]
-        return [*written, *([(f"{plural}/status", "patch")] if one.stops_by_steps else [])] if one.reconciled else []
+        verbs = "get, list, watch, patch, delete" if one.ends_by_deletion else "get, list, watch, patch"
+        status = [(f"{plural}/status", "patch")] if one.stops_by_steps or one.ends_by_deletion else []
+        return [(plural, verbs), (f"{plural}/finalizers", "update"), *status]
     if place == "worker":
         return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
     return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]

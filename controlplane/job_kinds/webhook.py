@@ -12,6 +12,7 @@ from controlplane.kube.kinds import PODS
 
 _INTRO = """\
 # The admission webhook of jobs: what is created in a queue with our admission check gets `managedBy`, and pods their scheduling gate.
+# Where `quota.mode` is `builtin`, what is created in any queue waits: jobs are suspended, and pods get Kueue's gate, label and finalizer.
 # Made by `python -m controlplane.job_kinds webhook`. Kinds that are not dispatched may be left out.
 #
 # failurePolicy: Ignore, on purpose. While no replica answers, jobs are created as they are: one that names no controller is rejected by

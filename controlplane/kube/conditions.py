@@ -10,6 +10,8 @@ from controlplane.kube.kinds import Json
 from controlplane.values import Value
 
 MESSAGE_LIMIT = 32 * 1024
+REMOTE_LOST = "Admitting remote lost"
+"""What the message of MultiKueue's check says, and that of the eviction for it, where a Workload's cluster is lost."""
 
 
 class Condition(Value, omit_defaults=True, forbid_unknown_fields=True):

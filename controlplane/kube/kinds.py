@@ -91,6 +91,8 @@ class Request:
 
 SECRETS = Kind("", "v1", "Secret", "secrets")
 NAMESPACES = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+LIMIT_RANGES = Kind("", "v1", "LimitRange", "limitranges")
+RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 JOBS = Kind("batch", "v1", "Job", "jobs")
 JOBSETS = Kind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")

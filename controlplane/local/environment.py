@@ -84,12 +84,12 @@ class LocalEnvironment:
         if self._given:
             self._url = self._given
         else:
-            port = fleet.database_port or free_port(fleet.last_database_port)
+            port = fleet.database_port or still_free(fleet.last_database_port)
             postgres = EmbeddedPostgres(self.folder.database, durable=self._durable, port=port)
             self._url = await postgres.start()
             self._stack.push_async_callback(postgres.stop)
             self.shown_url, self._role = postgres.tcp_url, self._role or SERVICE_ROLE
-            fleet = msgspec.structs.replace(fleet, last_database_port=port)
+            fleet = msgspec.structs.replace(fleet, last_database_port=postgres.port)
         await to_the_end(functools.partial(_migrate, self._url))
         try:
             await self.world.start()
@@ -146,13 +146,12 @@ def _migrate(url: str) -> None:
         schema.upgrade(url)
 
 
-def free_port(wanted: int) -> int:
-    """Return that port of 127.0.0.1 if nobody listens on it, otherwise any free one."""
+def still_free(wanted: int) -> int:
+    """Return that port of 127.0.0.1 if nobody listens on it, otherwise 0: whoever listens takes any free one then."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError:
-            probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+            return 0
+    return wanted

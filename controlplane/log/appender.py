@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b
 
 LINGER = 0.002
 """Seconds for which a few observations wait for others: what one write brings about is seen by several watches."""
-PATIENCE = 0.015
+PATIENCE = 0.25
 """Seconds for which observations from which nothing follows wait for others, all in all. Whoever recorded them waits too,
 and reads on afterwards."""
 _FEW = 8
@@ -96,6 +97,7 @@ class Appender:
         self.epoch = 0
         self.nonce: uuid.UUID | None = None
         self.known: uuid.UUID | None = None
+        self.patient = asyncio.Event()  # while a batch from which nothing follows waits for what comes next
         self._database, self._log, self._codec, self._max = database, log, codec, max_batch
         self.patience, self._linger = patience, linger
         self._on_batch, self._on_state = on_batch, on_state
@@ -167,17 +169,23 @@ class Appender:
             group.append(self._queue.get_nowait())
             size += len(group[-1].request.events)
 
-    async def _joined(self, group: list[_Waiting], until: float) -> Sequence[EncodedRequest]:
-        """Add to a group what comes next, if anything does until a time of the event loop; return it."""
+    async def _joined(self, group: list[_Waiting], until: float) -> bool:
+        """Add to a group what comes next, if anything does until a time of the event loop, and leave out what was taken
+        back meanwhile; return whether it is another group then."""
         if not _may_wait(group):
-            return ()
-        size = len(group)
-        with contextlib.suppress(TimeoutError):
+            return False
+        before = list(group)
+        self.patient.set()
+        try:
             async with asyncio.timeout_at(until):
                 group.append(await self._queue.get())
                 self._take_all(group)
-        group[size:] = [waiting for waiting in group[size:] if not waiting.future.done()]
-        return [waiting.request for waiting in group[size:]]
+        except TimeoutError:
+            pass
+        finally:
+            self.patient.clear()
+        group[:] = [waiting for waiting in group if not waiting.future.done()]
+        return group != before
 
     def _conflict(self, waiting: _Waiting) -> None:
         self.stats.conflicts += 1
@@ -233,15 +241,15 @@ class Appender:
                 continue
             if batch.empty:
                 return batch, None, heard
-            if follow and self._follow(batch) and (joined := await self._joined(group, until)):
-                requests += joined
-                if ahead(joined, self._cache):
+            if follow and self._follow(batch) and await self._joined(group, until):
+                requests = [waiting.request for waiting in group]
+                if ahead(requests, self._cache):
                     self._cache.clear()
                 continue
-            started = asyncio.get_running_loop().time()
+            started = time.perf_counter()
             said, at = await self._insist(partial(self._append, batch))
             if self._on_batch:
-                self._on_batch(batch.types, asyncio.get_running_loop().time() - started)
+                self._on_batch(batch.types, time.perf_counter() - started)
             if said in ("new", "known"):
                 return batch, at, heard
             if said == "moved":

@@ -224,6 +224,10 @@ class MemoryLog:
     def last_read(self, place: tuple[int, Any]) -> None:
         self._read_to, self._read_last = place
 
+    async def patient(self) -> None:
+        """Wait for ever: nothing waits here for more."""
+        await asyncio.Event().wait()
+
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
         return {ref: self._store.texts[ref] for ref in refs if ref in self._store.texts}

@@ -72,6 +72,9 @@ class Log(Protocol):
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes."""
 
+    async def patient(self) -> None:
+        """Return once what is to be committed waits for more: whoever has more may take it back and bring both."""
+
     @property
     def traces(self) -> Traces:
         """What this process knows of the traces of the events that it has read."""

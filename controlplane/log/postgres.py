@@ -253,6 +253,10 @@ class PostgresLog:
             self._ring()  # all of it was known, perhaps from a commit of ours whose answer was lost
         return new
 
+    async def patient(self) -> None:
+        """Return once what is to be committed waits for more; see `controlplane.log.port.Log`."""
+        await self.appender.patient.wait()
+
     def follow_with(self, follow_ups: FollowUps) -> None:
         """Commit with a few events what follows from them; see `controlplane.log.port.Log`."""
         self._follow_ups = follow_ups

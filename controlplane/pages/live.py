@@ -48,8 +48,10 @@ def stream(site: Site) -> Callable[[Request], Any]:
                     await asyncio.wait([closing], timeout=_APART)
                     continue
                 waiting = asyncio.create_task(moved.wait())
-                await asyncio.wait([waiting, closing], timeout=_ALIVE, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                try:
+                    await asyncio.wait([waiting, closing], timeout=_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    waiting.cancel()  # also where whoever listened has left
                 moved.clear()
                 if site.follower.position == shown:
                     yield ": here\n\n"

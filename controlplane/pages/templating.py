@@ -114,7 +114,11 @@ def told(stretches: Sequence[Stretch], field: str) -> str:
     values = [getattr(one, field) or 0 for one in stretches]
     if not any(values):
         return "none in 6 h"
-    return f"up to {max(values):.1f} s in 6 h" if field == "waited" else f"{sum(values)} in 6 h"
+    if field != "waited":
+        return f"{sum(values)} in 6 h"
+    placed = sum(one.placed for one in stretches)
+    mean = sum(value * one.placed for value, one in zip(values, stretches, strict=True)) / placed
+    return f"{mean:.1f} s on average in 6 h"
 
 
 def _json(value: Any) -> str:

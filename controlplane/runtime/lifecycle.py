@@ -81,10 +81,11 @@ class Ports:
     """What differs between a process on a machine and one in a simulation.
 
     `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and
-    the longest pause between two reads of the log. `stopwatch` measures what scheduling cycles take of the processor.
-    `gauges`: whether anybody reads them. `tunes_collector`: whether the process may set the garbage collector, which is
-    the interpreter's. Without `snapshots` a process reads its whole log when it starts; without `read_models` what is asked of the
-    whole fleet is read from its events."""
+    the longest pause between two reads of the log. `ahead`: how many pieces of one watch are handed over together.
+    `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
+    `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's. Without `snapshots` a
+    process reads its whole log when it starts; without `read_models` what is asked of the whole fleet is read from its
+    events."""
 
     open_log: OpenLog
     open_worker: OpenWorker | None = None
@@ -92,6 +93,7 @@ class Ports:
     lease: float = 3.0
     renew: float = 0.75
     poll: float = 1.0
+    ahead: int = 4
     stopwatch: Callable[[], float] = time.perf_counter
     gauges: bool = True
     tunes_collector: bool = True

@@ -19,8 +19,8 @@ from controlplane.clusters.connection import incarnation_of
 from controlplane.clusters.connection_config import ConnectionConfig, ConnectionTiming
 from controlplane.clusters.connection_reports import Fact, Reached
 from controlplane.clusters.management_connection import ManagementConnection
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ClusterError, Executes, Looks, Sink
-from controlplane.clusters.reflector import Pace
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.identity import unbound
 from controlplane.controllers.connectivity.local_connection import event_refused, service_started
@@ -156,9 +156,10 @@ class LeadershipTerm(ABC):
             on_request=context.metrics.request_ended,
             on_expiry=context.metrics.kubeconfig_read,
             allowed=lambda: self.leader.sure,
+            patient=self.log.patient,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=RateLimits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
-            pace=Pace(idle_timeout=clusters.watch_inactivity.total_seconds()),
+            pace=Pace(idle_timeout=clusters.watch_inactivity.total_seconds(), ahead=context.ports.ahead),
             timing=ConnectionTiming(heartbeat=heartbeat, heartbeat_timeout=late, suspect_grace=grace),
             clock=self._clock,
             random=context.random.random,

@@ -104,6 +104,14 @@ class CoschedulingSettings(Value, rename="camel"):
             YES_NO, "Whether Tekton here is so old (up to v0.68) that `disable-affinity-assistant` counts as well."
         ),
     ] = "no"
+    end_unfit_after: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="never"),
+            "How long a task waits that can never run where its placeholder is, and nowhere else, by what nodes are and can be given, "
+            "before it is cancelled with a message that says so. `0s` where nodes are added when they are needed.",
+        ),
+    ] = timedelta(minutes=10)
     isolate_everywhere: Annotated[
         str,
         Setting(

@@ -302,6 +302,11 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
         )
     yield from _dispatch_contradictions(settings.multikueue)
+    if settings.quota.builtin and "pod" in settings.multikueue.kinds and settings.multikueue.pod_gate == "kueue":
+        yield (
+            "multikueue.podGate",
+            "must be own when quota.mode is builtin and multikueue.kinds names pod: Kueue's gate is taken from all that are admitted",
+        )
     yield from _local_contradictions(settings)
     yield from web_contradictions(settings.web)
     names = [target.partition(":")[0] for target in candidates.targets]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated
 
-from controlplane.settings.rules import Choice, Names, Setting
+from controlplane.kube import durations
+from controlplane.settings.rules import Choice, Duration, Integer, Names, Setting
 from controlplane.settings.words import YES_NO
 from controlplane.values import Value
 
 PREEMPTION_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 BUILTIN = "builtin"
+_LONGEST = timedelta(days=36_500)
+_RESOURCE = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 
 
 class FairSharing(Value, rename="camel"):
@@ -28,6 +36,178 @@ class FairSharing(Value, rename="camel"):
     ] = PREEMPTION_STRATEGIES
 
 
+class RequeuingStrategy(Value, rename="camel"):
+    """When a Workload is queued again whose pods were not ready in time; Kueue's `requeuingStrategy`."""
+
+    timestamp: Annotated[
+        str,
+        Setting(
+            Choice(("Eviction", "Creation")),
+            "Its place in the queue then: by its eviction, or by its creation.",
+        ),
+    ] = "Eviction"
+    backoff_limit_count: Annotated[
+        int,
+        Setting(
+            Integer(least=-1, most=1_000_000),
+            "How often it is queued again before it is deactivated. -1: without end.",
+        ),
+    ] = -1
+    backoff_base_seconds: Annotated[
+        int,
+        Setting(
+            Integer(least=0, most=86_400),
+            "After how many seconds it is queued again the first time; twice as many each next time.",
+        ),
+    ] = 60
+    backoff_max_seconds: Annotated[int, Setting(Integer(least=0, most=604_800), "After how many seconds at most.")] = (
+        3600
+    )
+
+
+class WaitForPodsReady(Value, rename="camel"):
+    """What is done about pods that do not become ready; what Kueue calls `waitForPodsReady` in its configuration."""
+
+    enable: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether a Workload is evicted whose pods are not ready in time, so that others get its quota. Its condition "
+            "`PodsReady` is written then, as with `quota.podsReady`.",
+        ),
+    ] = "no"
+    timeout: Annotated[
+        timedelta,
+        Setting(Duration(), "How long the pods of a Workload may take from its admission until they are ready."),
+    ] = timedelta(minutes=30)
+    recovery_timeout: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="as long as they like"),
+            "How long they may take until they are ready again, after one of them failed.",
+        ),
+    ] = timedelta(minutes=30)
+    block_admission: Annotated[
+        str,
+        Setting(YES_NO, "Whether nobody else is admitted until the pods of all admitted Workloads are ready."),
+    ] = "no"
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+
+@dataclass(frozen=True, slots=True)
+class WeightOfEach:
+    """What each resource weighs, numbers of 0 or more: a mapping as in Kueue's configuration, or a list of `cpu=2`."""
+
+    def read(self, raw: object) -> tuple[tuple[str, float], ...]:
+        """Return the weights in the order given; in a variable they are separated by commas."""
+        if isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if isinstance(raw, list):
+            pairs: list[tuple[object, object]] = [str(one).partition("=")[::2] for one in raw]
+        elif isinstance(raw, Mapping):
+            pairs = list(raw.items())
+        else:
+            raise ValueError(f'must be a {self.describe()}, not "{raw}"')
+        found = tuple((_resource(name), _weight(name, weight)) for name, weight in pairs)
+        if double := next((name for name, _ in found if [one for one, _ in found].count(name) > 1), ""):
+            raise ValueError(f"names {double} twice")
+        return found
+
+    def show(self, value: tuple[tuple[str, float], ...]) -> list[str]:
+        """Return the weights as a list."""
+        return [f"{name}={weight:g}" for name, weight in value]
+
+    def describe(self) -> str:
+        """Say the shape."""
+        return "mapping of resources to numbers >= 0, or list of RESOURCE=NUMBER, such as `cpu=2`, or empty"
+
+
+def _resource(name: object) -> str:
+    if not isinstance(name, str) or re.fullmatch(_RESOURCE, name) is None:
+        raise ValueError(f'has "{name}", which is no name of a resource: write one such as cpu or nvidia.com/gpu')
+    return name
+
+
+def _weight(name: object, raw: object) -> float:
+    try:
+        found = float(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else math.nan
+    except (ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise ValueError(f'has for {name} "{raw}", which is no weight: write a number of 0 or more, such as 0.5')
+    return found
+
+
+class AdmissionFairSharing(Value, rename="camel"):
+    """Whether past usage orders Workloads; what Kueue calls `admissionFairSharing` in its configuration."""
+
+    enable: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether Workloads of LocalQueues that used less come first, in ClusterQueues whose "
+            "`admissionScope.admissionMode` is `UsageBasedAdmissionFairSharing`.",
+        ),
+    ] = "no"
+    usage_half_life_time: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="past usage does not count"),
+            "After which time a LocalQueue's past usage counts half.",
+        ),
+    ] = timedelta(0)
+    usage_sampling_interval: Annotated[
+        timedelta,
+        Setting(Duration(), "How often the usage of a LocalQueue is sampled, and told in its status."),
+    ] = timedelta(minutes=5)
+    resource_weights: Annotated[
+        tuple[tuple[str, float], ...],
+        Setting(WeightOfEach(), "What each resource weighs in the usage of a LocalQueue; 1 if it is not named."),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DurationOrNever:
+    """A duration of 0 or more, or `never`."""
+
+    def read(self, raw: object) -> timedelta | None:
+        """Return the duration; None for `never`."""
+        if isinstance(raw, str) and raw.strip().lower() == "never":
+            return None
+        try:
+            return Duration(zero="at once", most=_LONGEST).read(raw)
+        except ValueError as problem:
+            raise ValueError(f"{problem}; or write never") from None
+
+    def show(self, value: timedelta | None) -> str:
+        """Return the shortest spelling."""
+        return "never" if value is None else durations.show(value)
+
+    def describe(self) -> str:
+        """Say the range."""
+        return f"never, or {Duration(zero='at once', most=_LONGEST).describe()}"
+
+
+class ObjectRetention(Value, rename="camel"):
+    """What is deleted, and when; what Kueue calls `objectRetentionPolicies.workloads` in its configuration."""
+
+    after_finished: Annotated[
+        timedelta | None,
+        Setting(
+            DurationOrNever(),
+            "With `builtin`: how long after its end a Workload is deleted, if its queue is there. Its job stays.",
+        ),
+    ] = None
+    after_deactivated: Annotated[
+        timedelta | None,
+        Setting(
+            DurationOrNever(),
+            "With `builtin`: how long after its Workload was deactivated a job is deleted, with all that belongs to it; Kueue's "
+            "`afterDeactivatedByKueue`. Jobs stay whose Workload was deactivated by its user.",
+        ),
+    ] = None
+
+
 class QuotaSettings(Value, rename="camel"):
     """Who reserves quota and admits Workloads on the management cluster."""
 
@@ -44,10 +224,36 @@ class QuotaSettings(Value, rename="camel"):
         Setting(
             YES_NO,
             "With `builtin`: whether the condition `PodsReady` of Workloads is written by what their jobs show, as with Kueue's "
-            "`waitForPodsReady`. Nothing waits for it, and nothing is evicted for it.",
+            "`waitForPodsReady`. By itself nothing waits for it, and nothing is evicted for it: see `quota.waitForPodsReady.enable`.",
         ),
     ] = "no"
+    readmission_order: Annotated[
+        str,
+        Setting(
+            Choice(("LongestRun", "Timestamp")),
+            "With `builtin`: in which order Workloads of a priority get quota again that were evicted since their cluster was lost. "
+            "`LongestRun`: before all that never ran, who had run for the longest first. `Timestamp`: by when they were evicted, "
+            "among all others, which is Kueue's order.",
+        ),
+    ] = "LongestRun"
+    prioritize_preemptors: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether a Workload that waits for those that it preempted is considered before all others, so that nobody "
+            "takes what they leave. It is Kueue's gate `PrioritizePreemptorWorkloads`, which is off there by default: without it, "
+            "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
+        ),
+    ] = "no"
+    wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     fair_sharing: FairSharing = FairSharing()
+    admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
+    object_retention: ObjectRetention = ObjectRetention()
+
+    @property
+    def says_pods_ready(self) -> bool:
+        """Whether the condition PodsReady of Workloads is written."""
+        return "yes" in (self.pods_ready, self.wait_for_pods_ready.enable)
 
     @property
     def builtin(self) -> bool:

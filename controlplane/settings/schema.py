@@ -10,6 +10,7 @@ from typing import Any
 from controlplane.settings.access_providers import AccessProviders
 from controlplane.settings.load import shown
 from controlplane.settings.model import LEAVES, Leaf, Settings
+from controlplane.settings.quota import DurationOrNever, WeightOfEach
 from controlplane.settings.retention import DurationOfEach
 from controlplane.settings.rules import Choice, Duration, Integer, Items, Names, ValueRule
 
@@ -42,7 +43,7 @@ def _type(rule: ValueRule) -> Schema:
     match rule:
         case Integer(least=least, most=most):
             return {"type": "integer", "minimum": least, "maximum": most}
-        case Duration():
+        case Duration() | DurationOrNever():
             return {"type": ["string", "integer"]}
         case Choice(words=words):
             return {"enum": list(words)}
@@ -50,6 +51,8 @@ def _type(rule: ValueRule) -> Schema:
             return {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(known)}}
         case Items() | DurationOfEach():
             return {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+        case WeightOfEach():
+            return {"type": ["object", "array"]}
         case AccessProviders():
             return {"type": "array", "items": {"type": "object"}}
     return {"type": "string"}

@@ -112,7 +112,7 @@ class SimulatedCluster:
         self.jobs = JobController(f"jobs of {name}", self.view, clock, spec.pace)
         served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
         self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
-        self.pods = PodFramework(f"pods of {name}", self.kueue, spec.pace) if spec.pods else None
+        self.pods = PodFramework(f"pods of {name}", self.kueue, spec.pace, manages=spec.kueue) if spec.pods else None
         self.shown_pods = ShownPods(f"pods of jobs of {name}", self.view, clock) if spec.job_pods else None
         self.sets = SetFramework(f"sets of {name}", self.kueue) if spec.sets else None
         self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)

@@ -121,6 +121,12 @@ REQUESTS: list[Row] = [
         lambda: Told("a", "b").lose("b").pod().settle().connect("b").cause(),
     ),
     (events.CandidateRequested, R.TARGET_OF_EPOCH, lambda: Told("a", "b").asked().candidate_gone("b").cause()),
+    (events.CandidateAmended, R.SOURCE_CHANGED, lambda: Told("a").asked().pod(template="t2").cause()),
+    (
+        events.CandidateAmended,
+        R.SOURCE_CHANGED,
+        lambda: Told("a").asked().lose("a").pod(template="t2").settle().connect("a").cause(),
+    ),
     (events.CandidateDropped, R.SOURCE_DELETED, lambda: Told("a").asked().pod_gone().cause()),
     (
         events.CandidateDropped,

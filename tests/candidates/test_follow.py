@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.controllers.candidates.objects import SOURCE_LABEL
+from controlplane.controllers.candidates.objects import ALLOWED, SOURCE_LABEL
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.references.decide import (
     Copy,
@@ -21,8 +21,10 @@ from controlplane.controllers.candidates.references.decide import (
     references,
     removal_request,
 )
+from controlplane.controllers.candidates.references.needs import needed, unfit
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.kinds import Kind
 from controlplane.runtime.controller import ObjectChange
 
@@ -167,3 +169,48 @@ def test_a_config_map_that_another_controller_watches_on_a_target_is_no_copy() -
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert copies.observe(shown(), now) is None
     assert copies.observe(shown(**{SOURCE_LABEL: "home"}), now) is not None
+
+
+def test_claims_and_services_that_another_controller_watches_are_nobodys() -> None:
+    """The controller of PipelineRuns sees all claims of the management cluster, and is hosted beside."""
+    placing = SourceController(
+        SourcePolicy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", []
+    )
+    copies, now = ReferenceController(placing), datetime(2026, 1, 1, tzinfo=UTC)
+    for kind in ALLOWED.values():
+        obj = {"metadata": {"namespace": "a", "name": "x", "uid": "u"}}
+        for cluster in (MANAGEMENT, "worker"):
+            for gone in (False, True):
+                assert copies.observe(ObjectChange(cluster, "i", kind, obj, "7", gone=gone), now) is None
+
+
+def test_what_a_pod_needs_beside() -> None:
+    spec = {
+        "serviceAccountName": "builder",
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "emptyDir": {}}, None],
+    }
+    assert needed(spec, ["db"]) == [
+        ("PersistentVolumeClaim", "data"),
+        ("Service", "db"),
+        ("ServiceAccount", "builder"),
+    ]
+    assert needed({"serviceAccountName": "default", "volumes": "nonsense"}, []) == []
+
+
+def test_a_claim_is_never_removed_and_only_what_may_be_changed_of_it_is_renewed() -> None:
+    kept = there("data", kind="PersistentVolumeClaim")
+    assert follow([], [], [kept], "home", in_view=True).removals == ()
+    source = {
+        "metadata": {"resourceVersion": "2"},
+        "spec": {"volumeName": "v", "accessModes": ["a"], "resources": {"r": 1}},
+    }
+    renewed = copy_request(Copy("PersistentVolumeClaim", "data", "2", "u", "7"), "a", source, "home")
+    assert renewed.body["spec"] == {"resources": {"r": 1}}
+    made = copy_request(Copy("PersistentVolumeClaim", "data", "2"), "a", source, "home")
+    assert made.body["spec"] == {"accessModes": ["a"], "resources": {"r": 1}}
+
+
+def test_what_is_made_of_something_else_is_named() -> None:
+    claim = {"spec": {"dataSource": {"kind": "VolumeSnapshot", "name": "s"}}}
+    assert "spec.dataSource" in unfit("PersistentVolumeClaim", claim)
+    assert unfit("Service", {"spec": {"type": "ClusterIP"}}) == unfit("ConfigMap", {}) == ""

@@ -74,7 +74,12 @@ def test_a_source_reaches_only_candidates() -> None:
     assert names == {
         "controlplane-candidate-source",
         "controlplane-candidate-source-follow",
+        "controlplane-candidate-source-objects",
     }  # the scheduler has its own
+    more = rights(one(roles, "ClusterRole", "controlplane-candidate-source-objects"))
+    writes = tuple(sorted((*SEE, "create", "patch", "delete")))
+    assert more.pop("core/persistentvolumeclaims") == tuple(sorted((*SEE, "create", "patch"))), "none is ever deleted"
+    assert more == {"core/serviceaccounts": writes, "core/services": writes}
 
 
 def test_the_policy_lets_the_targets_own_scheduler_pass() -> None:

@@ -17,7 +17,7 @@ from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.causes import CAUSES, may_cause
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
-from controlplane.controllers.candidates.target.state import POD
+from controlplane.controllers.candidates.target.state import AMENDMENT, POD
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided
 from controlplane.runtime.marks import ANY
@@ -85,7 +85,8 @@ class Told:
 
     def candidate(self, name: str = "web", **more: Any) -> Told:
         origin = Origin(cluster="home", namespace=NS, name=name, uid="u", epoch=1)
-        first = events.CandidateObserved(**self._head(name), origin=origin, template="t", finalizers=[FINALIZER])
+        made: dict[str, Any] = {"template": "t", "changeable": events.Changeable(), "finalizers": [FINALIZER]}
+        first = events.CandidateObserved(**self._head(name), origin=origin, **made)
         before = self._seen.get(name, first)
         changed = {**more, "resource_version": first.resource_version}
         self._seen[name] = msgspec.structs.replace(before, **changed)
@@ -110,6 +111,13 @@ class Told:
         """The API server refuses the Pod."""
         failed = events.TargetWriteFailed(
             target=POD, action="PodMade", code=code, error=error, message="no", failures=1, retry_at=START
+        )
+        return self.put(f"candidate/{NS}/web", failed)
+
+    def unchanged(self, code: int) -> Told:
+        """The API server refuses a change of the Pod."""
+        failed = events.TargetWriteFailed(
+            target=AMENDMENT, action="PodAmended", code=code, error="Invalid", message="no", failures=1, retry_at=START
         )
         return self.put(f"candidate/{NS}/web", failed)
 
@@ -175,8 +183,36 @@ TABLE: list[tuple[type[Event], str, Story]] = [
     (events.Refused, R.POD_NAME_TAKEN, lambda: Told().taken().refused(409, "Foreign").cause()),
     (events.Refused, R.POD_REFUSED, lambda: Told().taken().refused(422).cause()),
     (events.Refused, R.POD_NOT_CREATED, lambda: Told().taken().refused(403, "Forbidden").cause()),
+    (events.FollowingAllowed, R.INVITED, lambda: Told().candidate().settle().invited(follow=["Service"]).cause()),
+    (events.FollowingAllowed, R.INVITED, lambda: Told().invited(follow=["Service"]).candidate().cause()),
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().taken().cause(events.Admitted)),
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().made().pod_gone().cause()),
+    (events.PodAmended, R.SOURCE_CHANGED, lambda: Told().made().candidate(template="t2").cause()),
+    (
+        events.PodAmended,
+        R.SOURCE_CHANGED,
+        lambda: (
+            Told()
+            .binding()
+            .candidate(template="t2")
+            .settle()
+            .pod(node="node", template="t")
+            .settle()
+            .cause(events.Bound)
+        ),
+    ),
+    (
+        events.AmendmentRefused,
+        R.POD_REFUSED,
+        lambda: Told().made().candidate(template="t2").settle().unchanged(422).cause().settle(),
+    ),
+    (
+        events.AmendmentRefused,
+        R.CANNOT_BE_CHANGED,
+        lambda: (
+            Told().invited().candidate(fixed="f").settle().pod().settle().candidate(template="t2", fixed="g").cause()
+        ),
+    ),
     (events.PodRemoved, R.DELETED, lambda: Told().made().candidate(deleting=True).cause()),
     (events.PodRemoved, R.DELETED, lambda: Told().made().vanished().cause()),
     (events.PodRemoved, R.NOT_INVITED, lambda: Told().made().invitation_gone().settle().cause(events.Refused)),

@@ -149,7 +149,8 @@ class Told:
         origin = Origin(cluster="home", namespace=NS, name=of, uid=asked.uid, epoch=asked.epoch)
         head = {"namespace": NS, "name": asked.candidate, "uid": f"c-{asked.candidate}", "origin": origin}
         before = self._seen.get((cluster, of))
-        kept = {"permit": before.permit, "reservation": before.reservation} if before else {}
+        kept: dict[str, Any] = {"template": asked.template}
+        kept |= {"permit": before.permit, "reservation": before.reservation} if before else {}
         seen = kind(**{**head, **kept, "resource_version": self._version(), **more})
         self._seen[cluster, of] = seen
         return self.put(f"sourcepod/{NS}/{of}", seen, cluster)

@@ -103,7 +103,7 @@ def test_the_list(url: str) -> None:
         "RUNNING",
         "OPEN",
         "WRITES",
-        "LIFE",
+        "IDENTITY",
         "SERVER",
         "REASON",
     ]
@@ -122,7 +122,7 @@ def test_the_list_for_programs(url: str) -> None:
     c = by_name(url)["c"]
     assert " ".join(c) == (
         "name state since lost_since grace grace_ends_at stays stays_for_ever forgotten owed running copies open_writes"
-        " reason message server_version incarnation life kinds_off"
+        " reason message server_version incarnation restores kinds_off"
     )
     assert (c["state"], c["message"], c["copies"], c["owed"], c["stays"]) == ("Lost", "connection refused", 1, 1, 0)
     assert c["lost_since"] is not None
@@ -205,7 +205,7 @@ def test_a_restored_cluster_lives_again(database_url: str) -> None:
     script = Script("a")
     script.put(at("a", ClusterRestored(message="went back", life=1)))
     put(database_url, script.appended)
-    assert by_name(database_url)["a"]["life"] == 1
+    assert by_name(database_url)["a"]["restores"] == 1
     assert "i-a+1" in invoke(database_url).stdout
 
 

@@ -159,7 +159,33 @@ def test_days(fleet_url: str) -> None:
     first = asked(fleet_url, "usage", "--until", "2026-01-02", "--by", "day")
     assert [(one["day"], one["runs"]) for one in first] == [("2026-01-01", 7)]
     assert asked(fleet_url, "usage", "--since", "2027-01-01") == []
-    assert "Nothing ran in that time." in invoke(fleet_url, "usage", "--since", "2027-01-01").stderr
+    assert "Nothing of that ran in that time." in invoke(fleet_url, "usage", "--since", "2027-01-01").stderr
+
+
+def test_hours_on_a_cluster_or_of_a_queue(fleet_url: str) -> None:
+    by_cluster = {one["cluster"]: one["run_hours"] for one in asked(fleet_url, "usage", "--by", "cluster")}
+    for name, hours in by_cluster.items():
+        (one,) = asked(fleet_url, "usage", "--by", "cluster", "--cluster", name)
+        assert (one["cluster"], one["run_hours"]) == (name, hours)
+    assert len(by_cluster) > 1
+    by_queue = {one["queue"]: one["run_hours"] for one in asked(fleet_url, "usage", "--by", "queue")}
+    for queue in ("team-b-queue", "team-b/team-b-queue"):
+        (one,) = asked(fleet_url, "usage", "--by", "queue", "--queue", queue)
+        assert one["run_hours"] == by_queue["team-b-queue"]
+    assert asked(fleet_url, "usage", "--queue", "team-a/team-b-queue") == []
+    nothing = invoke(fleet_url, "usage", "--cluster", "nort")
+    assert nothing.stderr == "Nothing of that ran in that time. Did you mean north?\n"
+
+
+def test_workloads_on_a_cluster_or_of_a_queue_as_they_were(fleet_url: str) -> None:
+    every = asked(fleet_url, "as-of", AT, "workloads")
+    north = asked(fleet_url, "as-of", AT, "workloads", "--cluster", "north")
+    assert 0 < len(north) < len(every)
+    assert north == [one for one in every if one["cluster"] == "north"]
+    queue = asked(fleet_url, "as-of", AT, "workloads", "--queue", "team-b/team-b-queue")
+    assert queue == [one for one in every if one["queue"] == "team-b-queue"]
+    nothing = invoke(fleet_url, "as-of", AT, "workloads", "--cluster", "nort").stderr
+    assert nothing == "There were no workloads on cluster nort at 2026-01-01 13:00:00 UTC. Did you mean north?\n"
 
 
 def test_the_table_has_a_sum(fleet_url: str) -> None:
@@ -193,6 +219,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["as-of", AT, "workload"], 2, "is not one of"),
     (["as-of", AT, "workloads", "-n", "a", "-A"], 2, "exclude each other"),
     (["as-of", AT, "clusters", "-n", "a"], 2, "clusters have no namespace"),
+    (["as-of", AT, "queues", "--cluster", "north"], 2, "are about workloads, not about queues"),
     (["as-of", "2999-01-01", "clusters"], 2, "is to come"),
     (["as-of", "2025-01-01", "clusters"], 5, "it begins at 2026-01-01 00:00:01 UTC"),
     (["usage", "--by", "nam"], 2, "did you mean namespace?"),

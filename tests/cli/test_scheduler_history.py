@@ -107,6 +107,9 @@ def test_a_refusal_names_the_nodes(url: str, asked_for: str) -> None:
     assert "Insufficient cpu on large and small" in told
     told = " ".join(said(url, "why", "candidate/default/offered", "--at", _refused(url, "offered")).split())
     assert "Insufficient cpu on large and small" in told
+    moments = asked(url, "timeline", "candidate/default/offered")["moments"]
+    (refused,) = [one["what"] for one in moments if one["type"] == "NotSchedulable"]
+    assert "Insufficient cpu on large and small" in refused
 
 
 def _refused(url: str, name: str) -> str:

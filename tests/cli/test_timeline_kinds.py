@@ -110,6 +110,20 @@ def test_between_two_times(fleet_url: str) -> None:
     assert "Nothing happened to workload/team-b/job-sim-0a1b2 in that time." in said.stderr
 
 
+def test_on_one_cluster(fleet_url: str) -> None:
+    whole = asked(fleet_url, "timeline", "team-b/sim")["moments"]
+    north = asked(fleet_url, "timeline", "team-b/sim", "--cluster", "north")["moments"]
+    assert 0 < len(north) < len(whole)
+    assert north == [moment for moment in whole if moment["cluster"] == "north"]
+    said = invoke(fleet_url, "timeline", "team-b/sim", "--cluster", "south")
+    assert said.exit_code == 0
+    assert "Nothing happened to workload/team-b/job-sim-0a1b2 on cluster south; it has to do with " in said.stderr
+    assert "north" in said.stderr
+    picture = invoke(fleet_url, "timeline", "team-b/sim", "--cluster", "north", "-o", "svg").stdout
+    lanes = [group[0].text for group in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}g") if len(group)]
+    assert lanes == ["north"]
+
+
 def test_an_outage_is_told_by_the_settings_of_its_time(fleet_url: str) -> None:
     """The grace was 15 minutes then, and is 30 since."""
     lost = [m for m in asked(fleet_url, "timeline", "team-b/sim")["moments"] if m["type"] == "ClusterLost"]
@@ -158,6 +172,7 @@ def test_text_is_the_table(fleet_url: str) -> None:
 
 
 BAD: list[tuple[list[str], int, str]] = [
+    (["cluster", "north", "--cluster", "north", "-o", "svg"], 2, "the lanes of this picture are not clusters"),
     (["cluster", "nort"], 5, "there is no cluster nort in the log main; did you mean north?"),
     (["queue", "team-a/team-b-queue"], 5, "did you mean team-b/team-b-queue"),
     (["queue", "zzz"], 5, "there is no queue zzz in the log main"),

@@ -7,6 +7,7 @@ import json
 import signal
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from controlplane.local.examples import jobs
 from tests.cli.conftest import Here
 from tests.cli.processes import deadline, finished, running, stopped, told
 from tests.support import postgres
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -86,6 +88,18 @@ def led(url: str, times: int) -> None:
         time.sleep(0.1)
 
 
+def serving(address: str) -> None:
+    """Wait until the process of the pages answers; it has said so in its log then."""
+    end = deadline()
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=PATIENCE).close()
+            return
+        except OSError:
+            assert time.monotonic() < end, address
+            time.sleep(0.1)
+
+
 def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) -> None:
     arguments = ("up", "--data", str(folder), "-o", "json")
     with running(tmp_path / "first", *arguments, "--workers", "2", "--cpu", "2") as process:
@@ -99,7 +113,9 @@ def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) 
         assert (again.returncode, again.stdout) == (1, "")
         assert f"is in use by another process ({process.pid})" in again.stderr
         kubeconfig = Path(places["kubeconfigs"]["management"]).read_bytes()
+        serving(places["web"])
         assert stopped(process) == 0, (tmp_path / "first").read_text()
+    assert [line for line in (tmp_path / "first").read_text().splitlines() if line.startswith("{")] == []
     with running(tmp_path / "second", *arguments) as process:
         assert told(process)["kubeconfigs"] == places["kubeconfigs"]
         assert Path(places["kubeconfigs"]["management"]).read_bytes() == kubeconfig

@@ -13,8 +13,8 @@ from controlplane.clusters.connection_config import ConnectionConfig, Connection
 from controlplane.clusters.connection_reports import Connected
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ApiError
-from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube.kinds import JOBS, WORKLOADS
@@ -35,7 +35,7 @@ QUICK = ConnectionTiming(
     suspect_heartbeat=0.02,
     file_poll=0.02,
 )
-PACE = Pace(off_retry=0.05, backoff_base=0.01, backoff_cap=0.05)
+PACE = Pace(ahead=4, off_retry=0.05, backoff_base=0.01, backoff_cap=0.05)
 
 
 class Fleet:

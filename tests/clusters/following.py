@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from controlplane.clusters.budget import RequestBudget
-from controlplane.clusters.reflector import Pace, Reflector
+from controlplane.clusters.pace import Pace
+from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.kube.watches import WatchSpec
@@ -20,7 +21,9 @@ from tests.clusters.miniapi import (
     until,
 )
 
-QUICK = Pace(page=2, chunk=3, idle_timeout=30.0, off_retry=0.02, backoff_base=0.01, backoff_cap=0.05, healthy=1000.0)
+QUICK = Pace(
+    page=2, chunk=3, ahead=4, idle_timeout=30.0, off_retry=0.02, backoff_base=0.01, backoff_cap=0.05, healthy=1000.0
+)
 
 
 class Following:
@@ -32,6 +35,7 @@ class Following:
         self.log = Recorder()
         self.poison: list[str] = []
         self.restored: list[str] = []
+        self.patient = asyncio.Event()
         self._forget: Callable[[], object] = lambda: None
         budget = RequestBudget(random=random.Random(7).random)
         self.reflector = Reflector(
@@ -44,6 +48,7 @@ class Following:
             pace=pace,
             on_poison=lambda cluster, kind, why: self.poison.append(why),
             on_restored=self._restored,
+            patient=self._waits,
         )
         self.transport = Transport("worker", config(api))
         self.task: asyncio.Task[None] | None = None
@@ -51,6 +56,9 @@ class Following:
     async def _restored(self, why: str) -> None:
         self.restored.append(why)
         self._forget()
+
+    async def _waits(self) -> None:
+        await self.patient.wait()
 
     def start(self) -> None:
         self.task = asyncio.create_task(self.reflector.run(self.transport))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controlplane.clusters.reflector import Pace, Rejected
+from controlplane.clusters.pace import Pace
+from controlplane.clusters.reflector import Rejected
 from tests.clusters.following import following
 from tests.clusters.miniapi import (
     END,
@@ -88,6 +89,16 @@ async def test_what_vanished_while_nobody_watched_is_gone_and_the_rest_is_listed
     known = {"uid-a": ("ns", "a", "1"), "uid-z": ("ns", "z", "1")}
     async with following(api, known) as f:
         await f.shows("listed a@1", "gone z@10", "synced")
+
+
+async def test_of_several_that_had_a_name_all_are_gone_before_the_one_that_has_it(api: MiniApi) -> None:
+    """Two are known of one name where nobody knows whether the log has that the first is gone. Told last, its end would
+    be taken for the end of what has the name now."""
+    api.objects["workloads"] = [obj("a", 7, "new")]
+    known = {"old": ("ns", "a", ""), "older": ("ns", "a", ""), "new": ("ns", "a", "")}
+    async with following(api, known) as f:
+        await f.shows("gone a@10", "gone a@10", "listed a@7", "synced")
+        assert [delta.object["metadata"]["uid"] for delta in f.log.deltas[:3]] == ["old", "older", "new"]
 
 
 async def test_a_list_whose_snapshot_expires_is_taken_in_one_piece(api: MiniApi) -> None:

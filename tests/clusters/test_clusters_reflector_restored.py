@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.reflector import Pace
+from controlplane.clusters.pace import Pace
 from tests.clusters.following import Following, following
 from tests.clusters.miniapi import (
     CUT,

@@ -17,8 +17,8 @@ import pytest
 from controlplane.clusters.connection_config import ConnectionConfig, ConnectionTiming
 from controlplane.clusters.connection_reports import Connected, Lost
 from controlplane.clusters.connections import Connections
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ApiError, Executes, Foreign, Synced, Unreachable
-from controlplane.clusters.reflector import Pace
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Timeouts, Transport
 from controlplane.kube.kinds import APPLY_PATCH, JOBS, JOBSETS, WORKLOADS, ObjectRef, Request
@@ -32,7 +32,7 @@ OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
 QUICK = ConnectionTiming(
     backoff_base=0.02, backoff_cap=0.1, heartbeat=0.1, heartbeat_timeout=0.5, suspect_grace=0.0, suspect_heartbeat=0.05
 )
-PACE = Pace(page=7, idle_timeout=3.0, off_retry=0.1, backoff_base=0.01, backoff_cap=0.1)
+PACE = Pace(page=7, ahead=4, idle_timeout=3.0, off_retry=0.1, backoff_base=0.01, backoff_cap=0.1)
 
 
 class Cluster:

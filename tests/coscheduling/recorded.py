@@ -2,8 +2,8 @@
 
 In: objects of a plan, or what the controller created. Out: the same without what the API server or the controller adds
 to any object, and without what differs by decision (docs/reference/coscheduling.md, Held against Tekton): labels and
-owners of claim templates, the repulsion that leaks into tasks, the annotation of tasks of two workspaces with one
-claim."""
+owners of claim templates, the scheduler of placeholders, the repulsion that leaks into tasks, the annotation of tasks
+of two workspaces with one claim."""
 
 from __future__ import annotations
 
@@ -92,6 +92,8 @@ def _stateful_set(obj: Json, *, ours: bool) -> tuple[str, Json]:
     labels.pop("tekton.dev/pipeline", None)  # the controller labels the run itself before it copies its labels
     if pod.get("serviceAccountName") == "default":  # what its own default is where nobody names one
         del pod["serviceAccountName"]
+    if ours:
+        pod.pop("schedulerName", None)
     if pod.get("priorityClassName") == "":
         del pod["priorityClassName"]
     for field, term in _TERMS:

@@ -218,6 +218,8 @@ class Scene:
         obj = copy.deepcopy(found)
         if "status" in body:
             obj["status"] = {**obj.get("status", {}), **body["status"]}
+        if "spec" in body:
+            obj["spec"] = {**obj.get("spec", {}), **body["spec"]}
         if "finalizers" in body.get("metadata", {}):
             obj["metadata"]["finalizers"] = body["metadata"]["finalizers"] or []
             if "deletionTimestamp" not in obj["metadata"] and obj["kind"] == "PersistentVolumeClaim":

@@ -19,6 +19,7 @@ from controlplane.controllers.coscheduling.observations import (
     ClaimDeleted,
     ClaimObserved,
     PlaceholderDeleted,
+    TaskPodObserved,
     WorkerRunGone,
 )
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
@@ -28,6 +29,9 @@ from controlplane.runtime.marks import ANY
 from tests.coscheduling.samples import DONE, NS, claim, run, stateful_set, task, task_pod, template
 from tests.coscheduling.scene import Scene, config
 from tests.coscheduling.started import RUN, SINGLE, pod
+from tests.coscheduling.test_children import child as child_of
+from tests.coscheduling.test_unfit import sized, waiting
+from tests.coscheduling.test_volumes import volume
 from tests.expected import ExpectsCause
 
 R = CoschedulingReason
@@ -174,6 +178,33 @@ def without(story: Story, kind: str) -> Story:
     return story.removed(kind, name)
 
 
+def child() -> Story:
+    """A run that is a task of an isolated one, seen before that one's mode is decided."""
+    story = Story("isolate-pipelinerun").run()
+    story.put(child_of(claim("a", "data")))
+    return story.awaits(events.ModePinned)
+
+
+def apart() -> Story:
+    """Two existing claims, in two zones; the second is seen last."""
+    story = Story()
+    story.put(volume("p1", "data", "z1"))
+    story.put(run(claim("a", "data"), claim("b", "cache"), tasks=[task("t", "a")]))
+    story.passes(1)
+    story.put(volume("p2", "cache", "z2"))
+    return story.cause()
+
+
+def unfit(cpu: str = "4") -> Story:
+    """A task asks for more than a node of its placeholder has; the node, or another one, has changed before."""
+    story = started()
+    sized(story)
+    sized(story, cpu, names=("n2",))
+    waiting(story, cpu="9", settled=False)
+    story.cause(TaskPodObserved).settle()
+    return story.later(minutes=10)
+
+
 CLEANUP = {"annotations": {"tekton.dev/auto-cleanup-pvc": "true"}}
 TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
     (events.ClusterChosen, R.SEEN_HERE, lambda: Story().run().cause()),
@@ -182,6 +213,7 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
     (events.ClusterChosen, R.SEEN_HERE, lambda: begins_late("managedBy", "kueue.x-k8s.io/multikueue").cause()),
     (events.ModePinned, R.RUN_STARTED, lambda: Story().run().cause()),
     (events.ModePinned, R.RUN_STARTED, lambda: adopted().cause()),
+    (events.ModePinned, R.PARENT_IS_ISOLATED, child),
     (events.RunCompleted, R.RUN_FINISHED, lambda: started().over().cause()),
     (events.RunCompleted, R.RUN_FINISHED, lambda: adopted().cause()),
     (events.RunCompleted, R.RUN_DELETED, lambda: started().removed("PipelineRun", RUN).cause(WorkerRunGone)),
@@ -193,6 +225,10 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
         R.BAD_INPUT,
         lambda: refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")),
     ),
+    (events.RunRefused, R.VOLUMES_APART, apart),
+    (events.UnfitTaskTold, R.TASK_NEVER_FITS, unfit),
+    (events.TaskEndDecided, R.TASK_NEVER_FITS, unfit),
+    (events.PlaceholderEvicted, R.TASK_EXCLUDED, lambda: unfit("16")),
     (events.ClaimCreationDecided, R.CLAIM_FROM_TEMPLATE, lambda: Story("workspaces").run().awaits(events.ModePinned)),
     (
         events.ClaimCreationDecided,
@@ -261,6 +297,8 @@ def test_every_decision_has_a_row() -> None:
 
 
 def test_only_what_may_cause_a_decision_does() -> None:
-    assert not may_cause("pipelinerun/ci/other", "pipelinerun/ci/my-pipelinerun")
+    assert not may_cause("pipelinerun/other/parent", "pipelinerun/ci/my-pipelinerun")
+    assert may_cause("pipelinerun/ci/parent", "pipelinerun/ci/my-pipelinerun")
+    assert may_cause("volume/pv", "pipelinerun/ci/my-pipelinerun")
     assert not may_cause("node/n1", "coscheduling/flags")
     assert may_cause("node/n1", "pipelinerun/ci/my-pipelinerun")

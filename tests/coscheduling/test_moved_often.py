@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from controlplane.controllers.coscheduling.decide import _rests
+from controlplane.controllers.coscheduling.moving import rests
 from controlplane.controllers.coscheduling.state import Moved
 
 AT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
@@ -20,7 +20,7 @@ AT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 def test_the_pause_grows_to_half_an_hour_and_no_further(times: int, pause: int) -> None:
     wakes: list[datetime] = []
     turn = cast("Any", SimpleNamespace(now=AT, wake_at=wakes.append))
-    assert _rests(turn, Moved("old", "node", 0, AT, times), "new")
+    assert rests(turn, Moved("old", "node", 0, AT, times), "new")
     assert wakes == [AT + timedelta(minutes=pause)]
     turn.now = AT + timedelta(minutes=pause)
-    assert not _rests(turn, Moved("old", "node", 0, AT, times), "new")
+    assert not rests(turn, Moved("old", "node", 0, AT, times), "new")

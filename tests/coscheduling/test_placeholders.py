@@ -192,8 +192,9 @@ def test_what_a_placeholder_takes_from_the_runs_pod_template() -> None:
         "imagePullSecrets": [{"name": "pull"}],
         "securityContext": {"runAsUser": 1},
         "priorityClassName": "high",
+        "schedulerName": "other",
     }
-    left = {"schedulerName": "other", "hostNetwork": True, "runtimeClassName": "gvisor", "volumes": [{"name": "v"}]}
+    left = {"hostNetwork": True, "runtimeClassName": "gvisor", "volumes": [{"name": "v"}]}
     spec = pod_spec(run(taskRunTemplate={"podTemplate": {**own, **left}}))
     assert {field: spec[field] for field in own} == own
     assert set(spec) == {*own, "containers", "affinity"}
@@ -276,3 +277,23 @@ def test_v1beta1_has_its_templates_at_the_top() -> None:
     spec = pod_spec(obj)
     assert (spec["nodeSelector"], spec["serviceAccountName"]) == ({"a": "b"}, "old")
     assert only(obj)["metadata"]["ownerReferences"] == [OWNER]
+
+
+def test_the_scheduler_of_the_run_is_that_of_its_placeholder_and_its_tasks() -> None:
+    obj = run(template("a"), tasks=[task("t", "a")], taskRunTemplate={"podTemplate": {"schedulerName": "volcano"}})
+    for mode in ("workspaces", "pipelineruns", "isolate-pipelinerun"):
+        assert pod_spec(obj, mode)["schedulerName"] == "volcano"
+        assert [one.pod_template["schedulerName"] for one in planned(obj, mode).tasks] == ["volcano"]
+
+
+def test_the_scheduler_of_the_defaults_counts_and_that_of_placeholders_alone_does_not() -> None:
+    """Tekton's template for placeholders has no such field: tasks would be with another scheduler."""
+    ordinary = {"default-pod-template": "schedulerName: volcano"}
+    assert pod_spec(run(), defaults=ordinary)["schedulerName"] == "volcano"
+    alone = {"default-affinity-assistant-pod-template": "schedulerName: volcano"}
+    assert "schedulerName" not in pod_spec(run(), defaults=alone)
+
+
+def test_a_scheduler_that_is_no_text_is_refused() -> None:
+    found = planned(run(taskRunTemplate={"podTemplate": {"schedulerName": 7}}), "pipelineruns")
+    assert "spec.taskRunTemplate.podTemplate.schedulerName: expected a text, found a int" in found.error

@@ -36,7 +36,7 @@ EVERYTHING = {
             "quotaAutomation": "yes",
             "clusterProfile": {"enabled": "yes"},
         },
-        "quota": {"mode": "builtin"},
+        "quota": {"mode": "builtin", "objectRetention": {"afterDeactivated": "720h"}},
         "candidates": {"cluster": "campus"},
         "web": {"serve": "yes", "address": "0.0.0.0", "authentication": "token"},
         "coscheduling": {"image": "nop:1"},

@@ -28,6 +28,7 @@ def test_worker() -> None:
         "storage.k8s.io/storageclasses": ("list", "watch"),
         "core/pods": ("list", "watch"),
         "core/persistentvolumeclaims": ("get",),
+        "core/persistentvolumes": ("get",),
         "tekton.dev/pipelines": ("get",),
         "tekton.dev/tasks": ("get",),
     }

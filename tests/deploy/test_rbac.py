@@ -60,6 +60,8 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
                 "kueue.x-k8s.io/cohorts",
                 "kueue.x-k8s.io/workloadpriorityclasses",
                 "core/namespaces",
+                "core/limitranges",
+                "node.k8s.io/runtimeclasses",
             ),
             SEE,
         ),
@@ -84,7 +86,11 @@ def test_the_job_framework_may_write_jobs_and_their_workloads() -> None:
     assert (ROOT / path).read_text() == cluster_role("jobframework"), (
         f"python -m controlplane.job_kinds jobframework > {path}"
     )
-    kinds = {f"{one_.kind.group}/{one_.kind.plural}": one_ for one_ in JOB_KINDS.values() if one_.reconciled}
+    kinds = {
+        f"{one_.kind.group}/{one_.kind.plural}": one_
+        for one_ in JOB_KINDS.values()
+        if one_.reconciled and not one_.ends_by_deletion
+    }
     assert applied_beside(path) == {
         "kueue.x-k8s.io/workloads": tuple(sorted((*SEE, "create", "delete", "patch"))),
         "kueue.x-k8s.io/workloads/status": ("patch",),
@@ -102,6 +108,18 @@ def test_the_job_framework_may_write_jobs_and_their_workloads() -> None:
         **{name: tuple(sorted((*SEE, "patch"))) for name in kinds},
         **{f"{name}/finalizers": ("update",) for name in kinds},
         "batch/jobs/status": ("patch",),
+    }
+
+
+def test_pods_may_be_deleted_only_where_that_is_granted_by_itself() -> None:
+    path = "deploy/rbac/management/jobframework-pods.yaml"
+    assert (ROOT / path).read_text() == cluster_role("jobframework-pods"), (
+        f"python -m controlplane.job_kinds jobframework-pods > {path}"
+    )
+    assert applied_beside(path) == {
+        "core/pods": tuple(sorted((*SEE, "delete", "patch"))),
+        "core/pods/finalizers": ("update",),
+        "core/pods/status": ("patch",),
     }
 
 
@@ -158,3 +176,13 @@ def test_every_binding_has_its_role_and_its_account(folder: str) -> None:
             for subject in item["subjects"]:
                 assert (subject["kind"], subject["name"]) in known | accounts
                 assert subject["namespace"] == "kueue-system"
+
+
+def test_jobs_are_deleted_on_the_management_cluster_only_with_a_manifest_of_its_own() -> None:
+    path = "deploy/rbac/management/job-deletion.yaml"
+    assert (ROOT / path).read_text() == cluster_role("deletion"), f"python -m controlplane.job_kinds deletion > {path}"
+    assert applied_beside(path) == {
+        f"{one_.kind.group}/{one_.kind.plural}": ("delete",)
+        for one_ in JOB_KINDS.values()
+        if one_.reconciled and not one_.ends_by_deletion
+    }

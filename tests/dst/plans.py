@@ -67,11 +67,11 @@ BOUND_UNSEEN = log_put_back(step(5.0585, "kind-off", "w1", 100, 1), step(10, "th
 """The same, and of w1 Workloads are seen, but no Jobs."""
 EVICTED_ON_ITS_WAY = plan(
     step(5, "submit", "once-1", 100, 2),
-    *(step(5.044, "slow", name, 60, 100) for name in ("w1", "w2", "w3")),
-    *(step(at, "preempt-copy", name) for at in (5.06, 5.3) for name in ("w1", "w2", "w3")),
-    seed=67,
+    *(step(5.04, "slow", name, seconds, 300) for name, seconds in (("w1", 60), ("w3", 60), ("w2", 20))),
+    step(6.637, "preempt-copy", "w3"),
+    seed=222,
 )
-"""The winner's copy is evicted while the creation of its job takes longer than any news, and is admitted again."""
+"""The winner's copy is evicted while the creation of its job takes longer than any news, and another one is made anew."""
 UNSEEN_AND_SLOW = plan(
     step(5, "submit", "once-1", 300, 2),
     step(5.038, "mute", "w2", 3, 30),

@@ -48,6 +48,27 @@ def test_the_source_dies_between_any_two_steps_of_a_placement(at: float) -> None
 
 
 @AT
+@pytest.mark.parametrize("value", deep_but((3,), range(6)))
+def test_a_pod_is_changed_while_it_is_placed_and_a_process_dies(at: float, value: int) -> None:
+    """Its delegate has the change in the end, and it runs once."""
+    outcome = played(
+        pod(5.0),
+        step(at, "amend-pod", "web-1", value=value),
+        step(at + 0.03, "crash", "replica-1", value=60),
+        step(at + 0.06, "crash", "east-scheduler-1", value=30),
+        replicas=1,
+    )
+    assert at < 5.02 or told(outcome, "CandidateAmended"), "it was not asked for before"
+
+
+def test_a_service_comes_with_the_pod_and_goes_with_it() -> None:
+    outcome = played(pod(5.0, "conf-1"), step(60.0, "delete-pod", "conf-1"))
+    assert told(outcome, "FollowingAllowed")
+    assert told(outcome, "CopyDecided")
+    assert told(outcome, "CopyDropped")
+
+
+@AT
 def test_a_leader_that_stood_still_comes_back_with_what_it_believed(at: float) -> None:
     """What it still sends carries the version that it saw (H11)."""
     played(pod(5.0), step(at, "pause", "replica-1", 60.0), step(at, "pause", "replica-2", 20.0), replicas=2)

@@ -6,6 +6,7 @@ carried out as the loop would, by the request alone; `crash` loses what memory h
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Callable
@@ -51,14 +52,17 @@ def job(name: str = "a", *, queue: str = QUEUE, suspend: bool = True, labels: Js
 class Scene:
     """One cluster, one log, one controller. `held`: writes that are decided and not carried out."""
 
-    def __init__(self, *, pods_ready: bool = False, view: bool = True) -> None:
+    def __init__(
+        self, *, pods_ready: bool = False, view: bool = True, after_deactivated: timedelta | None = None
+    ) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
         self.store = Store("here", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
+        self.store.graceful = True
         self.view = View(self.store, KUEUE_KINDS)
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
-        self.policy = JobFrameworkPolicy(adapters=ADAPTERS, pods_ready=pods_ready)
+        self.policy = JobFrameworkPolicy(adapters=ADAPTERS, pods_ready=pods_ready, after_deactivated=after_deactivated)
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)
         self.log: list[Recorded] = []
@@ -173,6 +177,9 @@ class Scene:
         try:
             answer = self.send(request)
         except ApiRefusal as refusal:
+            if refusal.status == 409 and request.ref.kind == EVENTS:
+                self.record(self.controller.unneeded(write, ""))  # it was told before
+                return
             if refusal.status == 409:
                 return  # the watch brings the news
             failure = WriteRefusal(refusal.status, refusal.reason, str(refusal))
@@ -183,7 +190,8 @@ class Scene:
         if request.ref.kind == EVENTS or same:
             self.record(self.controller.unneeded(write, version))
         if announcement is not None and not same:
-            self.send(announcement)
+            with contextlib.suppress(ApiRefusal):  # sent twice, the second is refused
+                self.send(announcement)
 
     def send(self, request: Request) -> Json | None:
         ref = request.ref

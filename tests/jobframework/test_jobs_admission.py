@@ -92,3 +92,22 @@ async def test_one_answer_says_both_whose_the_job_is_and_that_it_waits() -> None
     alone = JobAdmission(lambda: Fleet, lambda: None, Metrics())  # type: ignore[arg-type,return-value]
     operations = json.loads(base64.b64decode((await alone(review(kind, made)))["response"]["patch"]))
     assert [one["path"] for one in operations] == ["/spec/runPolicy"]
+
+
+async def test_a_pod_gets_the_gate_of_its_queue_and_the_one_that_holds_it_here() -> None:
+    scene = Scene()
+    kind = JOB_KINDS["pod"]
+    hook = JobAdmission(lambda: Fleet, lambda: scene.controller, Metrics())  # type: ignore[arg-type,return-value]
+    operations = json.loads(base64.b64decode((await hook(review(kind, created(kind))))["response"]["patch"]))
+    added = {one["path"]: one["value"] for one in operations}
+    assert added["/spec/schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}, {"name": "controlplane/dispatched"}]
+    assert added["/metadata/finalizers"] == ["kueue.x-k8s.io/managed"]
+    assert added["/metadata/labels/kueue.x-k8s.io~1managed"] == "true"
+    assert set(added["/metadata/annotations"]) == {"kueue.x-k8s.io/role-hash"}
+
+
+def test_a_pod_that_is_made_for_another_kind_is_left_to_that() -> None:
+    kind = JOB_KINDS["pod"]
+    made = created(kind)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
+    assert created_as(review(kind, made), ADAPTERS, lambda *_: False) is None

@@ -11,6 +11,7 @@ from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import (
     JOBS,
     JOBSETS,
+    PODS,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
@@ -41,6 +42,11 @@ def test_it_is_hosted_only_where_this_service_decides_on_quota() -> None:
     assert HostedControllers(settings("builtin")).jobs is not None
 
 
+def test_of_pods_those_alone_are_watched_that_name_a_queue() -> None:
+    (found,) = hosting.host(settings("builtin", "batch/job", "pod"))
+    assert [spec.label_selector for spec in found.home if spec.kind == PODS] == ["kueue.x-k8s.io/queue-name"]
+
+
 @pytest.mark.parametrize("pods_ready", ["yes", "no"])
 def test_kinds_that_no_workload_is_made_of_are_left_out(pods_ready: str) -> None:
     policy = hosting.policy_of(settings("builtin", *JOB_KINDS, pods_ready=pods_ready))
@@ -53,5 +59,6 @@ def test_kinds_that_no_workload_is_made_of_are_left_out(pods_ready: str) -> None
         "kubeflow.org/pytorchjob",
         "kubeflow.org/tfjob",
         "kubeflow.org/xgboostjob",
+        "pod",
     }
     assert policy.pods_ready is (pods_ready == "yes")

@@ -364,6 +364,21 @@ def test_a_workload_that_is_deleted_stops_its_job_which_gets_another() -> None:
     assert ("Stopped", "Workload is deleted") in scene.events()
 
 
+def test_a_workload_that_is_deleted_is_there_until_nothing_of_its_job_runs() -> None:
+    """Its quota counts as long as pods run; no other Workload could be made before either."""
+    scene = running()
+    before = meta(scene.workload())["uid"]
+    drain, scene.jobs.drain = scene.jobs.drain, lambda: 0  # its pods take their time
+    assert scene.job()["status"]["active"]
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert meta(scene.workload())["uid"] == before
+    scene.jobs.drain = drain
+    scene.settle()
+    assert meta(scene.workload())["uid"] != before
+
+
 def test_duplicates_go_and_what_is_not_the_jobs_stays() -> None:
     scene = waiting()
     ours = scene.workload()

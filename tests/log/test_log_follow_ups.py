@@ -164,6 +164,50 @@ class TestPostgresLog(InPostgres, Contract):
         assert [one.stream for one in await everything(log)] == ["a", "b", "c"]
         assert appender.stats.batches == 1
 
+    async def test_what_waits_may_be_taken_back_and_brought_again_with_more(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        appender = log.appender  # type: ignore[attr-defined]
+        appender.patience = 3600.0
+        log.follow_with(lambda events: FollowUp(whole=True))
+        one, two = saw("a", 1, source="x", mark=1), saw("a", 2, source="x", mark=2)
+        other = asyncio.create_task(log.append(request(saw("b", 1))))
+        first = asyncio.create_task(log.append(request(one)))
+        await asyncio.sleep(0.05)
+        assert appender.patient.is_set()
+        first.cancel()
+        await asyncio.sleep(0.05)
+        assert appender.patient.is_set(), "the other one waits on"
+        both = asyncio.create_task(log.append(request(one, two)))
+        await asyncio.sleep(0.05)
+        await log.append(Append([NewEvent(stream="c", event=Chose(cluster="east"))], {"c": 0}))
+        assert (await other, await both) == (1, 2)
+        assert first.cancelled()
+        assert [one.stream for one in await everything(log)] == ["b", "a", "a", "c"]
+        assert appender.stats.batches == 1
+        assert not appender.patient.is_set()
+
+    async def test_what_is_taken_back_when_it_is_on_its_way_is_known(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        one, two = saw("a", 1, source="x", mark=1), saw("a", 2, source="x", mark=2)
+        first = asyncio.create_task(log.append(request(one)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        first.cancel()
+        await log.append(request(one, two))
+        assert [one.event for one in await everything(open_log())] == [Saw(n=1), Saw(n=2)]
+
+    async def test_of_what_was_all_taken_back_nothing_is_written(self, open_log: Opener) -> None:
+        log = await led(open_log)
+        appender = log.appender  # type: ignore[attr-defined]
+        appender.patience = 0.05
+        log.follow_with(lambda events: FollowUp(whole=True))
+        first = asyncio.create_task(log.append(request(saw("a", 1))))
+        await asyncio.sleep(0.02)
+        first.cancel()
+        await asyncio.sleep(0.1)
+        assert await everything(open_log()) == []
+        assert await log.append(request(saw("b", 1))) == 1
+
     async def test_what_may_lead_to_something_waits_for_nobody(self, open_log: Opener) -> None:
         log = await led(open_log)
         log.appender.patience = 3600.0  # type: ignore[attr-defined]

@@ -86,6 +86,17 @@ def test_of_a_new_workload_it_is_told_that_nothing_follows_until_it_has_quota() 
     assert "Nomination" in new.names()
 
 
+def test_what_leads_to_something_together_is_not_told_to_lead_nowhere() -> None:
+    """A Workload and its job come by two watches, and often into one commit: nothing is decided without the other."""
+    unknown = Scene("a", "b").workload({"QuotaReserved": True})
+    assert unknown.told == "nothing"
+    assert unknown.names() == []
+    unknown.job()
+    assert unknown.told == "nothing"
+    assert "Nomination" in unknown.names()
+    assert Scene("a", "b").workload().job().told == "nothing"
+
+
 def test_of_a_slice_nothing_is_told() -> None:
     assert Scene("a", "b").job().workload(elastic=True).told == "nothing"
 

@@ -218,3 +218,34 @@ def test_a_copy_that_we_had_stopped_ourselves_is_no_refusal(kept: bool) -> None:
     scene.workload(nominated=["a"])
     scene.clone_gone("a")
     assert scene.names() == ["Clone a"]
+
+
+def deleted(scene: Scene) -> Scene:
+    """Running on `a` with a mirrored status, then the Workload deleted and the user's job suspended, as for an eviction."""
+    scene.workload(deleting=True)
+    scene.job(suspended=True)
+    return scene
+
+
+def test_the_job_of_a_workload_that_is_deleted_comes_to_rest_once_its_copy_is_gone() -> None:
+    """Nobody else would say that nothing runs, and no other Workload is made of the job before."""
+    scene = Scene("a").running("a", "a").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False)
+    scene.decide()
+    scene.decided.clear()
+    deleted(scene)
+    assert StatusRelayDecided not in [type(one) for one in scene.decide()]
+    scene.remote_job_gone("a").clone_gone("a")
+    rest = only(scene.decide(), StatusRelayDecided)
+    assert (rest.drain, rest.reason) == (True, WorkloadReason.NOTHING_RUNS)
+
+
+def test_it_does_not_while_its_copy_may_run_on_a_cluster_that_is_away() -> None:
+    scene = Scene("a", "b").running("a", "a", "b").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False)
+    scene.decide()
+    scene.lose("a")
+    deleted(scene)
+    assert StatusRelayDecided not in [type(one) for one in scene.decide()]

@@ -60,6 +60,19 @@ def test_one_that_was_seen_to_end_on_a_cluster_that_is_lost_then_is_not_run_agai
     assert scene.names() == [], "Kueue finishes the Workload by its job"
 
 
+def test_one_that_finished_is_not_run_again_where_another_cluster_was_chosen_meanwhile() -> None:
+    """`a` was given up, is back, and `b` was chosen: then the end on `a` is seen, and `a` is lost again before it is told."""
+    scene = settled("a", "a", "b").workload({"Evicted": "Preempted", "Admitted": False, "QuotaReserved": False})
+    scene.workload({"QuotaReserved": True, "Evicted": False}, check="Pending", cluster_name="").job(suspended=True)
+    scene.decide()
+    scene.remote_job("a", **ENDED).workload(nominated=["b"]).clone("b", {"Admitted": True})
+    scene.decide()
+    assert scene.state.winner == "b"
+    scene.remote_job_gone("a").clone("a", {"Finished": "Succeeded"}).lose("a")
+    assert final(scene).source == "a"
+    assert scene.names() == [], "the job is not created on b"
+
+
 def test_another_clusters_old_end_says_nothing_about_the_job_that_runs() -> None:
     scene = settled("a", "a", "b").remote_job("b", **ENDED)
     scene.decide()
@@ -119,9 +132,10 @@ def test_the_selected_cluster_waits_for_the_job_that_another_one_got_meanwhile()
     scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
     scene.decide()
     scene.remote_job("a").decide()
-    scene.remote_job_gone("a").clone_gone("a").clone("b", {"Admitted": True})
-    for _ in range(3):
+    scene.clone_gone("b").remote_job_gone("a").clone_gone("a")
+    for _ in range(2):
         scene.decide()
+    scene.clone("b", {"Admitted": True}).decide()
     assert scene.state.winner == "b"
     scene.workload(check="Ready", cluster_name="a", nominated=[]).clone("a", {"Admitted": True, "Evicted": False})
     assert "JobCreation a" not in scene.names()

@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.controllers.multikueue.events import CheckStateDecided, RemovalDecided, WinnerChosen
+from controlplane.controllers.multikueue.events import (
+    CheckStateDecided,
+    NominationDecided,
+    RemovalDecided,
+    WinnerChosen,
+)
 from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
 
@@ -183,9 +188,11 @@ def test_an_evicted_copy_whose_removal_failed_lets_another_start_only_when_it_wa
     """Its worker's Kueue may admit it again meanwhile."""
     scene = Scene("a", "b", policy={"execution_policy": policy}).cloned("a", "b").clone("a", {"Admitted": True})
     assert "JobCreation a" in scene.names()
-    scene.clone("b", {"Admitted": True}).remote_job("a").decide()
+    scene.clone_gone("b").remote_job("a").decide()
     scene.clone("a", {"Evicted": True})
     assert scene.names() == ["WinnerReleased a"]
+    assert scene.names() == ["Clone b"]
+    scene.clone("b", {"Admitted": True})
     assert scene.names() == ["WinnerChosen b", "Removal Job a"]
     removal = scene.decided[-1]
     assert isinstance(removal, RemovalDecided)
@@ -201,3 +208,101 @@ def test_never_twice_does_not_give_up_a_copy_whose_deletion_was_refused() -> Non
     removal = only(scene.decide(), RemovalDecided)
     scene.refuses(removal, 500, "InternalError", timedelta(seconds=1))
     assert scene.names() == []  # it still runs on a
+
+
+def test_a_copy_that_is_being_removed_is_not_chosen() -> None:
+    """`b` lost to `a`, which was evicted before Ready. The removal names the copy and no version: it may be carried out at
+    any time, also under a job that is created there meanwhile."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    assert scene.names() == ["WinnerChosen a", "Removal Workload b", "JobCreation a"]
+    scene.remote_job("a").clone("b", {"Admitted": True}).clone("a", {"Evicted": True})
+    assert scene.names() == ["WinnerReleased a"]
+    assert scene.names() == []
+    scene.clone_gone("b")
+    assert scene.names() == ["Clone b"]
+    scene.clone("b", {"Admitted": True})
+    assert "WinnerChosen b" in scene.names()
+
+
+def test_a_copy_whose_removal_was_refused_is_chosen() -> None:
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    scene.decide()
+    removal = next(one for one in scene.decided if isinstance(one, RemovalDecided))
+    scene.clone("b", {"Admitted": True}).clone_gone("a")
+    assert "WinnerChosen b" not in scene.names()
+    scene.refuses(removal, 403, "Forbidden", timedelta(minutes=1))
+    scene.remote_job("a").remote_job_gone("a")
+    assert "WinnerReleased a" in scene.names()
+    assert "WinnerChosen b" in scene.names()
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["on its way", "carried out"])
+def test_a_copy_that_is_being_deactivated_is_not_chosen(told: bool) -> None:
+    """Its Workload was evicted, and has quota again before the copy was stopped."""
+    scene = settled().remote_job("a", inactive=True)
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True)
+    assert "Deactivation a" in scene.names()
+    scene.workload({"QuotaReserved": True, "Evicted": False})
+    scene.decide()
+    if told:
+        scene.clone("a", {"DeactivationTarget": "EvictedOnManagerCluster"})
+    scene.workload(nominated=["a"])
+    assert not {"WinnerChosen a", "CheckState"} & set(scene.names())
+    scene.clone("a", {"Evicted": "Deactivated", "Admitted": False}, active=False)
+    assert "Removal Job a" in scene.names()
+
+
+def test_a_job_that_is_being_removed_is_not_sent_ready() -> None:
+    """The copy is admitted; of the attempt before, the removal of its job is on its way."""
+    scene = settled().workload(
+        {"Evicted": True, "Admitted": False, "QuotaReserved": False}, check="Pending", cluster_name=""
+    )
+    assert "Removal Job a" in scene.names()
+    scene.workload({"QuotaReserved": True, "Evicted": False})
+    assert "Nomination" in scene.names()
+    scene.workload(nominated=["a"])
+    assert scene.names() == []
+    scene.remote_job_gone("a")
+    assert "WinnerChosen a" not in scene.names()
+
+
+def test_a_winner_whose_copy_is_being_removed_gets_no_job() -> None:
+    """The selection of `a` is carried out late, and counts: the copy on `b`, the winner meanwhile, is to be removed. Then the
+    Workload is evicted and has quota again, of which only the last is seen."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    scene.decide()
+    scene.clone_gone("b").remote_job("a").decide()
+    scene.remote_job_gone("a").decide()
+    scene.clone("b", {"Admitted": True})
+    assert "WinnerChosen b" in scene.names()
+    scene.workload(check="Ready", cluster_name="a", nominated=[])
+    assert "Removal Workload b" in scene.names()
+    scene.workload(check="Pending", cluster_name="", nominated=["b"]).clone_gone("a")
+    assert "JobCreation b" not in scene.names()
+    scene.clone_gone("b")
+    assert "WinnerReleased b" in scene.names()
+
+
+def test_the_selected_cluster_gets_no_job_while_its_copy_is_being_removed() -> None:
+    """The selection of `b` is carried out after `a` won."""
+    scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
+    assert "Removal Workload b" in scene.names()
+    scene.clone("b", {"Admitted": True}).remote_job("a").remote_job_gone("a").clone_gone("a")
+    scene.workload(check="Ready", cluster_name="b", nominated=[])
+    for _ in range(3):
+        assert "JobCreation b" not in scene.names()
+    scene.clone_gone("b")
+    assert "CheckState" in scene.names()
+
+
+@pytest.mark.parametrize("reason", ["OutOfSync", "OwnerNotFound"])
+def test_a_copy_that_ended_without_a_result_on_a_lost_cluster_is_not_waited_for_for_ever(reason: str) -> None:
+    scene = settled("a", "a", "b").clone("a", {"Finished": reason}).remote_job("a", inactive=True)
+    assert "CheckState" in scene.names()
+    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="").job(suspended=True).lose("a")
+    scene.decide()
+    scene.job(inactive=True).workload({"QuotaReserved": True, "Evicted": False})
+    scene.decide()
+    scene.tick(minutes=16)
+    scene.decide()
+    assert any(isinstance(one, NominationDecided) and one.clusters == ["b"] for one in scene.decided)

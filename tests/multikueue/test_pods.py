@@ -21,9 +21,9 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube.kinds import PODS, WORKLOADS, Json
-from tests.multikueue.observed import metadata, observe, workload
+from tests.multikueue.observed import metadata, observe, sighting, workload
 from tests.multikueue.rendered import body
-from tests.multikueue.scene import NS, Scene
+from tests.multikueue.scene import NS, START, Scene
 
 KUEUE: dict[str, Any] = {"pod_gate": "kueue"}
 RUNS = {"QuotaReserved": True, "Admitted": True}
@@ -432,3 +432,11 @@ def test_the_last_copy_of_a_group_goes_when_another_pod_owns_the_workload_by_the
     group.copy_gone("a", "p-0")
     assert group.state.remote("a").job is None
     assert not group.state.remote("a").members
+
+
+def test_a_pod_with_a_queue_that_kueue_does_not_look_after_is_none_of_ours() -> None:
+    bare = pod()
+    bare["metadata"] = {**bare["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    scene = Scene("a")
+    assert scene.fleet.observe(sighting("@management", PODS, bare), START) is None
+    assert scene.fleet.observe(sighting("@management", PODS, bare, gone=True), START) is None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.clusters.reflector import Pace
+from controlplane.clusters.pace import Pace
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from controlplane.runtime import term
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name

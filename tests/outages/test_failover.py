@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.local.postgres import EmbeddedPostgres, binaries, owner
 from controlplane.log import schema
-from tests.outages.stage import Stage, settings
+from tests.outages.stage import Replica, Stage, settings
 from tests.outages.wire import Wire
 from tests.support import postgres
 
@@ -82,6 +82,11 @@ async def pair() -> AsyncIterator[Pair]:
             await asyncio.to_thread(made.primary.shutdown)
 
 
+def read_to(replica: Replica) -> float:
+    """The position up to which a process has read."""
+    return replica.metrics.registry.get_sample_value("controlplane_log_position") or 0.0
+
+
 async def test_a_standby_that_lacks_the_last_commits_is_noticed_and_nothing_runs_twice(
     pair: Pair, tmp_path: Path, quick: None
 ) -> None:
@@ -100,6 +105,8 @@ async def test_a_standby_that_lacks_the_last_commits_is_noticed_and_nothing_runs
     on.submit_for("train-4")
     second = await on.running(name="train-4")
     known = on.position
+    # Whoever leads next has read what the standby lacks: one that had not would have nothing to notice.
+    await on.until(lambda: read_to(follower) >= known, "a follower that has read it")
     wire.set("cut")
     on.url = wire._target = await asyncio.to_thread(pair.fail_over)
     kept = on.position

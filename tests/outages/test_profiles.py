@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.clusters.reflector import Pace
+from controlplane.clusters.pace import Pace
 from controlplane.kube.kinds import CLUSTER_PROFILES, MULTIKUEUE_CLUSTERS
 from controlplane.runtime import term
 from controlplane.settings.access_providers import AccessProvider, ExecConfig

@@ -91,8 +91,23 @@ def test_what_is_in_an_archive_alone_is_listed(pages: TestClient) -> None:
     assert GONE.partition("/")[2] not in pages.get("/workloads", params={"namespace": "team-a"}).text
     assert listed(pages, text="%") == listed(pages, text="'") == listed(pages, after=f"workload/{GONE}") == []
     assert pages.get("/workloads", params={"state": "Archived", "text": "\0"}).status_code == 400
-    for other in ("queue", "cluster"):
-        assert pages.get("/api/v1/workloads", params={"state": "Archived", other: "x"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [
+        ({"queue": "team-b-queue"}, True),
+        ({"cluster": "west"}, True),
+        ({"queue": "team-b-queue", "cluster": "west", "namespace": "team-b"}, True),
+        ({"cluster": "east"}, False),
+        ({"queue": "team-a-queue"}, False),
+        ({"queue": "team-b-queue", "cluster": "east"}, False),
+    ],
+)
+def test_what_is_in_an_archive_alone_is_filtered_by_where_it_was_last(
+    pages: TestClient, given: dict[str, str], there: bool
+) -> None:
+    assert listed(pages, **given) == ([(GONE, "Archived")] if there else [])
 
 
 async def test_of_another_namespace_nothing_is_listed(archived: str) -> None:
@@ -115,8 +130,42 @@ def test_the_command_lists_them(archived: str, tmp_path: Path) -> None:
     assert what == {**of_job, "attempt": 2, "cluster": "west", "result": "Succeeded"}
     assert GONE.partition("/")[2] in said("-n", "team-b").stdout
     assert "No archived workloads found in namespace team-x. " in said("-n", "team-x").stderr
-    refused = said("--cluster", "a")
-    assert (refused.exit_code, "--archived goes with --namespace alone" in refused.output) == (2, True)
+    refused = said("--all")
+    assert (refused.exit_code, "--archived goes without --all" in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "there", "says"),
+    [
+        ("--cluster west", True, ""),
+        ("--cluster east", False, "No archived workloads found on cluster east.\n"),
+        ("--cluster wast", False, "No archived workloads found on cluster wast. Did you mean west or east?\n"),
+        ("--queue team-b-queue", True, ""),
+        ("--queue team-b/team-b-queue", True, ""),
+        ("--queue team-a/team-b-queue", False, "No archived workloads found in queue team-a/team-b-queue.\n"),
+        ("--state Succeeded", True, ""),
+        ("--state Finished", True, ""),
+        ("--state Failed --state Running", False, "No archived workloads found in state Failed or Running.\n"),
+        ("--since 2025-01-01", True, ""),
+        ("--since 2025-01-01 --until 2100-01-01", True, ""),
+        ("--since 2100-01-01", False, "No archived workloads found that ended in that time.\n"),
+    ],
+)
+def test_the_command_lists_those_that_are_asked_for(archived: str, words: str, there: bool, says: str) -> None:
+    done = CliRunner().invoke(
+        cli, ["--database-url", archived, "workloads", "--archived", "-o", "name", *words.split()]
+    )
+    assert (done.exit_code, done.stdout, done.stderr) == (0, f"workload/{GONE}\n" if there else "", says)
+
+
+def test_a_list_of_all_says_that_others_are_archived(archived: str) -> None:
+    def said(*words: str) -> str:
+        return CliRunner().invoke(cli, ["--database-url", archived, "workloads", *words]).stderr
+
+    note = "Others are in an archive alone: --archived shows them."
+    assert note in said("--all")
+    assert note in said("--all", "-n", "team-b")
+    assert note not in said("--all", "-n", "team-a") + said()
 
 
 async def test_who_may_not_see_a_namespace_is_not_told_what_is_archived_of_it(archived: str) -> None:

@@ -228,3 +228,28 @@ def test_the_options_of_the_url_stay(fleet_url: str) -> None:
     with connector(Settings(), f"{fleet_url}&options=-c%20work_mem%3D3MB")() as reader:
         said = reader.connection.execute("SELECT current_setting('work_mem'), current_setting('timezone')").fetchone()
         assert said == ("3MB", "UTC")
+
+
+async def test_who_leaves_the_stream_leaves_nobody_waiting(database_url: str) -> None:
+    await write(database_url, appended()[:100], types=READ)
+    stop, up = asyncio.Event(), asyncio.Event()
+
+    def waiting() -> int:
+        return sum("Event.wait" in repr(task.get_coro()) for task in asyncio.all_tasks())
+
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        serving = asyncio.create_task(server.serve(Settings(), database_url, stop, no_cluster, listening, up.set))
+        await up.wait()
+        before = waiting()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /stream?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"data: 100")
+        async with asyncio.timeout(PATIENCE):
+            while waiting() < before + 2:  # for the end of the service, and for the next position
+                await asyncio.sleep(0.05)
+            writer.close()
+            while waiting() > before:
+                await asyncio.sleep(0.05)
+        stop.set()
+        await serving

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.audit.lanes import Bar, Lane
-from controlplane.pages.templating import address, drawn, environment, spark
+from controlplane.pages.templating import address, drawn, environment, spark, told
 from controlplane.pages.trends import STEP, STEPS, Stretch
 from controlplane.pages.views.workloads import WorkloadItem, WorkloadList
 
@@ -56,7 +56,7 @@ def test_a_small_chart_stays_in_its_frame(last: int) -> None:
         )
         for number in range(STEPS)
     ]
-    for field, said in (("placed", "4 in 6 h"), ("waited", "up to 2.5 s")):
+    for field, said in (("placed", "4 in 6 h"), ("waited", "2.5 s on average in 6 h")):
         chart = spark(stretches, field)
         (begin, height, wide) = map(float, re.findall(r"M([\d.]+) \d+v(-[\d.]+)h([\d.]+)", chart)[0])
         assert begin >= 0
@@ -64,6 +64,17 @@ def test_a_small_chart_stays_in_its_frame(last: int) -> None:
         assert height == -24
         assert said in chart
     assert spark(stretches, "refused") == ""
+
+
+def test_a_wait_is_the_average_of_all_that_were_placed() -> None:
+    stretches = [
+        Stretch(since=NOW, placed=3, waited=1.0, refused=0),
+        Stretch(since=NOW + STEP, placed=0, waited=None, refused=0),
+        Stretch(since=NOW + 2 * STEP, placed=1, waited=5.0, refused=0),
+    ]
+    assert told(stretches, "waited") == "2.0 s on average in 6 h"
+    assert told(stretches, "placed") == "4 in 6 h"
+    assert told(stretches, "refused") == "none in 6 h"
 
 
 def test_an_address_has_what_says_anything() -> None:

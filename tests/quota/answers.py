@@ -46,8 +46,7 @@ class Play:
         self.workloads: dict[str, Workload] = {}
         self.victims: set[str] = set()
         for key, usage in question.get("usage", {}).items():
-            assert self.state.history is not None
-            self.state.history.seed(key, in_units(whole(amounts(usage))), self.now)
+            self.state.history.record(key, in_units(whole(amounts(usage))), self.now)
         # Workloads first: whatever comes in which order, the state is the same.
         for obj in sorted(question["objects"], key=lambda obj: obj["kind"] != "Workload"):
             self._put(obj)
@@ -167,6 +166,7 @@ class Play:
         if info is None:
             return
         workload = info.workload
+        self.state.history.leave(key)  # nothing is sampled there, and who left does not count on
         if not finished:
             workload = replace(workload, admission=None, reserved_at=None)
         self.state.put_workload(replace(workload, finished=finished), self.now)

@@ -284,14 +284,16 @@ def test_past_usage_fades_by_half_in_a_half_life() -> None:
 
 def test_an_admitted_workload_counts_before_its_usage_is_sampled() -> None:
     history = UsageHistory(AdmissionFairSharing(300, 300, {"cpu": 2.0}))
-    history.enter("ns/a", "ns/w", {"cpu": Decimal(4), "memory": Decimal(1)}, 0)
+    asked = {"cpu": Decimal(4), "memory": Decimal(1)}
+    history.enter("ns/a", "ns/w", history.penalty(asked), 0)
     assert history.usage("ns/a", 1.0) == 4.5
     assert history.usage("ns/a", 0.5) == 9.0
     assert history.usage("ns/a", 0.0) == math.inf
-    history.settle("ns/a", "ns/w", {"cpu": Decimal(4)}, 0)
+    settled = history.sampled("ns/a", {"cpu": Decimal(4)}, 0, ["ns/w"])
+    history.record("ns/a", settled, 0, ["ns/w"])
     assert history.usage("ns/a", 1.0) == 4.5
-    history.leave("ns/a", "ns/w")
-    history.sample("ns/a", {}, 300)
+    assert history.entered("ns/a") == ()
+    history.record("ns/a", history.sampled("ns/a", {}, 300), 300)
     assert history.usage("ns/a", 1.0) == 2.25
     history.forget("ns/a")
     assert history.usage("ns/a", 1.0) == 0.0

@@ -77,8 +77,6 @@ class Keeper:
 
 
 def from_snapshot(state: State) -> State:
-    if state.history is not None:
-        return state
     found = folded.copied(Keeper(state), Keeper(State(state.settings))).state
     assert list(found.kept().items()) == list(state.kept().items())
     return found

@@ -183,6 +183,15 @@ def test_variables_of_the_program_and_of_the_tests_are_no_settings() -> None:
     load(None, {"CONTROLPLANE_DEBUG": "1", "CONTROLPLANE_TEST_PG": "embedded"})
 
 
+def test_pods_that_are_admitted_here_need_the_gate_that_stays() -> None:
+    pods = {"CONTROLPLANE_QUOTA_MODE": "builtin", "CONTROLPLANE_MULTIKUEUE_POD_GATE": "kueue"}
+    assert load(None, pods).multikueue.pod_gate == "kueue"
+    (said,) = problems(None, **pods, CONTROLPLANE_MULTIKUEUE_KINDS="batch/job,pod")
+    assert said.startswith(
+        "CONTROLPLANE_MULTIKUEUE_POD_GATE: multikueue.podGate must be own when quota.mode is builtin"
+    )
+
+
 def test_controllers_are_known_and_complete() -> None:
     assert load(None, {}).run.controllers == ("multikueue",)
     (said,) = problems(None, CONTROLPLANE_RUN_CONTROLLERS="multikueue,candidates")

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from controlplane.kube.fields import Misfit, items, number, section, text
-from controlplane.kube.kinds import SECRETS, Json, Kind, meta
+from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
 
 GROUP = "candidates.controlplane.dev"
@@ -19,13 +19,22 @@ CANDIDATE_SOURCES = Kind(GROUP, "v1alpha1", "CandidateSource", "candidatesources
 CANDIDATE_TARGETS = Kind(GROUP, "v1alpha1", "CandidateTarget", "candidatetargets")
 PODS = Kind("", "v1", "Pod", "pods")
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
-FOLLOWED: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}  # what a pod names and what goes with it
+ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+# What a pod names and what goes with it: some kinds always, others where the target's CandidateSource allows it.
+ALWAYS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+ALLOWED: dict[str, Kind] = {
+    "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,
+    "Service": SERVICES,
+    "ServiceAccount": ACCOUNTS,
+}
+FOLLOWED: dict[str, Kind] = {**ALWAYS, **ALLOWED}
 LIVE = "live:"  # begins the refs of bodies that are in no log
 
 SCHEDULER_NAME = "controlplane-candidates"  # what a source pod asks for to be elected
 ELECT_LABEL = f"{GROUP}/elect"  # on a Namespace or a Pod of the source: whether the webhook gives it that scheduler
 SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
 CANDIDATE_LABEL = f"{GROUP}/candidate"  # on the Pod that a target makes: the Candidate's name
+TEMPLATE = f"{GROUP}/template"  # on the Pod that a target makes: the hash of the template that it agrees with
 FINALIZER = f"{GROUP}/pod"  # on a Candidate: its Pod may still be there; the target's scheduler takes it off
 # What a user may ask for on a source pod. Everything else below our prefix is written by us alone.
 OPT_TARGETS = f"{GROUP}/targets"
@@ -33,7 +42,8 @@ OPT_PLACEMENT = f"{GROUP}/placement"
 OPT_MIN_CANDIDATES = f"{GROUP}/min-candidates"
 OPT_MAX_WAIT = f"{GROUP}/max-wait"
 OPT_MAX_SKEW = f"{GROUP}/max-skew"
-OPTIONS = (OPT_TARGETS, OPT_PLACEMENT, OPT_MIN_CANDIDATES, OPT_MAX_WAIT, OPT_MAX_SKEW)
+OPT_SERVICES = f"{GROUP}/services"
+OPTIONS = (OPT_TARGETS, OPT_PLACEMENT, OPT_MIN_CANDIDATES, OPT_MAX_WAIT, OPT_MAX_SKEW, OPT_SERVICES)
 # Where the delegate is: written by us on the source pod, for whoever looks for logs or a shell.
 HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace", f"{GROUP}/pod"
 HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
@@ -135,7 +145,7 @@ def template(pod: Json) -> Body:
     anew, and whatever carries our prefix would be forged on the other side."""
     metadata, spec = meta(pod), dict(section(pod, "spec"))
     tokens = {str(v.get("name")) for v in items(spec, "volumes", "spec") if _is_token(v)}
-    for field in ("nodeName", "priority", "schedulerName", "schedulingGates", "serviceAccount"):
+    for field in ("nodeName", "priority", "schedulerName", "schedulingGates", "serviceAccount", "ephemeralContainers"):
         spec.pop(field, None)
     for field in ("initContainers", "containers"):
         if spec.get(field):
@@ -147,6 +157,19 @@ def template(pod: Json) -> Body:
             "labels": _foreign(section(metadata, "labels", "metadata")),
             "annotations": _foreign(section(metadata, "annotations", "metadata")),
             "spec": spec,
+        }
+    )
+
+
+def sent(candidate: Json) -> Body:
+    """Return what a Candidate is to be made of, in the form of `template`."""
+    whole = section(section(candidate, "spec"), "template", "spec")
+    head = section(whole, "metadata", "spec.template")
+    return body_of(
+        {
+            "labels": section(head, "labels", "spec.template.metadata"),
+            "annotations": section(head, "annotations", "spec.template.metadata"),
+            "spec": section(whole, "spec", "spec.template"),
         }
     )
 

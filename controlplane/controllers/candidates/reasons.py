@@ -33,6 +33,7 @@ class CandidateReason(StrEnum):
     AWAITS_ANSWER = "AwaitsAnswer"
     # candidates and permits
     TARGET_OF_EPOCH = "TargetOfEpoch"
+    SOURCE_CHANGED = "SourcePodChanged"
     FIRST_READY = "FirstReady"
     ONLY_READY = "OnlyReady"
     BEST_SCORE = "BestScore"
@@ -106,8 +107,10 @@ class TargetReason(StrEnum):
     POD_NAME_TAKEN = "PodNameTaken"
     POD_REFUSED = "PodRefused"
     POD_NOT_CREATED = "PodNotCreated"
+    CANNOT_BE_CHANGED = "CannotBeChanged"
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
+    SOURCE_CHANGED = "SourcePodChanged"
     NODE_FOUND = "NodeFound"
     NO_NODE = "NoNode"
     PERMITTED = "Permitted"

@@ -56,7 +56,7 @@ def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
 
 def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]) -> list[Json]:
     owner = controller_of(obj)
-    if owner.get("kind") != PIPELINE_RUNS.kind or ANNOTATION in annotations_of(obj):
+    if owner.get("kind") != PIPELINE_RUNS.kind:
         return []
     name = str(owner.get("name"))
     run = find(namespace, name, str(owner.get("uid")))
@@ -65,7 +65,9 @@ def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]
             f"PipelineRun {namespace}/{name} is not known here: what it started is not placed beside anything"
         )
         return []
-    if run.foreign:
+    # Tekton itself names the placeholder that it makes for a run; that of a run that shares another one's is none.
+    replaced = placeholder_name("", run.name) if run.follows else ""
+    if run.foreign or annotations_of(obj).get(ANNOTATION, replaced) != replaced:
         return []
     workspaces = (obj.get("spec") or {}).get("workspaces") or []
     made = {claim_name(one.base, one.name, run.uid): claim_of(run, one, mode) for one in run.bindings if one.template}
@@ -86,7 +88,7 @@ def _rebind(claims: list[str], made: Mapping[str, str]) -> list[Json]:
 def _placeholder(run: PipelineRun, mode: Mode, claims: list[str]) -> str:
     """Return the placeholder that a task with some claims follows, "" if none."""
     if mode.per_run:
-        return placeholder_name("", run.name)
+        return run.follows or placeholder_name("", run.name)
     of_claims = placeholder_of_claims(run, mode)
     return next((of_claims[claim] for claim in reversed(claims) if claim in of_claims), "")
 

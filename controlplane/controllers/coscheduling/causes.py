@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
+from controlplane.controllers.coscheduling.names import pod_name
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
 from controlplane.runtime.marks import Marks, Table, Words, cause_of
@@ -17,29 +18,37 @@ from controlplane.runtime.marks import Marks, Table, Words, cause_of
 R = CoschedulingReason
 # A run that nobody else manages, and that is the one of its name.
 _OURS = ("{run}.managed", "current", "view")
-_BEGINS = ("{run}.there", "{run}.waits", "{run}.done", "{run}.leaving", "{left}", *_OURS)
+_BEGINS = ("{run}.there", "{run}.waits", "{run}.done", "{run}.leaving", "{left}", "{parent}", *_OURS)
 _GOES_ON = ("{run}.pinned", "{run}.problems", "{run}.waits", "{target}.trouble", *_OURS)
 _CLEANED = ("{run}.over", "{target}.trouble", "view")
 _CLAIM_GOES = ("{run}.placeholders", "claim/{name}.there", *_CLEANED)
 _MOVED = ("pod/{uid}.ready", "{run}.pinned", "{target}.trouble", "current", "view")
+_NEVER = ("waits/{pod}", "{placed}.ready", "nodes", "volumes", "{run}.pinned", "{target}.trouble", "current", "view")
 CAUSES: Table = {
     events.ClusterChosen: {R.SEEN_HERE: _BEGINS},
-    events.ModePinned: {R.RUN_STARTED: _BEGINS},
+    events.ModePinned: dict.fromkeys((R.RUN_STARTED, R.PARENT_IS_ISOLATED), _BEGINS),
     events.RunCompleted: {
         R.RUN_FINISHED: ("{run}.done", "{run}.pinned", "{left}", *_OURS),
         R.RUN_DELETED: ("{run}.leaving", "{run}.gone", "{run}.pinned", "{left}", "view"),
     },
     events.AttemptFenced: {R.RECREATED: ("{run}.pinned", "current", "view")},
-    events.RunRefused: {R.SEVERAL_CLAIMS: _GOES_ON, R.BAD_INPUT: (*_GOES_ON, "{failed}.trouble")},
+    events.RunRefused: {
+        R.SEVERAL_CLAIMS: _GOES_ON,
+        R.BAD_INPUT: (*_GOES_ON, "{failed}.trouble"),
+        R.VOLUMES_APART: (*_GOES_ON, "volumes"),
+    },
     events.ClaimCreationDecided: {R.CLAIM_FROM_TEMPLATE: ("claim/{name}.there", *_GOES_ON)},
     events.PlaceholderCreationDecided: dict.fromkeys(
         (R.ONE_PER_RUN, R.WORKSPACE_HAS_A_CLAIM), ("placeholder/{name}.there", *_GOES_ON)
     ),
     events.PlaceholderEvicted: {
         **dict.fromkeys((R.NODE_CORDONED, R.TAINT_NOT_TOLERATED), ("node/{node}.fit", *_MOVED)),
-        R.POD_LIMIT: ("tasks/{placeholder}.pods", *_MOVED),
+        R.TASK_EXCLUDED: ("tasks/{placeholder}.pods", "beside.pods", "nodes", "volumes", *_MOVED),
+        R.POD_LIMIT: ("tasks/{placeholder}.pods", "beside.pods", *_MOVED),
     },
-    events.PlaceholderRemovalDecided: {R.ATTEMPT_OVER: ("placeholder/{name}.there", *_CLEANED)},
+    events.UnfitTaskTold: {R.TASK_NEVER_FITS: _NEVER},
+    events.TaskEndDecided: {R.TASK_NEVER_FITS: _NEVER},
+    events.PlaceholderRemovalDecided: {R.ATTEMPT_OVER: ("placeholder/{name}.there", "beside.over", *_CLEANED)},
     events.ClaimRemovalDecided: dict.fromkeys((R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), _CLAIM_GOES),
     events.ClaimReleaseDecided: dict.fromkeys(
         (R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), ("claim/{name}.leaving", "claim/{name}.finalizers", *_CLAIM_GOES)
@@ -49,7 +58,7 @@ CAUSES: Table = {
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
-    "pipelinerun": frozenset(("pipelinerun", "node", "cluster")),
+    "pipelinerun": frozenset(("pipelinerun", "node", "volume", "cluster")),
     "coscheduling": frozenset(("coscheduling",)),
 }
 """First words of the streams on which there is the cause of what is decided on a stream, by its first word."""
@@ -58,6 +67,8 @@ MAY_CAUSE: Mapping[str, frozenset[str]] = {
 def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names."""
     first, of = cause.partition("/")[0], stream.partition("/")[0]
+    if first == of == "pipelinerun" and cause.rpartition("/")[0] == stream.rpartition("/")[0]:
+        return True  # a run may be a task of another one of its namespace
     return first in MAY_CAUSE.get(of, frozenset()) and (first != of or cause == stream)
 
 
@@ -68,18 +79,22 @@ def cause(decision: events.CoschedulingDecision, state: RunState, marks: Marks) 
 
 def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     """Return what the words in the table stand for. `left` is what is there of a run that is over before it began
-    here, `failed` the claims that an API server refused, where that is why a run is refused.
+    here, `failed` the claims that an API server refused, where that is why a run is refused, `placed` the pod of the
+    placeholder.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or RunAttempt(uid=uid)
     claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
     failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
+    placeholder = str(getattr(decision, "placeholder", ""))
     return {
         "run": (uid,),
+        "parent": ("parent.pinned",) if attempt.run is not None and attempt.run.parent else (),
         "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
         "failed": failed if claim_failed else (),
+        "placed": [f"pod/{key}" for key, pod in state.pods.items() if pod.name == pod_name(placeholder)],
         "target": (decision.target,) if isinstance(decision, events.CoschedulingWrite) else (),
-        **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder")},
+        **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder", "pod")},
     }
 
 

@@ -7,7 +7,7 @@ decided in `decide`, how it looks in `render`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -19,7 +19,8 @@ from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.coscheduling import observations, render
 from controlplane.controllers.coscheduling.causes import CAUSES, cause
-from controlplane.controllers.coscheduling.decide import NodeFitness, RunContext, decide, outline
+from controlplane.controllers.coscheduling.claim_volumes import ClaimVolumes
+from controlplane.controllers.coscheduling.decide import decide, outline
 from controlplane.controllers.coscheduling.events import (
     EVENTS,
     CoschedulingDecision,
@@ -29,6 +30,7 @@ from controlplane.controllers.coscheduling.events import (
     FlagsRefused,
     PlaceholderEvicted,
 )
+from controlplane.controllers.coscheduling.families import Families, parent_in
 from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
 from controlplane.controllers.coscheduling.marks import RunMarks
 from controlplane.controllers.coscheduling.objects import (
@@ -45,8 +47,9 @@ from controlplane.controllers.coscheduling.ownership import Whose
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.controllers.coscheduling.run_pass import START, NodeFitness, RunContext, capacity_of
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
-from controlplane.kube.kinds import PIPELINE_RUNS, Request, meta
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -64,6 +67,7 @@ _SEEN: dict[type[Event], str] = {
     observations.TaskPodObserved: PODS.name,
     observations.ClaimObserved: CLAIMS.name,
     observations.NodeObserved: NODES.name,
+    observations.VolumeObserved: PERSISTENT_VOLUMES.name,
     observations.FlagsObserved: CONFIG_MAPS.name,
     observations.DefaultsObserved: CONFIG_MAPS.name,
 }
@@ -75,12 +79,18 @@ _GONE: dict[type[Event], str] = {
     observations.TaskPodGone: PODS.name,
     observations.ClaimDeleted: CLAIMS.name,
     observations.NodeGone: NODES.name,
+    observations.VolumeGone: PERSISTENT_VOLUMES.name,
     observations.FlagsGone: CONFIG_MAPS.name,
     observations.DefaultsGone: CONFIG_MAPS.name,
 }
 # A node says how it is every few seconds; a task, with each step. Nothing is written to them, so only what decides is
 # news.
-_NO_NEWS = (observations.NodeObserved, observations.TaskBound, observations.TaskPodObserved)
+_NO_NEWS = (
+    observations.NodeObserved,
+    observations.TaskBound,
+    observations.TaskPodObserved,
+    observations.VolumeObserved,
+)
 #: The kinds (`Kind.name`) that decisions rest on.
 NEEDED = tuple(kind.name for kind in (PIPELINE_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, TASK_RUNS))
 
@@ -90,6 +100,7 @@ class CoschedulingPolicy(Value):
     nothing.
 
     `config_namespace` is where Tekton's ConfigMaps are; `old_worker`, `image` and `everywhere` as in the dry run.
+    `patience`: how long a task that can never run waits before it ends; None: for ever.
     """
 
     cluster: str = MANAGEMENT
@@ -98,6 +109,7 @@ class CoschedulingPolicy(Value):
     old_worker: bool = False
     image: str = NOP_IMAGE
     everywhere: bool = False
+    patience: timedelta | None = timedelta(minutes=10)
 
 
 class CoschedulingController(WritingController[CoschedulingWrite]):
@@ -124,6 +136,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self._refused_at: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._on_node: dict[str, set[str]] = {}
+        self._nodes_at, self._nodes_since = 0, START
+        self._families, self._volumes = Families(), ClaimVolumes()
         self._dirty: dict[str, None] = {}
 
     # --- what was seen -----------------------------------------------------------------------------------------------
@@ -154,6 +168,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
                 self._fold_run(recorded)
             case "node":
                 self._fold_node(recorded, name)
+            case "volume":
+                self._mark(*self._volumes.fold(recorded, name))
             case "coscheduling":
                 self._fold_config(recorded)
             case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
@@ -172,7 +188,9 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     def find(self, namespace: str, name: str, uid: str) -> PipelineRun | None:
         """Return as much of a run as placeholders follow from; None if it was not seen."""
         attempt = self._attempt(namespace, name, uid)
-        return outline(attempt.run) if attempt is not None and attempt.run is not None else None
+        if attempt is None or attempt.run is None:
+            return None
+        return outline(attempt.run, attempt.pinned.follows if attempt.pinned is not None else "")
 
     def is_pinned(self, namespace: str, name: str, uid: str) -> bool:
         """Whether a run's mode is decided, or is nothing to wait for: it is refused, over, or another controller's."""
@@ -200,13 +218,18 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         """Whether all that decisions rest on is in view."""
         return all(self.connection.in_view(kind) for kind in NEEDED)
 
+    @property
+    def _sees_volumes(self) -> bool:
+        """Whether all volumes are in view that can be seen: without the right to, or the kind, nothing is known."""
+        return self.connection.settled((PERSISTENT_VOLUMES.name,))
+
     def _mark(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))
 
     def _connected(self, connection: Connection, position: int) -> None:
-        before, self.connection = self.ready, connection
+        before, self.connection = (self.ready, self._sees_volumes), connection
         self._connections.fold({connection.name: connection}, [connection.name], position)
-        if self.ready and not before:
+        if self.ready and before != (self.ready, self._sees_volumes):
             self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
 
     def _fold_run(self, recorded: Recorded) -> None:
@@ -222,20 +245,27 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         if state.settled:
             self.runs.pop(stream, None)
             self._marks.forget(stream)
+            self._families.forget(stream)
+            self._volumes.forget(stream)
         else:
             self.runs[stream] = state
-        self._mark(stream)
+            self._families.note(stream, state)
+            self._volumes.note(stream, state)
+        self._mark(stream, *self._families.concerned(stream, recorded.event))
 
     def _fold_node(self, recorded: Recorded, name: str) -> None:
         event, before = recorded.event, self.nodes.get(name)
         if isinstance(event, observations.NodeObserved):
             found = tuple(Taint(one.key, one.value, one.effect) for one in event.taints)
             view = NodeView(name=name, cordoned=event.cordoned, taints=found)
-            if before is not None and before.view == view:
+            capacity = capacity_of(event, found)
+            if before is not None and (before.view, before.capacity) == (view, capacity):
                 return
-            self.nodes[name] = NodeFitness(view, recorded.position)
+            since = before.since if before is not None and before.view == view else recorded.position
+            self.nodes[name] = NodeFitness(view, since, capacity)
         elif isinstance(event, observations.NodeGone):
             self.nodes.pop(name, None)
+        self._nodes_at, self._nodes_since = recorded.position, recorded.recorded_at
         self._mark(*sorted(self._on_node.get(name, ())))
 
     def _fold_config(self, recorded: Recorded) -> None:
@@ -274,7 +304,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         state = self.runs.get(stream)
         if state is None:
             return self._decide_config(stream)
-        plan = decide(state, self._surroundings(), now)
+        plan = decide(state, self._surroundings(stream, state), now)
         events = [
             self._event(stream, decision, cause(decision, state, self._marks_for(stream, decision)) or state.position)
             for decision in plan.decisions
@@ -286,7 +316,10 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         found = {**self._marks.of(stream), "view": view}
         if isinstance(decision, PlaceholderEvicted) and decision.node in self.nodes:
             found[f"node/{decision.node}.fit"] = self.nodes[decision.node].since
-        return found
+        volumes = self._connections.of(self.policy.cluster, (PERSISTENT_VOLUMES.name,))[f"{self.policy.cluster}.view"]
+        found["nodes"] = self._nodes_at
+        found["volumes"] = max(self._volumes.since(stream), volumes)
+        return found | self._families.marks(stream, self._marks)
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
@@ -296,12 +329,23 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         caused_by = cause_of(CAUSES, event, {"refusal": self._refused_at.get(stream, 0)}, {})
         return Decided([self._event(stream, event, caused_by)], self._versions.get(stream, 0))
 
-    def _surroundings(self) -> RunContext:
+    def _surroundings(self, stream: str = "", state: RunState | None = None) -> RunContext:
+        """Return what decisions look at beside a run; without one, what is the same for all."""
         flags = self.flags
         if self.policy.mode is not None:
             flags = msgspec.structs.replace(flags, mode=self.policy.mode)
         return RunContext(
-            cluster=self.policy.cluster, ready=self.ready, flags=flags, defaults=self.defaults, nodes=self.nodes
+            cluster=self.policy.cluster,
+            ready=self.ready,
+            flags=flags,
+            defaults=self.defaults,
+            nodes=self.nodes,
+            parent=parent_in(self.runs, state) if state is not None else None,
+            beside=self._families.beside(stream, self.runs),
+            followed=self._families.followed(stream, self.runs),
+            volumes=self._volumes.of(stream) if self._sees_volumes else None,
+            patience=self.policy.patience,
+            nodes_since=self._nodes_since,
         )
 
     def _event(self, stream: str, event: Event, caused_by: int) -> NewEvent:

@@ -7,64 +7,24 @@ finds nothing to do says nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import msgspec
-
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.coscheduling import events
-from controlplane.controllers.coscheduling.flags import Flags, Mode
+from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.moving import move
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
 from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, Binding, PipelineRun
-from controlplane.controllers.coscheduling.observations import PlaceholderReady, WorkerRunObserved
+from controlplane.controllers.coscheduling.observations import WorkerRunObserved
 from controlplane.controllers.coscheduling.placement.cleanup import claims_go
-from controlplane.controllers.coscheduling.placement.eviction import (
-    Eviction,
-    NodeView,
-    TaskPod,
-    limit_evicts,
-    node_evicts,
-)
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.coscheduling.state import Moved, RunAttempt, RunState
-from controlplane.kube.tolerations import Toleration
-from controlplane.runtime import decision_pass
+from controlplane.controllers.coscheduling.run_pass import RunContext, RunPass
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState
+from controlplane.controllers.coscheduling.validation import volumes_problem
 from controlplane.runtime.decision_pass import PassResult
-from controlplane.values import Value
 
-PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
 _QUOTA = "exceeded quota"
-
-
-class NodeFitness(msgspec.Struct, frozen=True):
-    """A node, and the position in the log since which it is as fit or unfit as it is."""
-
-    view: NodeView
-    since: int
-
-
-class RunContext(Value):
-    """What a decision may look at beside the run: the flags and defaults that hold now, and the nodes.
-
-    `ready`: everything that decisions rest on is in view. `cluster`: where this is.
-    """
-
-    cluster: str = MANAGEMENT
-    ready: bool = True
-    flags: Flags = Flags()
-    defaults: str = ""
-    nodes: Mapping[str, NodeFitness] = {}
-
-
-class RunPass(decision_pass.DecisionPass[RunState, events.CoschedulingDecision, events.CoschedulingWrite]):
-    """The decisions of one pass, under construction."""
-
-    def __init__(self, state: RunState, around: RunContext, now: datetime) -> None:
-        super().__init__(state, now)
-        self.around = around
 
 
 def decide(state: RunState, around: RunContext, now: datetime) -> PassResult[events.CoschedulingDecision]:
@@ -99,7 +59,7 @@ def _advance(pass_: RunPass, attempt: RunAttempt) -> None:
         _finish(pass_, attempt, run)
     elif attempt.pinned is not None:
         _go_on(pass_, attempt, run, Mode(attempt.pinned.mode))
-    elif not run.waits:
+    elif not run.waits and not _parent_comes_first(pass_.around.parent):
         _pin(pass_, attempt)
 
 
@@ -115,12 +75,12 @@ def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mo
     """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
-    if _refuse(pass_, attempt, run, mode):
+    if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode):
         return
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
         _create(pass_, attempt, run, mode)
     for placeholder in attempt.placeholders.values():
-        _move(pass_, attempt, placeholder.name, placeholder.uid)
+        move(pass_, attempt, placeholder.name, placeholder.uid)
 
 
 def _pin(pass_: RunPass, attempt: RunAttempt) -> None:
@@ -133,16 +93,40 @@ def _pin(pass_: RunPass, attempt: RunAttempt) -> None:
             cluster=pass_.around.cluster, uid=attempt.uid, attempt=number, reason=CoschedulingReason.SEEN_HERE
         )
     )
+    began = _began_in(attempt, flags.mode)
+    shared = _shared(pass_.around.parent) if began is None else ""
     pass_.say(
         events.ModePinned(
             uid=attempt.uid,
-            mode=(_began_in(attempt, flags.mode) or flags.mode).value,
+            mode=(Mode.ISOLATE if shared else began or flags.mode).value,
             set_security_context=flags.set_security_context,
             read_only_root=flags.read_only_root,
             defaults=pass_.around.defaults,
-            reason=CoschedulingReason.RUN_STARTED,
+            follows=shared,
+            reason=CoschedulingReason.PARENT_IS_ISOLATED if shared else CoschedulingReason.RUN_STARTED,
         )
     )
+
+
+def _parent_comes_first(parent: RunAttempt | None) -> bool:
+    """Whether the mode of a run whose task this is will be decided, and is not yet: this one may have to share its
+    placeholder.
+    """
+    if parent is None or parent.pinned is not None or not parent.live or parent.over:
+        return False
+    run = parent.run
+    return run is not None and not (run.managed_by or run.waits or run.done or run.deleting)
+
+
+def _shared(parent: RunAttempt | None) -> str:
+    """Return the placeholder of the isolated run whose task a run is; "" if there is none.
+
+    Both would avoid each other's node, and their tasks use the same claims."""
+    if parent is None or parent.pinned is None or not parent.live or parent.over or parent.run is None:
+        return ""
+    if Mode(parent.pinned.mode) is not Mode.ISOLATE:
+        return ""
+    return parent.pinned.follows or placeholder_name("", parent.run.name)
 
 
 def _began_in(attempt: RunAttempt, flag: Mode) -> Mode | None:
@@ -180,6 +164,23 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
     return False
 
 
+def _volumes_part(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> bool:
+    """Say once on a run that has not begun that no node reaches all of its claims' volumes; return whether it has to
+    wait for that, or to know it.
+    """
+    named = list(dict.fromkeys(one.claim for one in run.workspaces if one.claim))
+    assert attempt.pinned is not None
+    if not mode.per_run or attempt.pinned.follows or attempt.placeholders or len(named) < 2:
+        return False
+    volumes = pass_.around.volumes
+    if volumes is None:
+        return True
+    problem = volumes_problem(outline(run), [volumes[name] for name in named if name in volumes])
+    if problem is not None:
+        _say_refused(pass_, attempt, run, REFUSED, str(problem), CoschedulingReason.VOLUMES_APART)
+    return problem is not None
+
+
 def _is_final(code: int, message: str) -> bool:
     """Whether an API server's no to a claim stays a no: neither quota, nor a conflict, nor a bad moment."""
     return 400 <= code < 500 and code not in (408, 409, 429) and not (code == 403 and _QUOTA in message)
@@ -202,8 +203,8 @@ def _say_refused(
         )
 
 
-def outline(run: WorkerRunObserved) -> PipelineRun:
-    """Return as much of a run as names of placeholders and claims follow from."""
+def outline(run: WorkerRunObserved, follows: str = "") -> PipelineRun:
+    """Return as much of a run as names of placeholders and claims follow from; `follows` as in its `ModePinned`."""
     bindings = []
     for number, one in enumerate(run.workspaces):
         source = (
@@ -230,14 +231,16 @@ def outline(run: WorkerRunObserved) -> PipelineRun:
         managed_by=run.managed_by,
         done=run.done,
         deleting=run.deleting,
+        follows=follows,
     )
 
 
 def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> None:
-    known = outline(run)
+    follows = attempt.pinned.follows if attempt.pinned is not None else ""
+    known = outline(run, follows)
     where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
     present = {claim.name for claim in pass_.state.claims.values()}
-    for one in run.workspaces if not mode.per_run else ():
+    for one in run.workspaces if not mode.per_run or follows else ():
         name = claim_name(one.base, one.name, run.uid)
         if one.template and name not in present:
             pass_.write(
@@ -245,7 +248,7 @@ def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
                     **where, name=name, workspace=one.name, reason=CoschedulingReason.CLAIM_FROM_TEMPLATE
                 )
             )
-    if mode is Mode.DISABLED:
+    if mode is Mode.DISABLED or follows:
         return
     names = placeholder_of_claims(known, mode).values() if not mode.per_run else (placeholder_name("", run.name),)
     reason = CoschedulingReason.ONE_PER_RUN if mode.per_run else CoschedulingReason.WORKSPACE_HAS_A_CLAIM
@@ -255,71 +258,6 @@ def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
             pass_.write(events.PlaceholderCreationDecided(**where, name=name, reason=reason))
 
 
-# --- eviction --------------------------------------------------------------------------------------------------------
-
-
-def _move(pass_: RunPass, attempt: RunAttempt, name: str, uid: str) -> None:
-    """Send a ready placeholder away from a node that takes no more pods of the run; once for each time that it became
-    unfit.
-    """
-    pod = next((one for one in pass_.state.pods.values() if one.owner == uid), None)
-    if not isinstance(pod, PlaceholderReady) or pod.deleting:
-        return
-    node = pass_.around.nodes.get(pod.node)
-    tolerated = [Toleration(one.key, one.operator, one.value, one.effect) for one in pod.tolerations]
-    eviction = node_evicts(node.view if node else None, tolerated)
-    moved = attempt.moved.get(name)
-    if node is not None and eviction is not None:
-        if not _moved_for(moved, pod, node.since):
-            _evict(pass_, attempt, name, pod, node.since, eviction)
-        return
-    eviction = limit_evicts(pod.node, _task_pods(pass_.state, name))
-    if eviction is not None and not _rests(pass_, moved, pod.uid):
-        _evict(pass_, attempt, name, pod, 0, eviction)
-
-
-def _moved_for(moved: Moved | None, pod: PlaceholderReady, since: int) -> bool:
-    """Whether a placeholder was moved already off its node for what the node has been since a position in the log."""
-    return moved is not None and moved.uid != pod.uid and (moved.node, moved.since) == (pod.node, since)
-
-
-def _rests(pass_: RunPass, moved: Moved | None, uid: str) -> bool:
-    """Whether a placeholder that was moved off a full node has to wait before it is moved again: it may come back to
-    the same node.
-    """
-    if moved is None or moved.uid == uid:
-        return False
-    until = moved.at + min(PAUSE * 2 ** min(moved.times - 1, 12), LONGEST_PAUSE)
-    if pass_.now >= until:
-        return False
-    pass_.wake_at(until)
-    return True
-
-
-def _evict(
-    pass_: RunPass, attempt: RunAttempt, name: str, pod: PlaceholderReady, since: int, eviction: Eviction
-) -> None:
-    pass_.write(
-        events.PlaceholderEvicted(
-            cluster=pass_.around.cluster,
-            attempt_uid=attempt.uid,
-            name=pod.name,
-            placeholder=name,
-            uid=pod.uid,
-            node=pod.node,
-            since=since,
-            detail=eviction.detail,
-            reason=eviction.reason,
-        )
-    )
-
-
-def _task_pods(state: RunState, placeholder: str) -> Iterable[TaskPod]:
-    for pod in state.task_pods.values():
-        if pod.placeholder == placeholder:
-            yield TaskPod(name=pod.name, node=pod.node, over=pod.over or pod.deleting, complaint=pod.complaint)
-
-
 # --- cleanup ---------------------------------------------------------------------------------------------------------
 
 
@@ -327,7 +265,7 @@ def _clean(pass_: RunPass, attempt: RunAttempt) -> None:
     """Remove what was made for an attempt and is still there: created minus deleted."""
     where = {"cluster": attempt.cluster or pass_.around.cluster, "attempt_uid": attempt.uid}
     for placeholder in attempt.placeholders.values():
-        if not placeholder.deleting:
+        if not placeholder.deleting and placeholder.name not in pass_.around.followed:
             pass_.write(
                 events.PlaceholderRemovalDecided(
                     **where, name=placeholder.name, uid=placeholder.uid, reason=CoschedulingReason.ATTEMPT_OVER

@@ -1,9 +1,9 @@
 """Says what is recorded of PipelineRuns: what was decided, and what could not be done. `observations` has what was
 seen.
 
-Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `coscheduling/flags` and
-`coscheduling/defaults`. Every decision that means a write names its target; every deletion names the UID of what it
-deletes."""
+Streams: `pipelinerun/NS/NAME` for a run and everything that was made for it, `node/NAME`, `volume/NAME`,
+`coscheduling/flags` and `coscheduling/defaults`. Every decision that means a write names its target; every deletion
+names the UID of what it deletes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 
-Where = Literal["PipelineRun", "StatefulSet", "PersistentVolumeClaim", "Pod"]
+Where = Literal["PipelineRun", "StatefulSet", "PersistentVolumeClaim", "Pod", "TaskRun"]
 
 
 class CoschedulingDecision(Event):
@@ -34,7 +34,7 @@ class ClusterChosen(CoschedulingDecision):
 
 class ModePinned(CoschedulingDecision):
     """The mode that an attempt keeps, whatever the flag says later, and the flags and defaults that its objects are
-    made with.
+    made with. `follows`: the placeholder of the isolated run whose task it is; "": it has its own.
     """
 
     uid: str
@@ -42,6 +42,7 @@ class ModePinned(CoschedulingDecision):
     set_security_context: bool = False
     read_only_root: bool = False
     defaults: str = ""
+    follows: str = ""
 
 
 class RunCompleted(CoschedulingDecision):
@@ -104,6 +105,27 @@ class RunRefused(CoschedulingWrite):
     message: str
 
 
+class UnfitTaskTold(CoschedulingWrite):
+    """Say on the run that a task of it can never run beside the others: condition `Coscheduled`, False."""
+
+    condition_reason: str
+    placeholder: str
+    pod: str
+    node: str
+    message: str
+
+
+class TaskEndDecided(CoschedulingWrite):
+    """Cancel a TaskRun whose pod can never be where its placeholder is; its message says why."""
+
+    WHERE: ClassVar[Where] = "TaskRun"
+    uid: str
+    placeholder: str
+    pod: str
+    node: str
+    message: str
+
+
 class PlaceholderCreationDecided(OnStatefulSet):
     """Create a placeholder's StatefulSet."""
 
@@ -161,6 +183,8 @@ EVENTS: tuple[type[Event], ...] = (
     ClaimCreationDecided,
     PlaceholderCreationDecided,
     PlaceholderEvicted,
+    UnfitTaskTold,
+    TaskEndDecided,
     RunCompleted,
     AttemptFenced,
     PlaceholderRemovalDecided,

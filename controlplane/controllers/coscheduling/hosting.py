@@ -18,12 +18,12 @@ from controlplane.controllers.coscheduling.objects import (
     RUN_LABEL,
     TASK_RUNS,
 )
-from controlplane.kube.kinds import PIPELINE_RUNS, STATEFUL_SETS
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, STATEFUL_SETS
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
-_STREAMS = frozenset({"pipelinerun", "node", "coscheduling"})
+_STREAMS = frozenset({"pipelinerun", "node", "volume", "coscheduling"})
 _HEARS = frozenset({"cluster", "service", "refused"})
 
 
@@ -43,6 +43,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
         WatchSpec(CLAIMS),
         WatchSpec(PODS, RUN_LABEL),
         WatchSpec(NODES),
+        WatchSpec(PERSISTENT_VOLUMES),
         WatchSpec(CONFIG_MAPS, namespace=settings.coscheduling.config_namespace),
     )
     registration = Registration("coscheduling", runs, _STREAMS, _HEARS, identities="coscheduling")
@@ -58,4 +59,5 @@ def policy_of(settings: Settings) -> CoschedulingPolicy:
         old_worker=chosen.old_worker == "yes",
         image=chosen.image,
         everywhere=chosen.isolate_everywhere == "yes",
+        patience=chosen.end_unfit_after or None,
     )

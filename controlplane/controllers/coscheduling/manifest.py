@@ -16,6 +16,7 @@ MANIFEST = Manifest(
     streams={
         "pipelinerun/NS/NAME": "a PipelineRun where it runs, and everything that was made for it",
         "node/NAME": "a node, as far as placeholders care",
+        "volume/NAME": "a volume that is not reached from every node, and whose claim has it",
         "coscheduling/flags, coscheduling/defaults": "Tekton's ConfigMaps",
     },
 )

@@ -2,7 +2,7 @@
 
 In: states of a run before and after an event. Out: marks (`controlplane.runtime.marks`). The names are the UID of an
 attempt, `placeholder/NAME`, `claim/NAME`, `pod/UID` for a placeholder's pod, `tasks/NAME` for the pods that follow a
-placeholder, and the target of a write."""
+placeholder, `waits/NAME` for a pod that waits for a node, and the target of a write."""
 
 from __future__ import annotations
 
@@ -61,6 +61,8 @@ class RunMarks:
         for uid in _changed(before.task_pods, after.task_pods):
             one_pod, other_pod = before.task_pods.get(uid), after.task_pods.get(uid)
             marks |= {f"tasks/{pod.placeholder}.pods": position for pod in (one_pod, other_pod) if pod is not None}
+        for uid in before.waiting.keys() ^ after.waiting.keys():
+            marks[f"waits/{(before.task_pods.get(uid) or after.task_pods[uid]).name}"] = position
         marks |= {f"{target}.trouble": position for target in _changed(before.trouble, after.trouble)}
         if _current(before) != _current(after):
             marks["current"] = position

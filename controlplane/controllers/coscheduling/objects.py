@@ -26,6 +26,7 @@ NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 
 RUN_LABEL, TASK_LABEL, WORKSPACE_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/workspace"
+TASK_RUN_LABEL = "tekton.dev/taskRun"
 INSTANCE_LABEL, COMPONENT_LABEL = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 ANNOTATION = "pipeline.tekton.dev/affinity-assistant"
 AUTO_CLEANUP = "tekton.dev/auto-cleanup-pvc"
@@ -84,7 +85,8 @@ class TaskSpecs(msgspec.Struct, frozen=True):
 
 class PipelineRun(Value):
     """A PipelineRun. `uid` may be "" in a dry run of one that does not exist yet. `params` is what its parameters stand
-    for; `resolver` fetches its pipeline where that has no name."""
+    for; `resolver` fetches its pipeline where that has no name. `parent` is the run whose task it is, "" if none;
+    `follows` the placeholder of another run that it shares, "" if it has its own."""
 
     namespace: str
     name: str
@@ -104,6 +106,9 @@ class PipelineRun(Value):
     done: bool
     deleting: bool
     resolver: str = ""
+    parent: str = ""
+    parent_uid: str = ""
+    follows: str = ""
 
     @property
     def label(self) -> str:
@@ -150,6 +155,7 @@ def read_run(obj: Json) -> PipelineRun:
     reference = reader.section(spec, "pipelineRef", "spec")
     pod_template = reader.optional(run_template, "podTemplate", where)
     check_template(pod_template or {}, reader.object, f"{where}.podTemplate")
+    parent, parent_uid = parent_of(obj)
     return PipelineRun(
         namespace=reader.text(metadata, "namespace", "metadata") or "default",
         name=name,
@@ -169,7 +175,17 @@ def read_run(obj: Json) -> PipelineRun:
         managed_by=reader.text(spec, "managedBy", "spec"),
         done=_done(reader.items(status, "conditions", "status")),
         deleting=bool(metadata.get("deletionTimestamp")),
+        parent=parent,
+        parent_uid=parent_uid,
     )
+
+
+def parent_of(obj: Json) -> tuple[str, str]:
+    """Return name and UID of the run whose task a run is, both "" if it is nobody's."""
+    owner = controller_of(obj)
+    if owner.get("kind") != PIPELINE_RUNS.kind:
+        return "", ""
+    return str(owner.get("name") or ""), str(owner.get("uid") or "")
 
 
 def _shown_name(obj: Json) -> str:
@@ -221,7 +237,8 @@ def conditions_of(obj: Json, kind: str) -> Json:
 
 def controller_of(obj: Json) -> Json:
     """Return the owner reference that controls an object, empty where there is none."""
-    references: list[Any] = meta(obj).get("ownerReferences") or []
+    found = meta(obj).get("ownerReferences")
+    references: list[Any] = found if isinstance(found, list) else []
     return next((one for one in references if isinstance(one, dict) and one.get("controller") is True), {})
 
 

@@ -63,7 +63,7 @@ class WorkerRunObserved(CoschedulingObservation):
     metadata, spec, pipeline}.
 
     `workspaces`: those with a claim. `problems`: what is wrong with it, by mode. `waits`: its controller would create
-    nothing now."""
+    nothing now. `parent` and `parent_uid`: the run whose task it is."""
 
     run: str
     workspaces: list[WorkspaceSeen] = []
@@ -74,6 +74,8 @@ class WorkerRunObserved(CoschedulingObservation):
     waits: bool = False
     auto_cleanup: bool = False
     kept: Kept = {}
+    parent: str = ""
+    parent_uid: str = ""
 
 
 class WorkerRunGone(CoschedulingObjectGone):
@@ -95,11 +97,14 @@ class PlaceholderDeleted(CoschedulingObjectGone):
 
 
 class PlaceholderReady(CoschedulingObservation):
-    """A placeholder's pod is ready on a node. `owner` is the UID of its StatefulSet."""
+    """A placeholder's pod is ready on a node. `owner` is the UID of its StatefulSet. `choice`: its node selector and
+    affinity.
+    """
 
     owner: str
     node: str
     tolerations: list[TolerationSeen] = []
+    choice: dict[str, Any] = {}
 
 
 class PlaceholderUnready(CoschedulingObservation):
@@ -126,11 +131,12 @@ class ClaimDeleted(CoschedulingObjectGone):
 
 
 class TaskBound(CoschedulingObservation):
-    """A TaskRun of a run: its task, and the placeholder that it follows."""
+    """A TaskRun of a run: its task, the placeholder that it follows, and whether it is over, or told to be."""
 
     owner: str
     task: str
     placeholder: str = ""
+    ended: bool = False
 
 
 class TaskGone(CoschedulingObjectGone):
@@ -138,12 +144,17 @@ class TaskGone(CoschedulingObjectGone):
 
 
 class TaskPodObserved(CoschedulingObservation):
-    """A pod of a task: the placeholder that it follows, its node, and what the scheduler says if it has none."""
+    """A pod of a task: the placeholder that it follows, its node, and what the scheduler says if it has none; then also
+    its TaskRun, what it asks for, and its node selector, affinity and tolerations (`choice`).
+    """
 
     placeholder: str = ""
     node: str = ""
     over: bool = False
     complaint: str = ""
+    task_run: str = ""
+    requests: dict[str, str] = {}
+    choice: dict[str, Any] = {}
 
 
 class TaskPodGone(CoschedulingObjectGone):
@@ -151,14 +162,30 @@ class TaskPodGone(CoschedulingObjectGone):
 
 
 class NodeObserved(CoschedulingObservation):
-    """A node: whether it is cordoned, and its taints that keep pods away."""
+    """A node: whether it is cordoned, its taints that keep pods away, its labels, and what it can be given."""
 
     cordoned: bool = False
     taints: list[TaintSeen] = []
+    labels: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
 
 
 class NodeGone(CoschedulingObjectGone):
     """A node is gone."""
+
+
+class VolumeObserved(CoschedulingObservation):
+    """A PersistentVolume that cannot be reached from every node: the claim that has it ("" if none), and the node
+    selector terms of which a node has to fit one.
+    """
+
+    claim_namespace: str = ""
+    claim: str = ""
+    terms: list[dict[str, Any]] = []
+
+
+class VolumeGone(CoschedulingObjectGone):
+    """A PersistentVolume was deleted."""
 
 
 class FlagsObserved(CoschedulingObservation):
@@ -212,6 +239,8 @@ OBSERVATIONS: tuple[type[Event], ...] = (
     TaskPodGone,
     NodeObserved,
     NodeGone,
+    VolumeObserved,
+    VolumeGone,
     FlagsObserved,
     FlagsGone,
     DefaultsObserved,

@@ -40,6 +40,7 @@ from controlplane.controllers.coscheduling.objects import (
     conditions_of,
     controller_of,
     labels_of,
+    parent_of,
     read_run,
 )
 from controlplane.controllers.coscheduling.placement.binding import bound_tasks
@@ -47,15 +48,18 @@ from controlplane.controllers.coscheduling.placement.existing import task_pod
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_NAME, read_defaults
+from controlplane.controllers.coscheduling.placement.unfit import asked_of, choice_of
+from controlplane.controllers.coscheduling.placement.volumes import bound_volume, terms_of
 from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
 from controlplane.kube.fields import UNFIT
-from controlplane.kube.kinds import PIPELINE_RUNS, Json, Kind, meta
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Json, Kind, meta
+from controlplane.kube.pod_requests import amounts
 from controlplane.kube.tolerations import BLOCKING, taints, tolerations
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
-KINDS = (PIPELINE_RUNS, TASK_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, CONFIG_MAPS)
+KINDS = (PIPELINE_RUNS, TASK_RUNS, STATEFUL_SETS, CLAIMS, PODS, NODES, PERSISTENT_VOLUMES, CONFIG_MAPS)
 FLAGS_STREAM, DEFAULTS_STREAM = "coscheduling/flags", "coscheduling/defaults"
 _FLAGS = (COSCHEDULE, DISABLE_ASSISTANT, SET_SECURITY_CONTEXT, READ_ONLY_ROOT)
 _Built = tuple[str, Event, tuple[Body, ...]]
@@ -135,11 +139,14 @@ def _run(obj: Json, gone: bool) -> _Built | None:
         return stream, observations.WorkerRunGone(**_last(obj)), ()
     body = body_of(_kept(obj))
     conditions = (obj.get("status") or {}).get("conditions") or ()
+    parent, parent_uid = parent_of(obj)
     event = observations.WorkerRunObserved(
         **_identity(obj),
         run=body.ref,
         conditions=[entry for entry in conditions if isinstance(entry, dict)],
         done=conditions_of(obj, "Succeeded").get("status") in ("True", "False"),
+        parent=parent,
+        parent_uid=parent_uid,
         **_judged(body.text),
     )
     return stream, event, (body,)
@@ -251,6 +258,8 @@ def _task_run(obj: Json, gone: bool) -> _Built | None:
         owner=str(owner.get("uid") or ""),
         task=labels_of(obj).get(TASK_LABEL, ""),
         placeholder=annotations_of(obj).get(ANNOTATION, ""),
+        ended=bool((obj.get("spec") or {}).get("status"))
+        or conditions_of(obj, "Succeeded").get("status") in ("True", "False"),
     )
     return stream, event, ()
 
@@ -272,6 +281,7 @@ def _pod(obj: Json, gone: bool) -> _Built | None:
         node=found.node,
         over=found.over,
         complaint=found.complaint,
+        **(asked_of(obj) if found.complaint and not found.node else {}),
     )
     return stream, event, ()
 
@@ -287,7 +297,9 @@ def _placeholder_pod(obj: Json) -> Event:
         observations.TolerationSeen(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
         for one in tolerations(spec.get("tolerations"))
     ]
-    return observations.PlaceholderReady(**_identity(obj), owner=owner, node=node, tolerations=tolerated)
+    return observations.PlaceholderReady(
+        **_identity(obj), owner=owner, node=node, tolerations=tolerated, choice=choice_of(spec)
+    )
 
 
 def _followed(pod: Json) -> str:
@@ -315,6 +327,30 @@ def _node(obj: Json, gone: bool) -> _Built | None:
             for one in taints(spec.get("taints"))
             if one.effect in BLOCKING
         ],
+        labels=labels_of(obj),
+        allocatable={str(name): str(amount) for name, amount in _allocatable(obj).items()},
+    )
+    return stream, event, ()
+
+
+def _allocatable(node: Json) -> Json:
+    found = (node.get("status") or {}).get("allocatable") or {}
+    amounts(found, "status.allocatable")
+    return dict(found)
+
+
+def _volume(obj: Json, gone: bool) -> _Built | None:
+    stream = f"volume/{meta(obj).get('name')}"
+    terms, bound = terms_of(obj), bound_volume(obj)
+    if not terms:
+        return None  # every node reaches it
+    if gone:
+        return stream, observations.VolumeGone(**_last(obj)), ()
+    event = observations.VolumeObserved(
+        **_identity(obj),
+        claim_namespace=bound.namespace if bound is not None else "",
+        claim=bound.claim if bound is not None else "",
+        terms=terms,
     )
     return stream, event, ()
 
@@ -349,5 +385,6 @@ _BUILDERS: dict[Kind, Callable[[Json, bool], _Built | None]] = {
     CLAIMS: _claim,
     PODS: _pod,
     NODES: _node,
+    PERSISTENT_VOLUMES: _volume,
     CONFIG_MAPS: _config_map,
 }

@@ -18,6 +18,7 @@ _ENDS: dict[type[Event], type[observations.CoschedulingObjectGone]] = {
     observations.ClaimObserved: observations.ClaimDeleted,
     observations.TaskBound: observations.TaskGone,
     observations.TaskPodObserved: observations.TaskPodGone,
+    observations.VolumeObserved: observations.VolumeGone,
 }
 
 

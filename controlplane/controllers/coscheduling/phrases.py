@@ -60,6 +60,12 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.TaskPodGone: "task's pod {e.name} is gone",
         observations.NodeObserved: _node,
         observations.NodeGone: "node {e.name} is gone",
+        observations.VolumeObserved: lambda e: (
+            f"volume {e.name} is bound to claim {e.claim_namespace}/{e.claim}"
+            if e.claim
+            else f"volume {e.name} is free"
+        ),
+        observations.VolumeGone: "volume {e.name} is gone",
         observations.FlagsObserved: lambda e: f"flag coschedule is {e.data.get('coschedule', 'not set')}",
         observations.FlagsGone: "ConfigMap feature-flags is gone",
         observations.DefaultsObserved: lambda e: (
@@ -68,11 +74,13 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.DefaultsGone: "ConfigMap config-defaults is gone",
         observations.SightingRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
         events.ClusterChosen: "attempt {e.attempt} begins",
-        events.ModePinned: "mode is {e.mode}",
+        events.ModePinned: lambda e: f"mode is {e.mode}" + (f", beside placeholder {e.follows}" if e.follows else ""),
         events.RunRefused: "run is to say {e.condition_reason}: {e.message}",
         events.ClaimCreationDecided: "claim {e.name} is to be created for workspace {e.workspace}",
         events.PlaceholderCreationDecided: "placeholder {e.name} is to be created",
         events.PlaceholderEvicted: "placeholder's pod is to leave node {e.node}",
+        events.UnfitTaskTold: "run is to say {e.condition_reason}: {e.message}",
+        events.TaskEndDecided: "TaskRun {e.name} is to end: it can never run on node {e.node}",
         events.RunCompleted: "what was made for the run is to go",
         events.AttemptFenced: "an older attempt is over",
         events.PlaceholderRemovalDecided: "placeholder {e.name} is to be removed",
@@ -88,6 +96,10 @@ R = CoschedulingReason
 REASONS: Mapping[CoschedulingReason, Sentence] = {
     R.RUN_STARTED: Sentence("the run begins, and keeps its mode", "the run begins, and keeps its mode"),
     R.SEEN_HERE: Sentence("the run was seen in this cluster", "the run was seen in this cluster"),
+    R.PARENT_IS_ISOLATED: Sentence(
+        "the run is a task of an isolated one, and shares its placeholder",
+        "it is a task of an isolated run, and shares its placeholder",
+    ),
     R.RUN_FINISHED: Sentence("the run is over", "the run is over"),
     R.RUN_DELETED: Sentence("the run was deleted", "the run was deleted"),
     R.RECREATED: Sentence("another run has its name now", "another run has its name now"),
@@ -98,12 +110,15 @@ REASONS: Mapping[CoschedulingReason, Sentence] = {
     ),
     R.BAD_INPUT: Sentence("the run cannot be used as it is", "it cannot be used as it is: {message}"),
     R.SEVERAL_CLAIMS: Sentence("a task uses several claims, which this mode refuses", "{message}"),
+    R.VOLUMES_APART: Sentence("no node reaches all of the run's volumes", "no node reaches all volumes: {message}"),
     R.BAD_FLAGS: Sentence("a ConfigMap holds something that is none of its values", "{message}"),
     R.NODE_CORDONED: Sentence("the placeholder's node was cordoned", "node {node} was cordoned"),
     R.TAINT_NOT_TOLERATED: Sentence(
         "the placeholder's node has a taint that it does not tolerate", "node {node} has a taint: {detail}"
     ),
     R.POD_LIMIT: Sentence("the placeholder takes the last place on its node", "node {node} is full: {detail}"),
+    R.TASK_EXCLUDED: Sentence("the placeholder's node can never take a task, and another one can", "{detail}"),
+    R.TASK_NEVER_FITS: Sentence("a task can never run beside the others", "{message}"),
     R.TEMPLATE_CLAIM: Sentence("it was made from a template for this run alone", "it was made for this run alone"),
     R.AUTO_CLEANUP: Sentence(
         "the run asks for it (`tekton.dev/auto-cleanup-pvc`)", "the run asks for it (tekton.dev/auto-cleanup-pvc)"

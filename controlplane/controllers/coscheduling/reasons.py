@@ -13,6 +13,7 @@ class CoschedulingReason(StrEnum):
     # the run
     RUN_STARTED = "RunStarted"
     SEEN_HERE = "SeenHere"
+    PARENT_IS_ISOLATED = "ParentIsIsolated"
     RUN_FINISHED = "RunFinished"
     RUN_DELETED = "RunDeleted"
     RECREATED = "Recreated"
@@ -23,11 +24,14 @@ class CoschedulingReason(StrEnum):
     # refusal and waiting
     BAD_INPUT = "BadInput"
     SEVERAL_CLAIMS = "SeveralClaims"
+    VOLUMES_APART = "VolumesApart"
     BAD_FLAGS = "BadFlags"
     # eviction
     NODE_CORDONED = "NodeCordoned"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     POD_LIMIT = "PodLimit"
+    TASK_EXCLUDED = "TaskExcluded"
+    TASK_NEVER_FITS = "TaskNeverFits"
     # cleanup
     TEMPLATE_CLAIM = "TemplateClaim"
     AUTO_CLEANUP = "AutoCleanup"

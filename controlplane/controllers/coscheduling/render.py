@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Flags, Mode
-from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, read_run
+from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, TASK_RUNS, read_run
 from controlplane.controllers.coscheduling.placement.placeholders import Style, claims, stateful_sets
 from controlplane.controllers.coscheduling.placement.templates import Defaults, read_defaults, with_defaults
 from controlplane.controllers.coscheduling.state import RunAttempt
@@ -61,8 +61,11 @@ def render(
                 uid=decision.uid,
                 resource_version=decision.resource_version,
             )
-        case events.RunRefused():
+        case events.RunRefused() | events.UnfitTaskTold():
             return _refusal(decision, attempt, namespace, now)
+        case events.TaskEndDecided():
+            ended = {"status": "TaskRunCancelled", "statusMessage": decision.message}
+            return Request("patch", ObjectRef(TASK_RUNS, namespace, decision.name), {"spec": ended}, uid=decision.uid)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
 
@@ -79,6 +82,7 @@ def _creation(
     mode = Mode(attempt.pinned.mode)
     style = msgspec.structs.replace(style, flags=_flags(attempt.pinned), defaults=_defaults(attempt.pinned, bodies))
     run = with_defaults(read_run(body_in(bodies, attempt.run.run)), style.defaults)
+    run = msgspec.structs.replace(run, follows=attempt.pinned.follows)
     is_claim = isinstance(decision, events.ClaimCreationDecided)
     wanted = claims(run, mode) if is_claim else stateful_sets(run, mode, style)
     body = next((obj for obj in wanted if meta(obj)["name"] == decision.name), None)
@@ -99,7 +103,9 @@ def _defaults(pinned: events.ModePinned, bodies: Mapping[str, bytes]) -> Default
     return read_defaults(body_in(bodies, pinned.defaults)) if pinned.defaults else Defaults()
 
 
-def _refusal(decision: events.RunRefused, attempt: RunAttempt, namespace: str, now: datetime) -> Request:
+def _refusal(
+    decision: events.RunRefused | events.UnfitTaskTold, attempt: RunAttempt, namespace: str, now: datetime
+) -> Request:
     if attempt.run is None or attempt.gone:
         raise Obsolete("the run is gone")
     entry = {
@@ -128,7 +134,7 @@ def announcement(
     The name is made of the decision's position, so an Event that is sent twice is refused the second time.
     """
     match decision:
-        case events.RunRefused():
+        case events.RunRefused() | events.UnfitTaskTold():
             kind, reason, note = "Warning", decision.condition_reason, decision.message
         case events.PlaceholderEvicted():
             kind, reason, note = "Normal", "PlaceholderEvicted", f"pod {decision.name} is moved: {decision.detail}"

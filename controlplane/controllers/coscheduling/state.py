@@ -21,6 +21,7 @@ from controlplane.controllers.coscheduling.events import (
     PlaceholderEvicted,
     RunCompleted,
     RunRefused,
+    UnfitTaskTold,
     target_of,
 )
 from controlplane.controllers.coscheduling.events import Where as Place
@@ -47,7 +48,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 class RunAttempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
-    `refused` is what was last said on it."""
+    `refused` is what was last said on it, `unfit` what was said of a task that never fits."""
 
     uid: str
     number: int = 0
@@ -56,6 +57,7 @@ class RunAttempt(Value):
     gone: bool = False
     pinned: ModePinned | None = None
     refused: str = ""
+    unfit: str = ""
     completed: bool = False
     fenced: bool = False
     placeholders: dict[str, observations.PlaceholderCreated] = {}
@@ -79,7 +81,9 @@ class RunAttempt(Value):
 
 
 class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
-    """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks."""
+    """A run of one name, through all its attempts. `pods` are placeholders' pods by UID, `task_pods` those of tasks;
+    `waiting`: since when those wait that the scheduler finds no node for.
+    """
 
     namespace: str
     name: str
@@ -89,6 +93,7 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
     claims: dict[str, observations.ClaimObserved] = {}
     pods: dict[str, observations.PlaceholderReady | observations.PlaceholderUnready] = {}
     task_pods: dict[str, observations.TaskPodObserved] = {}
+    waiting: dict[str, datetime] = {}
 
     @property
     def settled(self) -> bool:
@@ -156,14 +161,13 @@ def _fold(state: RunState, recorded: Recorded) -> RunState:
         case observations.ClaimObserved() | observations.ClaimDeleted():
             return _fold_claim(_close(state, cluster, "PersistentVolumeClaim", event.name), event)
         case observations.TaskBound():
+            state = _close(state, cluster, "TaskRun", event.name)
             attempt = _attempt(state, event.owner)
             return _with(state, _replace(attempt, tasks={**attempt.tasks, event.uid: event}))
         case observations.TaskGone():
-            return _fold_task_gone(state, event.uid)
-        case observations.TaskPodObserved():
-            return _replace(state, task_pods={**state.task_pods, event.uid: event})
-        case observations.TaskPodGone():
-            return _replace(state, task_pods=without(state.task_pods, event.uid))
+            return _fold_task_gone(_close(state, cluster, "TaskRun", event.name), event.uid)
+        case observations.TaskPodObserved() | observations.TaskPodGone():
+            return _fold_task_pod(state, event, recorded.recorded_at)
         case _:
             return _fold_decision(state, recorded)
 
@@ -195,6 +199,8 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
     match decision:
         case RunRefused():
             return _with(state, _replace(attempt, refused=decision.message))
+        case UnfitTaskTold():
+            return _with(state, _replace(attempt, unfit=decision.message))
         case PlaceholderEvicted():
             before = attempt.moved.get(decision.placeholder)
             again = before is not None and before.uid != decision.uid
@@ -247,6 +253,17 @@ def _fold_task_gone(state: RunState, uid: str) -> RunState:
         if uid in attempt.tasks:
             return _with(state, _replace(attempt, tasks=without(attempt.tasks, uid)))
     return state
+
+
+def _fold_task_pod(
+    state: RunState, event: observations.TaskPodObserved | observations.TaskPodGone, at: datetime
+) -> RunState:
+    waiting = without(state.waiting, event.uid)
+    if isinstance(event, observations.TaskPodGone):
+        return _replace(state, task_pods=without(state.task_pods, event.uid), waiting=waiting)
+    if event.complaint and not event.node and not event.over:
+        waiting[event.uid] = state.waiting.get(event.uid, at)
+    return _replace(state, task_pods={**state.task_pods, event.uid: event}, waiting=waiting)
 
 
 def _attempt(state: RunState, uid: str) -> RunAttempt:

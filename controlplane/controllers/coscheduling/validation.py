@@ -7,7 +7,7 @@ placeholders and claims are there already; a run that cannot work makes nothing 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import (
@@ -20,6 +20,7 @@ from controlplane.controllers.coscheduling.names import (
 from controlplane.controllers.coscheduling.objects import SOURCES, Binding, PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline
 from controlplane.controllers.coscheduling.placement.binding import TaskBinding
+from controlplane.controllers.coscheduling.placement.volumes import BoundVolume, apart
 from controlplane.controllers.coscheduling.problems import InputProblem
 
 _NAMED = {
@@ -112,6 +113,15 @@ def claim_problems(run: PipelineRun, bound: Iterable[TaskBinding], mode: Mode) -
     ]
 
 
+def volumes_problem(run: PipelineRun, volumes: Sequence[BoundVolume]) -> InputProblem | None:
+    """Return the problem of a run whose pods have to be on one node, if no node reaches all of its volumes."""
+    why = apart(volumes)
+    if not why:
+        return None
+    todo = f'use claims of one place, or the mode "{Mode.WORKSPACES}", in which each claim has a node of its own'
+    return InputProblem(run.label, "spec.workspaces", why, todo)
+
+
 def _binding_problems(run: PipelineRun, binding: Binding, seen: dict[str, int], mode: Mode) -> list[InputProblem]:
     where = f"spec.workspaces[{binding.index}]"
     found = []
@@ -144,7 +154,7 @@ def _claim_name_problems(run: PipelineRun, binding: Binding, where: str, mode: M
     if binding.template is None:
         return []
     field = f"{where}.volumeClaimTemplate.metadata.name"
-    if mode.per_run:
+    if mode.per_run and not run.follows:
         name, fits = template_name(binding.base, binding.name, run.uid), is_dns_label
     else:
         name, fits = claim_name(binding.base, binding.name, run.uid), is_dns_name

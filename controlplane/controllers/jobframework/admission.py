@@ -1,9 +1,10 @@
 """Answers the admission hook of jobs where this control plane decides on quota: a job that names a queue is created
-suspended, so that it runs for no moment before its Workload is admitted.
+suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate, and with
+what marks it as looked after.
 
 In: an AdmissionReview, and which jobs belong to another with a queue. Out: the job as it is to be created. Source:
-`ApplyDefaultForSuspend` (kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, ff69552e). Without the hook
-such a job is suspended at first sight."""
+`ApplyDefaultForSuspend` (kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go,
+ff69552e). Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.observe import controller_of
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
+from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.reviews import namespace_of, requested
@@ -32,12 +33,13 @@ def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belo
         return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
-        if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or adapter.suspended(obj):
+        if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
             return None
         namespace = namespace_of(request, obj)
         if owner is not None and belongs(namespace, owner):
             return None
-        return {**obj, "spec": merged(section(obj, "spec"), adapter.stopped(obj))}
+        made = adapter.submitted(obj)
+        return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
 

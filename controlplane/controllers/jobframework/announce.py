@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided
 from controlplane.kube.kinds import ObjectRef, Request
 from controlplane.kube.requests import event_about
 from controlplane.values import Value
@@ -57,10 +58,14 @@ def _told(place: ObjectRef, decision: events.JobWrite) -> tuple[str, str] | None
             return _updated(key, decision)
         case events.JobWorkloadFinishDecided() if decision.finish_reason not in _FINISHED:
             return "FinishedWorkload", f"Workload '{key}' is declared finished"
-        case events.JobStartDecided():
+        case events.JobStartDecided() | PodStartDecided():
             return "Started", f"Admitted by clusterQueue {decision.cluster_queue}"
+        case events.JobDeletionDecided():
+            return "Deleted", "Deleted job: deactivation retention period expired"
         case events.JobStopDecided() if decision.step == "suspend":
             return "Suspended" if decision.quiet else "Stopped", decision.message
+        case PodDeletionDecided():
+            return ("ExcessPodDeleted" if decision.excess else "Stopped"), decision.message
     return None
 
 

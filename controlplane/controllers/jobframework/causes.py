@@ -5,6 +5,7 @@ In: a decision, the state of its job, what is around it. Out: a position in the 
 from __future__ import annotations
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework import pod_events as of_pods
 from controlplane.controllers.jobframework.index import JobIndex
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
@@ -23,7 +24,7 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
             named = decision.priority_class
             found += [catalog.at.get((_BY_PLURAL.get(named.kind, ""), named.name), 0), at.get("", 0)]
             found.append(at.get(decision.uid, 0))
-        case events.JobStartDecided():
+        case events.JobStartDecided() | of_pods.PodStartDecided():
             uids = [uid for uid, one in state.workloads.items() if one.name == decision.workload]
             found += [at[uid] for uid in uids]
             flavors = {
@@ -33,7 +34,7 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
         case events.JobStopDecided() if decision.reason == JobReason.ANCESTOR_NOT_ADMITTED:
             if state.job is not None:
                 found.append(index.ancestor(state.job).position)
-        case events.JobStopDecided() | events.JobNoticeDecided():
+        case events.JobStopDecided() | events.JobNoticeDecided() | events.JobDeletionDecided() | of_pods.PodWrite():
             found += at.values()
         case events.JobWrite():
             found.append(at.get(decision.uid, 0))

@@ -6,6 +6,7 @@ In: the events of those, in the log's order. Out: lookups. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Protocol
 
 from controlplane.controllers.jobframework import events
@@ -18,10 +19,12 @@ NESTED_AT_MOST = 10
 
 
 class JobFrameworkPolicy(Value):
-    """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written."""
+    """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written.
+    `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never."""
 
     adapters: Mapping[Kind, JobKind] = {}
     pods_ready: bool = False
+    after_deactivated: timedelta | None = None
 
 
 class WorkloadPriority(Value):
@@ -116,3 +119,6 @@ class JobContext(Protocol):
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
         """Return a Workload that no job owns, None if there is none of this name."""
+
+    def named_workload(self, namespace: str, name: str) -> str:
+        """Return the stream of the Workload of a name, "" if none is known."""

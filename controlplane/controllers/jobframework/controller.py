@@ -12,16 +12,17 @@ from typing import Any
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
-from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework import events, pod_events, pods
 from controlplane.controllers.jobframework.announce import Reporter, announcement
 from controlplane.controllers.jobframework.causes import cause
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.decide import decide
 from controlplane.controllers.jobframework.index import JobIndex
-from controlplane.controllers.jobframework.observe import WORD
+from controlplane.controllers.jobframework.names import WORD
+from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.render import bodies_needed, render
 from controlplane.job_kinds.base import JobKind
-from controlplane.kube.kinds import ObjectRef, Request
+from controlplane.kube.kinds import PODS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
@@ -33,7 +34,7 @@ _JOBS = f"{WORD}/job/"
 class JobFrameworkController(WritingController[events.JobWrite]):
     """See the module. `identity` names this process in Kubernetes Events."""
 
-    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS, *pod_events.EVENTS)
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 
     GIVEN = ("policy", "identity", "_adapters")
@@ -60,7 +61,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
             if not self._is_known(stream, event):
                 return None
             self._repeats.forget(change.source)
-        elif isinstance(event, events.QueuedJobObserved) and not event.suspended:
+        elif _is_quiet(event):
             if change.source and self._repeats.says_nothing_new(change.source, event):
                 return None
         else:
@@ -69,7 +70,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
     def _is_known(self, stream: str, event: Any) -> bool:
         """Whether anything was recorded of an object that is gone: of most jobs without a queue nothing is."""
-        if not isinstance(event, events.QueuedJobGone):
+        if not isinstance(event, (events.QueuedJobGone, pod_events.QueuedPodGone)):
             return True
         return stream in self.index.states or event.uid in self.index.places.known(MANAGEMENT, event.kind)
 
@@ -105,7 +106,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     def decide(self, stream: str, now: datetime) -> Decided:
         """Return what follows for a job."""
         state = self.index.states.get(stream)
-        kind = stream.removeprefix(_JOBS).partition("/")[0]
+        kind = self._adapter(stream).kind.name if state is not None else ""
         if state is None or not self.index.ready or not self.index.connection.in_view(kind):
             return Decided()  # a job whose kind may not be seen is not gone
         plan = decide(self.index, state, now)
@@ -123,7 +124,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return self.index.states.get(stream)
 
     def _adapter(self, stream: str) -> JobKind:
-        return self._adapters[stream.removeprefix(_JOBS).partition("/")[0]]
+        word = stream.removeprefix(_JOBS).partition("/")[0]
+        return self._adapters[PODS.name if word == POD_GROUPS else word]
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
         """Return the refs of the bodies that `request` needs."""
@@ -137,18 +139,33 @@ class JobFrameworkController(WritingController[events.JobWrite]):
             return None
         state, adapter = self.index.state(write.stream), self._adapter(write.stream)
         try:
-            return render(state, self._place(write), decision, bodies, adapter, now, self.identity)
+            return render(state, self._place(write, decision), decision, bodies, adapter, now, self.identity)
         except Obsolete:
             return None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Return the Kubernetes Event that tells of a write, with Kueue's reason and words."""
         decision, job = self._decision(write), self.index.state(write.stream).job
-        if decision is None or job is None:
+        uid = decision.uid if isinstance(decision, pod_events.PodWrite) else job.uid if job is not None else ""
+        if decision is None or not uid:
             return None
         by = Reporter(identity=self.identity, integration=self._adapter(write.stream).integration)
-        return announcement(self._place(write), job.uid, decision, f"{write.position:x}", by, now)
+        return announcement(self._place(write, decision), uid, decision, f"{write.position:x}", by, now)
 
-    def _place(self, write: OpenWrite) -> ObjectRef:
-        _, namespace, name = write.stream.removeprefix(_JOBS).split("/", 2)
+    def _place(self, write: OpenWrite, decision: events.JobWrite) -> ObjectRef:
+        """Return where the job of a write is, or the pod that the write is to. What is told of a group is told of its first."""
+        word, namespace, name = write.stream.removeprefix(_JOBS).split("/", 2)
+        if isinstance(decision, pod_events.PodWrite):
+            name = decision.name
+        elif isinstance(decision, events.JobNoticeDecided) and decision.object:
+            name = decision.object
+        elif word == POD_GROUPS and (job := self.index.state(write.stream).job) is not None:
+            name = job.name
         return ObjectRef(self._adapter(write.stream).kind, namespace, name)
+
+
+def _is_quiet(event: Event) -> bool:
+    """Whether what was seen need not be recorded if it says what was said before: no write holds for one version of it."""
+    if isinstance(event, pod_events.QueuedPodObserved):
+        return not event.gated and pods.FINALIZER not in event.finalizers
+    return isinstance(event, events.QueuedJobObserved) and not event.suspended

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controlplane.controllers.jobframework import events, matching, writes
+from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, writes
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
 from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
-from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
+from controlplane.controllers.jobframework.stopping import stop
+from controlplane.controllers.jobframework.writes import JobPass, finish, release
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import PassResult
 
@@ -21,6 +23,7 @@ _NOT_READY = "Not all pods are ready or succeeded"
 _RECOVERING = "At least one pod has failed, waiting for recovery"
 _READY = "All pods reached readiness and the workload is running"
 _AT_ONCE = ("Preempted", "NodeFailures")
+_DEACTIVATED_BY_US = "DeactivatedDueTo"
 _OWNER_PATIENCE = timedelta(seconds=2)
 _TOO_DEEP = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {NESTED_AT_MOST}"
 
@@ -31,6 +34,7 @@ def decide(context: JobContext, state: QueuedJobState, now: datetime) -> PassRes
     if state.effects:
         return step.plan
     job = state.job
+    pod_writes.strangers_told(step)
     if job is None or job.deleting:
         _orphaned(step)
         return step.plan
@@ -54,9 +58,13 @@ def _owner_awaited(step: JobPass) -> bool:
 
 
 def _orphaned(step: JobPass) -> None:
-    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go."""
+    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go. A pod is let go as well."""
+    pod_writes.release(step, pods.members(step.state.pods), JobReason.POD_DELETED)
     for workload in step.workloads():
-        if not workload.deleting and workload.owner is not None and not workload.is_true("Finished"):
+        evicted = workload.condition("Evicted")
+        if step.state.pods and evicted is not None and _reserved(workload):
+            _give_back(step, workload, evicted, requeued=False)
+        elif not workload.deleting and workload.owner is not None and not workload.is_true("Finished"):
             finish(step, workload, "OwnerNotFound", "The workload's owner no longer exists", JobReason.OWNER_NOT_FOUND)
         else:
             release(step, workload, JobReason.OWNER_NOT_FOUND)
@@ -69,16 +77,24 @@ def _child(step: JobPass, job: events.QueuedJobObserved, ancestor: Ancestor) -> 
 
 
 def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
-    workload, settled = matching.ensure_one(step, job)
+    grouped = pods.is_group(step.state.pods.values())
+    workload, settled = groups.ensure_one(step, job) if grouped else matching.ensure_one(step, job)
     if not settled:
         return
     if workload is None:
         if job.end is None:
             _without_workload(step, job)
+        else:
+            pod_writes.release(step, pods.members(step.state.pods), JobReason.JOB_FINISHED)
     elif workload.is_true("Finished"):
+        pod_writes.release(step, pods.members(step.state.pods), JobReason.WORKLOAD_FINISHED)
         release(step, workload, JobReason.WORKLOAD_FINISHED)
     elif workload.deleting:
-        if stop(step, job, workload, JobReason.WORKLOAD_DELETED, "Workload is deleted"):
+        stopped = stop(step, job, workload, JobReason.WORKLOAD_DELETED, "Workload is deleted")
+        if stopped:
+            pod_writes.release(step, pods.members(step.state.pods), JobReason.WORKLOAD_DELETED)
+        # Its quota counts, and no other is made, as long as pods of it run.
+        if stopped and not _is_active(step, job):
             release(step, workload, JobReason.WORKLOAD_DELETED)
     elif job.end is not None:
         finish(step, workload, "Succeeded" if job.end.success else "Failed", job.end.message, JobReason.JOB_FINISHED)
@@ -91,7 +107,10 @@ def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
     if job.prebuilt:
         stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
         return
-    if job.active:
+    if _is_active(step, job):
+        return
+    if pods.is_group(step.state.pods.values()):
+        groups.create(step, job)
         return
     if job.problem:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
@@ -144,23 +163,17 @@ def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: event
     evicted = workload.condition("Evicted")
     if evicted is not None and evicted.status == "True":
         stopped = stop(step, job, workload, JobReason.WORKLOAD_EVICTED, evicted.message)
-        if stopped and workload.is_true("QuotaReserved") and not job.active:
-            step.write(
-                events.JobQuotaReleaseDecided(
-                    **writes.head(workload),
-                    requeued=evicted.reason in _AT_ONCE,
-                    eviction=evicted.reason,
-                    message=evicted.message,
-                    reason=JobReason.NOTHING_RUNS,
-                )
-            )
+        if stopped and workload.is_true("QuotaReserved") and not _is_active(step, job):
+            _give_back(step, workload, evicted, requeued=evicted.reason in _AT_ONCE)
+        elif stopped:
+            _deactivated(step, job, workload, evicted)
     elif writes.is_suspended(job):
         if workload.is_true("Admitted"):
             _start(step, job, workload)
             return
         if workload.is_true("QuotaReserved"):
             _checks_noticed(step, job, workload)
-        if workload.queue != job.queue:
+        if workload.queue != job.queue and not any(one.serving for one in step.state.pods.values()):
             update = events.JobWorkloadUpdateDecided(
                 **writes.head(workload), what="queue", queue=job.queue, reason=JobReason.QUEUE_CHANGED
             )
@@ -169,9 +182,66 @@ def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: event
         stop(step, job, workload, JobReason.NOT_ADMITTED, "Not admitted by cluster queue")
 
 
+def _reserved(workload: events.JobWorkloadObserved) -> bool:
+    """Whether an evicted Workload still has its quota."""
+    return workload.is_true("Evicted") and workload.is_true("QuotaReserved") and not workload.is_true("Finished")
+
+
+def _give_back(step: JobPass, workload: events.JobWorkloadObserved, evicted: Condition, *, requeued: bool) -> None:
+    step.write(
+        events.JobQuotaReleaseDecided(
+            **writes.head(workload),
+            requeued=requeued,
+            eviction=evicted.reason,
+            message=evicted.message,
+            reason=JobReason.NOTHING_RUNS,
+        )
+    )
+
+
+def _is_active(step: JobPass, job: events.QueuedJobObserved) -> bool:
+    """Whether anything of a job runs."""
+    found, until = pods.runs_until(step.state.pods.values(), step.now)
+    step.wake_at(until)
+    return job.active or found
+
+
+def _deactivated(
+    step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved, evicted: Condition
+) -> None:
+    """Delete a job some time after its Workload was deactivated by whoever admits; one that its user deactivated stays
+    (`handleWorkloadAfterDeactivatedPolicy`). Of pods those that ran are deleted already, and the others wait."""
+    after = step.context.policy.after_deactivated
+    if after is None or workload.active or not evicted.reason.startswith(_DEACTIVATED_BY_US):
+        return
+    if writes.adapter_of(step, job).ends_by_deletion:
+        return
+    try:
+        until = datetime.fromisoformat(evicted.last_transition_time) + after
+    except ValueError:
+        return
+    if until > step.now:
+        step.wake_at(until)
+        return
+    step.write(
+        events.JobDeletionDecided(
+            name=job.name,
+            uid=job.uid,
+            resource_version=job.resource_version,
+            kind=job.kind,
+            workload=workload.name,
+            cause=evicted.reason,
+            reason=JobReason.RETENTION_ELAPSED,
+        )
+    )
+
+
 def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
     try:
         found = infos(workload, step.context.catalog.flavors)
+        if step.state.pods:
+            pod_writes.start(step, workload, found)
+            return
         startable(job, found)
     except FlavorMissing:
         return  # it is waited for: once it is seen, this job is looked at again

@@ -77,6 +77,21 @@ class QueuedOwner(Part):
     uid: str
 
 
+class GroupRole(Part):
+    """The pods of a group that ask for the same: the hash of that, how many they are, and the body of one of them."""
+
+    name: str
+    count: int
+    body: str
+
+
+class GroupMember(Part):
+    """A pod that owns the Workload of its group."""
+
+    name: str
+    uid: str
+
+
 class JobEnding(Part):
     """How a job ended."""
 
@@ -224,7 +239,8 @@ class WorkloadOfJobWrite(JobWrite):
 
 
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
-    """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set."""
+    """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
+    group of pods has the `roles` as its pod sets, and the `members` as its owners."""
 
     job_uid: str
     body: str
@@ -232,11 +248,13 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     priority: int = 0
     priority_class: PriorityClassName = PriorityClassName()
     pods: dict[str, int] = {}
+    roles: list[GroupRole] = []
+    members: list[GroupMember] = []
 
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
-    """Change a Workload: its whole spec, by the body, or only what is named (`queue`, `priority`, `gate`, `owner`).
-    `references` are the owners that it has already."""
+    """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`, `owner`,
+    `members`). `references` are the owners that it has already."""
 
     what: str
     body: str = ""
@@ -247,6 +265,8 @@ class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     active: bool = True
     job_uid: str = ""
     references: list[Json] = []
+    roles: list[GroupRole] = []
+    members: list[GroupMember] = []
 
 
 class JobWorkloadRemovalDecided(WorkloadOfJobWrite):
@@ -288,6 +308,14 @@ class PodsReadyDecided(WorkloadOfJobWrite):
     message: str
 
 
+class PodReplacementDecided(WorkloadOfJobWrite):
+    """Write to the Workload of a group, in the condition WaitingForReplacementPods, whether pods have to be replaced."""
+
+    status: str
+    condition_reason: str
+    message: str
+
+
 class JobStartDecided(JobWrite):
     """Unsuspend a job, with what its pod sets were admitted with."""
 
@@ -310,14 +338,24 @@ class JobStopDecided(JobWrite):
     quiet: bool = False
 
 
+class JobDeletionDecided(JobWrite):
+    """Delete a job whose Workload was deactivated, and not by its user; `cause` is the reason of the Workload's eviction."""
+
+    kind: str
+    workload: str
+    cause: str
+
+
 class JobNoticeDecided(JobWrite):
-    """Tell the user something in a Kubernetes Event on the job, of which no object changes."""
+    """Tell the user something in a Kubernetes Event on the job, of which no object changes. `object`: the pod that it is about,
+    if the job is made of pods."""
 
     WHAT: ClassVar[str] = "Event"
     kind: str
     type: str
     event_reason: str
     note: str
+    object: str = ""
 
 
 class JobWriteFailed(WriteRefused):
@@ -346,8 +384,10 @@ EVENTS: tuple[type[Event], ...] = (
     JobQuotaReleaseDecided,
     ReclaimablePodsDecided,
     PodsReadyDecided,
+    PodReplacementDecided,
     JobStartDecided,
     JobStopDecided,
+    JobDeletionDecided,
     JobNoticeDecided,
     JobWriteFailed,
     JobWriteUnneeded,

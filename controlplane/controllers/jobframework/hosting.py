@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.controller import JobFrameworkController
-from controlplane.controllers.jobframework.observe import CLASSES, WORD
+from controlplane.controllers.jobframework.names import WORD
+from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS
 from controlplane.kube.watches import WatchSpec
@@ -21,7 +22,11 @@ def host(settings: Settings) -> Sequence[HostedController]:
     if not settings.quota.builtin:
         return ()
     controller = JobFrameworkController(policy_of(settings), settings.leader.identity)
-    kinds = [WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *controller.policy.adapters]
+    adapters = controller.policy.adapters.values()
+    watched = [
+        *map(WatchSpec, (WORKLOADS, RESOURCE_FLAVORS, *CLASSES)),
+        *(WatchSpec(one.kind, one.home_selector) for one in adapters),
+    ]
 
     def unseen() -> str:
         return "" if controller.index.ready else "the job framework does not see all that it needs"
@@ -30,7 +35,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
     return (
         HostedController(
             registration=Registration("jobframework", controller, frozenset({WORD}), hears, identities="jobframework"),
-            home=[WatchSpec(kind) for kind in kinds],
+            home=watched,
             knows=controller.index.places,
             unseen=unseen,
         ),
@@ -41,5 +46,7 @@ def policy_of(settings: Settings) -> JobFrameworkPolicy:
     """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of them."""
     kinds = adapters_for((*settings.multikueue.kinds, *settings.multikueue.external_frameworks)).values()
     return JobFrameworkPolicy(
-        adapters={one.kind: one for one in kinds if one.reconciled}, pods_ready=settings.quota.pods_ready == "yes"
+        adapters={one.kind: one for one in kinds if one.reconciled},
+        pods_ready=settings.quota.says_pods_ready,
+        after_deactivated=settings.quota.object_retention.after_deactivated,
     )

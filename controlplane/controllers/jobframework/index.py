@@ -14,8 +14,11 @@ from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, Catalog, JobFrameworkPolicy
-from controlplane.controllers.jobframework.observe import CLASSES, WORD, JobObserver, job_stream
-from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_workload
+from controlplane.controllers.jobframework.names import WORD, job_stream
+from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
+from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
+from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
+from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.kube import kinds
 from controlplane.log.event import Event, Recorded
 
@@ -23,12 +26,14 @@ K = TypeVar("K")
 _EMPTY = QueuedJobState()
 _SEEN: dict[type[Event], str] = {
     events.QueuedJobObserved: "",
+    QueuedPodObserved: "",
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
 }
 _GONE: dict[type[Event], str] = {
     events.QueuedJobGone: "",
+    QueuedPodGone: "",
     events.JobWorkloadGone: kinds.WORKLOADS.name,
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
@@ -36,7 +41,7 @@ _GONE: dict[type[Event], str] = {
 
 
 class JobIndex:
-    """See the module. `stream_of` has the stream of each Workload, by UID."""
+    """See the module. `stream_of` has the stream of each Workload and of each pod, by UID."""
 
     GIVEN = ("policy", "observer")
 
@@ -47,6 +52,7 @@ class JobIndex:
         self.catalog = Catalog()
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
+        self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
         self._bound: dict[tuple[str, str], dict[str, None]] = {}
@@ -81,6 +87,10 @@ class JobIndex:
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
         """Return a Workload that no job owns, None if there is none of this name."""
         return self._free.get((namespace, name))
+
+    def named_workload(self, namespace: str, name: str) -> str:
+        """Return the stream of the Workload of a name, "" if none is known."""
+        return self.stream_of.get(self._named.get((namespace, name), ""), "")
 
     def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
         """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
@@ -154,10 +164,15 @@ class JobIndex:
         stream, before = recorded.stream, self.state(recorded.stream)
         after = fold(before, recorded)
         event = recorded.event
-        if isinstance(event, events.JobWorkloadObserved):
-            self._moved(event, stream, recorded.position)
-        elif isinstance(event, events.JobWorkloadGone):
-            self.stream_of.pop(event.uid, None)
+        match event:
+            case events.JobWorkloadObserved():
+                self._moved(event, stream, recorded.position)
+            case QueuedPodObserved():
+                self._pod_moved(event, recorded)
+            case events.JobWorkloadGone():
+                self._unnamed(event)
+            case QueuedPodGone():
+                self.stream_of.pop(event.uid, None)
         self._reindex(stream, before.job, after.job)
         if after.is_empty and not after.effects:
             self.states.pop(stream, None)
@@ -170,8 +185,10 @@ class JobIndex:
         """A Workload that has another owner than before is no more where it was."""
         before = self.stream_of.get(event.uid, "")
         self.stream_of[event.uid] = stream
+        self._named[event.namespace, event.name] = event.uid
         if before == stream:
             return
+        self._mark_group(event.namespace, event.name)
         if before in self.states:
             self.states[before] = without_workload(self.states[before], event.uid, position)
             self._mark([before])
@@ -179,13 +196,37 @@ class JobIndex:
         if free is not None and free.uid == event.uid:
             del self._free[event.namespace, event.name]
 
+    def _pod_moved(self, event: QueuedPodObserved, recorded: Recorded) -> None:
+        """A pod that has another group than before is no more where it was."""
+        before = self.stream_of.get(event.uid, "")
+        self.stream_of[event.uid] = recorded.stream
+        if before == recorded.stream or before not in self.states:
+            return
+        left = without_pod(self.states[before], event.uid, recorded)
+        if left.is_empty and not left.effects:
+            del self.states[before]
+        else:
+            self.states[before] = left
+            self._mark([before])
+
+    def _unnamed(self, event: events.JobWorkloadGone) -> None:
+        self.stream_of.pop(event.uid, None)
+        if self._named.get((event.namespace, event.name)) == event.uid:
+            del self._named[event.namespace, event.name]
+            self._mark_group(event.namespace, event.name)
+
+    def _mark_group(self, namespace: str, name: str) -> None:
+        """The group of pods of a name cannot have its Workload while another has the name."""
+        if (stream := job_stream(POD_GROUPS, namespace, name)) in self.states:
+            self._mark([stream])
+
     def _fold_free(self, recorded: Recorded) -> None:
         event = recorded.event
         if isinstance(event, events.JobWorkloadObserved):
             self._moved(event, recorded.stream, recorded.position)
             self._free[event.namespace, event.name] = event
         elif isinstance(event, events.JobWorkloadGone):
-            self.stream_of.pop(event.uid, None)
+            self._unnamed(event)
             found = self._free.get((event.namespace, event.name))
             if found is not None and found.uid == event.uid:
                 del self._free[event.namespace, event.name]

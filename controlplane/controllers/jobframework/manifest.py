@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework import events, pod_events
 from controlplane.controllers.jobframework.phrases import PHRASES, WRITES
 from controlplane.controllers.jobframework.reasons import REASONS
 from controlplane.runtime.manifest import Manifest
 
+_EVENTS = (*events.EVENTS, *pod_events.EVENTS)
 MANIFEST = Manifest(
     title="Jobs and their Workloads",
     intro="Recorded where `quota.mode` is `builtin`.",
-    events=events.EVENTS,
+    events=_EVENTS,
     phrases=PHRASES,
     reasons=REASONS,
     decision=events.JobDecision,
     write=events.JobWrite,
-    writes={one: WRITES[one.__name__] for one in events.EVENTS if issubclass(one, events.JobWrite)},
+    writes={one: WRITES[one.__name__] for one in _EVENTS if issubclass(one, events.JobWrite)},
     streams={
         "jobframework/job/KIND/NS/NAME": "a job, with its Workloads",
+        "jobframework/job/podgroups/NS/GROUP": "the pods of a group, with their Workload",
         "jobframework/workload/NS/NAME": "a Workload that no job owns yet",
         "jobframework/flavor/NAME": "a ResourceFlavor, as jobs get it",
         "jobframework/priorityclass/KIND/NAME": "a priority class",

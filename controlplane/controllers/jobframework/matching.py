@@ -9,12 +9,13 @@ from controlplane.controllers.jobframework import events, writes
 from controlplane.controllers.jobframework.context import WorkloadPriority
 from controlplane.controllers.jobframework.pod_sets import equivalent
 from controlplane.controllers.jobframework.reasons import JobReason
-from controlplane.controllers.jobframework.writes import JobPass, finish, release, stop
+from controlplane.controllers.jobframework.stopping import stop
+from controlplane.controllers.jobframework.writes import JobPass, finish, release
 from controlplane.kube.kinds import WORKLOAD_PRIORITY_CLASSES
 
-_MISSING = "Missing Workload; unable to restore pod templates"
-_RESTORING = "No matching Workload; restoring pod templates according to existent Workload"
-_OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
+MISSING = "Missing Workload; unable to restore pod templates"
+RESTORING = "No matching Workload; restoring pod templates according to existent Workload"
+OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 
 Found = tuple[events.JobWorkloadObserved | None, bool]
 
@@ -31,9 +32,9 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
     match, others = _chosen(step, job)
     if match is None:
         return None, _none_fits(step, job, others)
-    if _removed(step, others, JobReason.EXTRA_WORKLOAD):
+    if removed(step, others, JobReason.EXTRA_WORKLOAD):
         return None, False
-    return match, _kept_up(step, job, match)
+    return match, kept_up(step, job, match)
 
 
 def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events.JobWorkloadObserved]) -> bool:
@@ -45,9 +46,9 @@ def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events
         stale = others.pop(0) if others and _can_follow(job, others[0]) else None
     elif job.end is None:
         only = others[0] if len(others) == 1 else None
-        if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, _RESTORING if only is not None else _MISSING):
+        if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, RESTORING if only is not None else MISSING):
             return False
-    if _removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
+    if removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
         return False
     if stale is not None:
         _rewrite(step, job, stale)
@@ -73,7 +74,7 @@ def _chosen(
     return match, others
 
 
-def _removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: JobReason) -> bool:
+def removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: JobReason) -> bool:
     """Let Workloads go and delete them; return whether any deletion is still to be asked for."""
     waits = False
     for one in others:
@@ -104,7 +105,7 @@ def _rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWork
     )
 
 
-def _kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWorkloadObserved) -> bool:
+def kept_up(step: JobPass, job: events.QueuedJobObserved, match: events.JobWorkloadObserved) -> bool:
     """Have a Workload follow the job's gates and priority class; return whether it does."""
     if match.gated_by != job.gated_by:
         update = events.JobWorkloadUpdateDecided(
@@ -158,7 +159,7 @@ def _prebuilt(step: JobPass, job: events.QueuedJobObserved) -> Found:
         return None, False
     if not equivalent(job, found, step.context.catalog.flavors):
         if not found.is_true("Finished"):
-            finish(step, found, "OutOfSync", _OUT_OF_SYNC, JobReason.OUT_OF_SYNC)
+            finish(step, found, "OutOfSync", OUT_OF_SYNC, JobReason.OUT_OF_SYNC)
             return None, False
         return None, True
     return found, True

@@ -6,41 +6,35 @@ pkg/controller/jobframework/utils.go, pkg/controller/constants/constants.go, ff6
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.names import (
+    GATED_BY,
+    MAX_EXECUTION,
+    PRIORITY_CLASS,
+    STOPPING,
+    WORD,
+    job_stream,
+    max_execution,
+    workload_stream,
+)
+from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
+from controlplane.controllers.jobframework.pod_events import QueuedPodGone
+from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
-from controlplane.kube.kinds import Json, Kind, meta
-from controlplane.kube.pod_templates import containers_digest, digest
+from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 
-WORD = "jobframework"
-STOPPING = "kueue.x-k8s.io/stopping"
-GATED_BY = "kueue.x-k8s.io/admission-gated-by"
-PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
-_OF_KUEUE = "kueue.x-k8s.io/"
-_WHOLE = re.compile(r"[+-]?\d{1,10}", re.ASCII)
-_MOST = 2**31 - 1
 CLASSES = (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)
 
 Built = tuple[str, Event, tuple[Body, ...]]
-
-
-def job_stream(kind: str, namespace: str, name: str) -> str:
-    """Return the stream of a job with its Workloads, by the kind's name in Kubernetes (`jobs.batch`)."""
-    return f"{WORD}/job/{kind}/{namespace}/{name}"
-
-
-def workload_stream(namespace: str, name: str) -> str:
-    """Return the stream of a Workload that no job owns yet."""
-    return f"{WORD}/workload/{namespace}/{name}"
 
 
 class JobObserver:
@@ -69,7 +63,10 @@ class JobObserver:
 
     def _built(self, kind: Kind, obj: Json) -> Built | None:
         if kind in self.adapters:
-            return self._job(self.adapters[kind], obj)
+            adapter, owner = self.adapters[kind], controller_of(obj)
+            if isinstance(adapter, Pod):
+                return observed_pod(adapter, obj, owned=owner is not None and self.kind_of(owner) is not None)
+            return self._job(adapter, obj)
         if kind == kinds.WORKLOADS:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
@@ -83,6 +80,12 @@ class JobObserver:
             "name": str(meta(obj)["name"]),
             "uid": change.uid,
         }
+        if isinstance(adapter := self.adapters.get(kind), Pod):
+            # Of what went while nobody looked, the name alone is shown: the group is known by the UID.
+            stream = stream_of.get(change.uid) or pod_stream(
+                adapter, head["namespace"], head["name"], adapter.group(obj)
+            )
+            return stream, QueuedPodGone(**head, kind=kind.name), ()
         if kind in self.adapters:
             stream = job_stream(kind.name, head["namespace"], head["name"])
             return stream, events.QueuedJobGone(**head, kind=kind.name), ()
@@ -131,8 +134,11 @@ class JobObserver:
 
     def _stream_of_workload(self, obj: Json) -> str:
         namespace, owner = str(meta(obj).get("namespace") or ""), controller_of(obj)
+        name = str(meta(obj)["name"])
+        if owner is None and is_group_workload(obj) and PODS in self.adapters:
+            return job_stream(POD_GROUPS, namespace, name)
         if owner is None:
-            return workload_stream(namespace, str(meta(obj)["name"]))
+            return workload_stream(namespace, name)
         kind = self.kind_of(owner)
         return job_stream(kind.name, namespace, owner.name) if kind is not None else ""
 
@@ -188,36 +194,6 @@ def controller_of(obj: Json) -> events.QueuedOwner | None:
                 uid=text(one, "uid", where),
             )
     return None
-
-
-def max_execution(label: object) -> int | None:
-    """Return a label's number of seconds; None for what is no number above 0, as Kueue takes it."""
-    if not isinstance(label, str) or not _WHOLE.fullmatch(label):
-        return None
-    return int(label) if 0 < int(label) <= _MOST else None
-
-
-def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
-    """Return what of a Workload's pod set is compared."""
-    where = "spec.podSets[]"
-    template = section(pod_set, "template", where)
-    metadata, spec = meta(template), section(template, "spec", f"{where}.template")
-    request = section(pod_set, "topologyRequest", where)
-    return events.PodSetFacts(
-        name=text(pod_set, "name", where),
-        count=number(pod_set, "count", where),
-        min_count=number(pod_set, "minCount", where) if pod_set.get("minCount") is not None else None,
-        containers=containers_digest(template),
-        labels={name: str(value) for name, value in section(metadata, "labels").items()},
-        annotations={
-            name: str(value) if name.startswith(_OF_KUEUE) else digest(value)
-            for name, value in section(metadata, "annotations").items()
-        },
-        node_selector={name: str(value) for name, value in section(spec, "nodeSelector").items()},
-        tolerations=items(spec, "tolerations", f"{where}.template.spec"),
-        gates=[text(one, "name", "schedulingGates[]") for one in items(spec, "schedulingGates", where)],
-        topology=any(request.get(one) is not None for one in ("required", "preferred", "unconstrained")),
-    )
 
 
 def _composed(adapter: JobKind, obj: Json) -> tuple[list[events.PodSetFacts], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework import events, pod_events
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
 
@@ -17,9 +17,15 @@ WRITES: Mapping[str, str] = {
     "JobQuotaReleaseDecided": "the end of the reservation",
     "ReclaimablePodsDecided": "the reclaimable pods",
     "PodsReadyDecided": "the condition PodsReady",
+    "PodReplacementDecided": "the condition WaitingForReplacementPods",
     "JobStartDecided": "the start of the job",
     "JobStopDecided": "the stop of the job",
+    "JobDeletionDecided": "the deletion of the job",
     "JobNoticeDecided": "an Event",
+    "PodStartDecided": "the start of the pod",
+    "PodTerminationDecided": "the condition TerminationTarget",
+    "PodDeletionDecided": "the deletion of the pod",
+    "PodReleaseDecided": "the removal of the pod's finalizer",
 }
 _STEPS = {
     "suspend": "job is to be suspended",
@@ -32,6 +38,7 @@ _WHAT = {
     "priority": "Workload {e.name} is to have priority {e.priority}",
     "gate": "Workload {e.name} is to be gated by {e.gated_by}",
     "owner": "Workload {e.name} is to belong to the job",
+    "members": "Workload {e.name} is to belong to all pods of the group",
 }
 
 
@@ -43,6 +50,13 @@ def _job(event: events.QueuedJobObserved) -> str:
     else:
         state = "is suspended" if event.suspended else "runs" if event.active else "is not suspended"
     return f"job {state}" + (f", in queue {event.queue}" if event.queue else "")
+
+
+def _pod(event: pod_events.QueuedPodObserved) -> str:
+    if not event.managed:
+        return f"pod {event.name} is in queue {event.queue}, and not looked after"
+    state = "is being deleted" if event.deleting else "is gated" if event.gated else f"is {event.phase or 'Pending'}"
+    return f"pod {event.name} {state}, in queue {event.queue}" + (f", of group {event.group}" if event.group else "")
 
 
 def _workload(event: events.JobWorkloadObserved) -> str:
@@ -80,8 +94,16 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.JobQuotaReleaseDecided: "quota of Workload {e.name} is to be free",
         events.ReclaimablePodsDecided: lambda e: f"pods that will not run again: {_pods(e.pods)}",
         events.PodsReadyDecided: "PodsReady of Workload {e.name} is to be {e.status}",
+        events.PodReplacementDecided: "WaitingForReplacementPods of Workload {e.name} is to be {e.status}",
         events.JobStartDecided: _start,
         events.JobStopDecided: lambda e: _STEPS.get(e.step, "job is to be stopped"),
+        events.JobDeletionDecided: "job is to be deleted, since Workload {e.workload} is {e.cause}",
+        pod_events.QueuedPodObserved: _pod,
+        pod_events.QueuedPodGone: "pod {e.name} is gone",
+        pod_events.PodStartDecided: "pod {e.name} is to start, admitted by {e.cluster_queue}",
+        pod_events.PodTerminationDecided: "pod {e.name} is to say why it is deleted: {e.condition_reason}",
+        pod_events.PodDeletionDecided: "pod {e.name} is to be deleted",
+        pod_events.PodReleaseDecided: "pod {e.name} is to be let go",
         events.JobNoticeDecided: "the user is told: {e.note}",
         events.JobWriteFailed: lambda e: refused_write(e, WRITES),
         events.JobWriteUnneeded: lambda e: f"{WRITES.get(e.action, e.action)} is settled",

@@ -13,14 +13,16 @@ import msgspec
 
 from controlplane.controllers.jobframework import events
 from controlplane.job_kinds.generic_job import UNCONSTRAINED
-from controlplane.kube.kinds import Json
-from controlplane.kube.pod_templates import digest
+from controlplane.kube.fields import items, number, section, text
+from controlplane.kube.kinds import Json, meta
+from controlplane.kube.pod_templates import containers_digest, digest
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
-_TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+_OF_KUEUE = "kueue.x-k8s.io/"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _replace = msgspec.structs.replace
 
@@ -35,6 +37,29 @@ class Unstartable(ValueError):  # noqa: N818
 
 class FlavorMissing(LookupError):  # noqa: N818
     """A flavor of an admission is not there, or not seen yet; the text is its name."""
+
+
+def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
+    """Return what of a Workload's pod set is compared."""
+    where = "spec.podSets[]"
+    template = section(pod_set, "template", where)
+    metadata, spec = meta(template), section(template, "spec", f"{where}.template")
+    request = section(pod_set, "topologyRequest", where)
+    return events.PodSetFacts(
+        name=text(pod_set, "name", where),
+        count=number(pod_set, "count", where),
+        min_count=number(pod_set, "minCount", where) if pod_set.get("minCount") is not None else None,
+        containers=containers_digest(template),
+        labels={name: str(value) for name, value in section(metadata, "labels").items()},
+        annotations={
+            name: str(value) if name.startswith(_OF_KUEUE) else digest(value)
+            for name, value in section(metadata, "annotations").items()
+        },
+        node_selector={name: str(value) for name, value in section(spec, "nodeSelector").items()},
+        tolerations=items(spec, "tolerations", f"{where}.template.spec"),
+        gates=[text(one, "name", "schedulingGates[]") for one in items(spec, "schedulingGates", where)],
+        topology=any(request.get(one) is not None for one in ("required", "preferred", "unconstrained")),
+    )
 
 
 def infos(workload: events.JobWorkloadObserved, flavors: Flavors) -> list[events.PodSetInfo]:
@@ -66,7 +91,7 @@ def _info(
         labels[_CLUSTER_QUEUE] = workload.cluster_queue
     notes, gates = {_WORKLOAD: workload.name}, []
     if assignment.topology:
-        gates = [_TOPOLOGY_GATE]
+        gates = [TOPOLOGY_GATE]
         if pod_set is None or not pod_set.topology:
             notes[UNCONSTRAINED] = "true"
     found = _replace(

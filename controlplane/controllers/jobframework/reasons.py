@@ -36,6 +36,14 @@ class JobReason(StrEnum):
     PRIORITY_CLASS_NOT_FOUND = "PriorityClassNotFound"
     NOT_COMPOSED = "PodSetsNotComposed"
     NESTED_TOO_DEEP = "NestedTooDeep"
+    POD_NOT_MANAGED = "PodNotManaged"
+    POD_DELETED = "PodDeleted"
+    POD_JOINED = "PodJoined"
+    POD_EXCESS = "ExcessPod"
+    POD_REPLACED = "PodReplaced"
+    PODS_ABSENT = "ReplacementPodsChanged"
+    WORKLOAD_NAME_TAKEN = "WorkloadNameTaken"
+    RETENTION_ELAPSED = "DeactivationRetentionElapsed"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -91,6 +99,31 @@ REASONS: Mapping[JobReason, Sentence] = {
         "The WorkloadPriorityClass that the job names is not there.", "its WorkloadPriorityClass is not there"
     ),
     JobReason.NOT_COMPOSED: Sentence("No pod sets can be made of the job.", "no pod sets can be made of the job"),
+    JobReason.POD_NOT_MANAGED: Sentence(
+        "The pod names a queue, and was created without Kueue's label and scheduling gate.",
+        "the pod was created without Kueue's label and scheduling gate",
+    ),
+    JobReason.POD_JOINED: Sentence(
+        "A pod of the group does not own its Workload yet.", "a pod of the group does not own the Workload yet"
+    ),
+    JobReason.POD_EXCESS: Sentence(
+        "The group has more pods than its size or its Workload asks for.", "the group has more pods than it asks for"
+    ),
+    JobReason.POD_REPLACED: Sentence(
+        "The pod has ended, or cannot run, and its group does not need it any more.",
+        "the group does not need it any more",
+    ),
+    JobReason.PODS_ABSENT: Sentence(
+        "Whether pods of the group have to be replaced has changed.", "whether pods have to be replaced has changed"
+    ),
+    JobReason.WORKLOAD_NAME_TAKEN: Sentence(
+        "A Workload that is not a group's has the name of the group.", "another Workload has the group's name"
+    ),
+    JobReason.POD_DELETED: Sentence("The pod is being deleted.", "the pod is being deleted"),
+    JobReason.RETENTION_ELAPSED: Sentence(
+        "The job's Workload was deactivated by this service for longer ago than such jobs are kept.",
+        "its Workload was deactivated for longer ago than such jobs are kept",
+    ),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"
     ),

@@ -7,14 +7,17 @@ seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.wor
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.announce import Reporter, notice
-from controlplane.controllers.jobframework.observe import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
+from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
+from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
+from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import with_tolerations
+from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
 from controlplane.kube.conditions import set_condition
@@ -36,10 +39,10 @@ _PENDING = "PendingEvaluation"
 def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case events.JobWorkloadCreationDecided() | events.JobStartDecided():
+        case events.JobStartDecided() | PodStartDecided():
             return [decision.body]
-        case events.JobWorkloadUpdateDecided():
-            return [decision.body] if decision.body else []
+        case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
+            return [one for one in (decision.body, *(role.body for role in decision.roles)) if one]
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
         case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
@@ -58,14 +61,18 @@ def render(
     now: datetime,
     identity: str,
 ) -> Request:
-    """Return the request of a write; `place` is the job's, `adapter` that of its kind."""
+    """Return the request of a write; `place` is the job's, or that of the pod which it is to, `adapter` that of its kind."""
     match decision:
+        case PodWrite():
+            return render_pod(place, decision, bodies, now)
         case events.JobNoticeDecided():
             return notice(place, decision, Reporter(identity=identity, integration=adapter.integration), now)
         case events.JobStartDecided() | events.JobStopDecided():
             return _of_job(state, place, decision, bodies, adapter)
+        case events.JobDeletionDecided():
+            return Request("delete", place, uid=decision.uid, resource_version=decision.resource_version)
         case events.JobWorkloadCreationDecided():
-            return _creation(place, decision, body_in(bodies, decision.body), adapter)
+            return _creation(place, decision, bodies, adapter)
         case events.JobWorkloadUpdateDecided():
             return _update(place, decision, bodies, adapter)
         case events.JobWorkloadRemovalDecided():
@@ -88,28 +95,26 @@ def _patch(place: ObjectRef, decision: events.JobWrite, body: Json) -> Request:
 # --- the Workload ----------------------------------------------------------------------------------------------------
 
 
-def _creation(place: ObjectRef, decision: events.JobWorkloadCreationDecided, body: Json, adapter: JobKind) -> Request:
+def _creation(
+    place: ObjectRef, decision: events.JobWorkloadCreationDecided, bodies: Mapping[str, bytes], adapter: JobKind
+) -> Request:
+    body = body_in(bodies, decision.body)
     job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
     notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
-    metadata: Json = {
-        "labels": {JOB_UID_LABEL: decision.job_uid},
-        "finalizers": [FINALIZER],
-        "ownerReferences": [owner_reference(place, adapter, decision.job_uid)],
-        **({"annotations": notes} if notes else {}),
-    }
-    spec = {
-        "queueName": decision.queue,
-        **_priority(decision),
-        **_spec(job, adapter),
-    }
-    return Request(
-        "create",
-        _workload(place, decision),
-        {"metadata": metadata, "spec": spec},
-        owner_label=(JOB_UID_LABEL, decision.job_uid),
-    )
+    metadata: Json = {"finalizers": [FINALIZER]}
+    if decision.members:
+        notes[GROUP_WORKLOAD] = "true"
+        metadata["ownerReferences"] = members_references(decision.members)
+    else:
+        metadata["labels"] = {JOB_UID_LABEL: decision.job_uid}
+        metadata["ownerReferences"] = [owner_reference(place, adapter, decision.job_uid)]
+    if notes:
+        metadata["annotations"] = notes
+    spec = {"queueName": decision.queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
+    label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
+    return Request("create", _workload(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
 
 
 def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
@@ -124,9 +129,9 @@ def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
     }
 
 
-def _spec(job: Json, adapter: JobKind) -> Json:
+def _spec(job: Json, adapter: JobKind, roles: Sequence[events.GroupRole], bodies: Mapping[str, bytes]) -> Json:
     limit = max_execution((job["metadata"].get("labels") or {}).get(MAX_EXECUTION))
-    made: Json = {"podSets": adapter.workload_pod_sets(job)}
+    made: Json = {"podSets": role_pod_sets(roles, bodies, adapter) if roles else adapter.workload_pod_sets(job)}
     if limit is not None:
         made["maximumExecutionTimeSeconds"] = limit
     return made
@@ -154,6 +159,9 @@ def _update(
             owner = owner_reference(place, adapter, decision.job_uid)
             body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}
             return _patch(place, decision, {"metadata": body})
+        case "members":
+            owners = [*decision.references, *members_references(decision.members)]
+            return _patch(place, decision, {"metadata": {"ownerReferences": owners}})
     body = body_in(bodies, decision.body)
     job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
     spec = {
@@ -162,7 +170,7 @@ def _update(
         "queueName": decision.queue,
         "active": decision.active,
         **_priority(decision),
-        **_spec(job, adapter),
+        **_spec(job, adapter, decision.roles, bodies),
     }
     return _patch(place, decision, {"spec": spec})
 
@@ -181,6 +189,11 @@ def _status(
             status: Json = {"conditions": [_seen(one) for one in seen.conditions if one.type == "PodsReady"]}
             _set(status, "PodsReady", decision.status, decision.condition_reason, decision.message, seen, now)
             return _applied(place, decision, status, f"{JOB_MANAGER}-PodsReady")
+        case events.PodReplacementDecided():
+            waiting = "WaitingForReplacementPods"
+            status = {"conditions": [_seen(one) for one in seen.conditions if one.type == waiting]}
+            _set(status, waiting, decision.status, decision.condition_reason, decision.message, seen, now)
+            return _applied(place, decision, status, POD_MANAGER)
         case events.JobWorkloadFinishDecided():
             status = copy.deepcopy(body_in(bodies, seen.status))
             _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)

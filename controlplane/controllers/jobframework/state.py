@@ -1,7 +1,7 @@
-"""Folds a job with its Workloads: as they were seen, what is open, what was said.
+"""Folds a job with its Workloads: as they were seen, what is open, what was said. Of pods the job is what they are together.
 
 In: the events of a job's stream. Out: `QueuedJobState`. A write is open until its object is seen to change; then what
-follows is decided anew, by what is there."""
+follows is decided remain, by what is there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.pod_events import (
+    PodDeletionDecided,
+    PodTerminationDecided,
+    QueuedPodGone,
+    QueuedPodObserved,
+)
+from controlplane.controllers.jobframework.pods import as_job
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
 
@@ -17,8 +24,8 @@ _replace = msgspec.structs.replace
 
 
 class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
-    """A job, its Workloads by UID, and at which positions they were seen. `job_since`: when the job was
-    seen first; `said`: the last note of each reason.
+    """A job, its Workloads by UID, and at which positions they were seen. `pods`: those that the job is made of, by UID, if
+    it is made of pods. `job_since`: when the job was seen first; `said`: the last note of each reason.
     `vain`: at which version of a target a write changed nothing, so that it is not tried again."""
 
     version: int = 0
@@ -26,6 +33,7 @@ class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
     job: events.QueuedJobObserved | None = None
     job_at: int = 0
     job_since: datetime | None = None
+    pods: dict[str, QueuedPodObserved] = {}
     workloads: dict[str, events.JobWorkloadObserved] = {}
     workloads_at: dict[str, int] = {}
     said: dict[str, str] = {}
@@ -34,13 +42,15 @@ class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left of it."""
-        return self.job is None and not self.workloads
+        return self.job is None and not self.pods and not self.workloads
 
 
 def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
     """Return the state after one more event of its stream."""
     event = recorded.event
     state = _replace(state, version=recorded.version, position=recorded.position)
+    if isinstance(event, (QueuedPodObserved, QueuedPodGone)):
+        return _fold_pod(state, event, recorded)
     match event:
         case events.QueuedJobObserved():
             if state.job is None or state.job.uid != event.uid:
@@ -55,7 +65,7 @@ def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
         case events.JobWorkloadGone():
             return _settled(without_workload(state, event.uid, recorded.position), (f"Workload/{event.name}",))
         case events.JobNoticeDecided():
-            said = {**state.said, event.event_reason: event.note}
+            said = {**state.said, event.name: event.note}
             return opened(_replace(state, said=said), event, recorded)
         case events.JobWrite():
             return opened(state, event, recorded)
@@ -65,6 +75,47 @@ def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
             vain = {**state.vain, event.target: event.resource_version}
             return dropped(_replace(state, vain=vain), event.target)
     return state
+
+
+def _fold_pod(state: QueuedJobState, event: QueuedPodObserved | QueuedPodGone, recorded: Recorded) -> QueuedJobState:
+    if isinstance(event, QueuedPodGone):
+        return without_pod(state, event.uid, recorded)
+    if _is_awaited(state, event):
+        pods = {**state.pods, event.uid: event}
+        return _replace(state, pods=pods, job=as_job(pods), job_at=recorded.position)
+    others = {uid: one for uid, one in state.pods.items() if one.name != event.name}
+    return _with_pods(state, {**others, event.uid: event}, event.name, recorded)
+
+
+def _is_awaited(state: QueuedJobState, event: QueuedPodObserved) -> bool:
+    """Whether what was decided about a pod is still to be carried out: the pod is the very version that it was decided on, seen once
+    more by a process that begins; or it has changed, but not in what was decided, which holds for any version.
+    """
+    known, effect = state.pods.get(event.uid), state.effects.get(f"Pod/{event.name}")
+    if known is None or effect is None:
+        return False
+    if known.resource_version == event.resource_version:
+        return True
+    if isinstance(effect.decision, PodDeletionDecided):
+        return not event.deleting
+    return isinstance(effect.decision, PodTerminationDecided) and not (event.terminating or event.deleting)
+
+
+def without_pod(state: QueuedJobState, uid: str, recorded: Recorded) -> QueuedJobState:
+    """Return the state without a pod."""
+    gone = state.pods.get(uid)
+    if gone is None:
+        return state
+    return _with_pods(state, {key: one for key, one in state.pods.items() if key != uid}, gone.name, recorded)
+
+
+def _with_pods(
+    state: QueuedJobState, pods: dict[str, QueuedPodObserved], name: str, recorded: Recorded
+) -> QueuedJobState:
+    """Return the state with other pods, of which the one of this name has changed."""
+    targets, remain = (f"Pod/{name}",), bool(pods.keys() & state.pods.keys())
+    state = _replace(state, pods=pods, job=as_job(pods), job_at=recorded.position)
+    return _settled(state if remain else _replace(state, said={}), targets if pods else (*targets, "Event/"))
 
 
 def _with_workload(state: QueuedJobState, event: events.JobWorkloadObserved, position: int) -> QueuedJobState:

@@ -1,4 +1,4 @@
-"""The decisions that several steps take alike: to finish a Workload, to let it go, to stop a job, to tell a user.
+"""The decisions that several steps take alike: to finish a Workload, to let it go, to tell a user.
 
 In: a pass of deciding about a job. Out: decisions added to it. Pure."""
 
@@ -10,7 +10,6 @@ from typing import Any
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.context import ClassMissing, JobContext, WorkloadPriority
 from controlplane.controllers.jobframework.names import name_of_workload
-from controlplane.controllers.jobframework.pod_sets import is_restored
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JobKind
@@ -105,43 +104,6 @@ def release(step: JobPass, workload: events.JobWorkloadObserved, reason: JobReas
 def is_suspended(job: events.QueuedJobObserved) -> bool:
     """Whether a job is suspended, and not on the way there."""
     return job.suspended and not job.stopping
-
-
-def stop(
-    step: JobPass,
-    job: events.QueuedJobObserved,
-    workload: events.JobWorkloadObserved | None,
-    reason: JobReason,
-    message: str,
-    *,
-    child: bool = False,
-) -> bool:
-    """Take the next step that stops a job; return whether none is left. A child job is only suspended."""
-    adapter = adapter_of(step, job)
-    if not job.suspended:
-        todo = "suspend"
-    elif child or not adapter.stops_by_steps:
-        return True
-    elif job.started:
-        todo = "reset"
-    elif job.stopping or not is_restored(job, workload):
-        todo = "restore"
-    else:
-        return True
-    decision = events.JobStopDecided(
-        name=job.name,
-        uid=job.uid,
-        resource_version=job.resource_version,
-        kind=job.kind,
-        step=todo,
-        body=job.body,
-        spec=workload.spec if workload is not None and not child else "",
-        message=message,
-        quiet=child,
-        reason=reason,
-    )
-    step.write(decision)
-    return False
 
 
 def adapter_of(step: JobPass, job: events.QueuedJobObserved) -> JobKind:

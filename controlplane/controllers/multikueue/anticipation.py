@@ -68,7 +68,7 @@ def _concerns_one(index: WorkloadIndex, state: WorkloadState, recorded: Recorded
 def leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: datetime) -> bool:
     """Whether nothing will be decided on events of a stream once they are folded, as far as that can be told before: on
     those of the user's job, and on the first ones of a Workload. Nobody decides by this: events that lead nowhere are not
-    urgent.
+    urgent. Where they may lead somewhere together with another stream's, they are.
     """
     if not index.ready or index.policy.scoring is not None:
         return False
@@ -80,6 +80,8 @@ def leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: datetim
     for recorded in events:
         if not isinstance(recorded.event, WorkloadObserved) or recorded.event.sliced:
             return False
+        if recorded.event.is_true("QuotaReserved"):
+            return False  # its job may be in the same commit, or come with the next
         state = index.after(state, recorded)
     return not index.composed(state) and not decide(state, index.context(state), now).decisions
 
@@ -88,6 +90,8 @@ def _job_leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: da
     stream = events[0].stream
     workloads = [index.workloads[one] for one in index.dependents(stream)]
     before, grouped = index.jobs.get(stream), False
+    if before is None and workloads:
+        return False  # they waited for it, and one may have got its quota in the same commit
     for recorded in events:
         assert isinstance(recorded.event, JobObserved), "events of a job"
         workloads = [fold_job(state, before, recorded.event) for state in workloads]

@@ -105,7 +105,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
     events.StatusRelayDecided: {
         R.STATUS_CHANGED: ("{c}/j.status", "{c}/j.suspended", "job.suspended"),
         R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
-        R.NOTHING_RUNS: ("w.evicted", *_GONE, "job.suspended"),
+        R.NOTHING_RUNS: ("w.evicted", "w.present", "w.deleting", *_GONE, "job.suspended"),
     },
     events.FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}", "job.ended", "job.size")},
     events.NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},

@@ -207,14 +207,20 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def _rested_on(self, decisions: Sequence[WorkloadDecision], state: WorkloadState) -> dict[str, int]:
         """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is
-        in the log.
+        in the log. Where Workloads must be spread, those by which clusters count as there, too.
         """
         lost = {about(decision, state) for decision in decisions if getattr(decision, "reason", "") in _LOST}
-        streams = [cluster_stream(cluster) for cluster in sorted(lost) if cluster in self.index.connections]
-        if not streams:
-            return {}
-        versions = {stream: self.index.slots.get(stream).version for stream in streams}
-        return {**versions, FLEET_STREAM: self.index.outage.version}
+        scoring = self.policy.scoring
+        spread = scoring is not None and scoring.spread_required
+        if spread and any(isinstance(decision, WinnerChosen) for decision in decisions):
+            around = set(self.index.connections)
+        else:
+            around = lost & set(self.index.connections)
+        versions = {
+            stream: self.index.slots.get(stream).version
+            for stream in map(cluster_stream, sorted(around - {MANAGEMENT}))
+        }
+        return {**versions, FLEET_STREAM: self.index.outage.version} if lost & around else versions
 
     def _requeue_at(self, now: datetime) -> datetime | None:
         """Return when the next re-queue from a lost cluster is allowed, None if it is now.

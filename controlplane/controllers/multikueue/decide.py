@@ -13,7 +13,7 @@ from datetime import datetime
 from controlplane.controllers.multikueue.context import EXECUTION_POLICIES, KUEUES_GATE, Route, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.dispatch import dispatch
-from controlplane.controllers.multikueue.draining import drain
+from controlplane.controllers.multikueue.draining import drain, rest_of_deleted
 from controlplane.controllers.multikueue.elastic import NOT_RESIZED, follow, handed_over, outlast, refuses, seat
 from controlplane.controllers.multikueue.ended import finish_outgrown, report_end
 from controlplane.controllers.multikueue.events import WorkloadDecision
@@ -47,6 +47,7 @@ def decide(state: WorkloadState, context: WorkloadContext, now: datetime) -> Pas
         _orphan(pass_)
     elif local.deleting:
         pass_.remove_everywhere(WorkloadReason.LOCAL_DELETED)
+        rest_of_deleted(pass_)
     else:
         _workload(pass_, local)
     return pass_.plan

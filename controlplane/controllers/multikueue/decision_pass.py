@@ -30,6 +30,7 @@ from controlplane.runtime.writes import says_no
 _LONGEST_REQUEUE = 300  # seconds
 _TRIES = 3
 _REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
+_ENDINGS = (events.RemovalDecided, events.FinalizerRemovalDecided, events.DeactivationDecided)
 
 
 class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDecision, events.WorkloadWrite]):
@@ -249,6 +250,16 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             and cluster not in self.state.refused
             and cluster not in self.state.job_seen
             and f"{cluster}/Job" not in self.state.effects
+        )
+
+    def is_ending(self, cluster: str) -> bool:
+        """Whether what is on a cluster is about to be removed or stopped: a write of an attempt before is open, or its Kueue
+        was told to deactivate the copy. Either may come about at any time, and would end what is begun there now.
+        """
+        clone = self.state.remote(cluster).clone
+        open_ = (effect.decision for effect in self.state.effects.values())
+        return (clone is not None and clone.is_true("DeactivationTarget")) or any(
+            isinstance(one, _ENDINGS) and one.cluster == cluster for one in open_
         )
 
     def refused(self, cluster: str) -> bool:

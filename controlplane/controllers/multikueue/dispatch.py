@@ -144,14 +144,18 @@ def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -
     """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log
     saw them.
 
-    Only a cluster that is nominated in the stored object can be selected (see the module).
+    Only a cluster that is nominated in the stored object can be selected (see the module). One whose copy is being removed
+    or stopped has to show first what became of that.
     """
     if not pass_.state.dispatching:
         return ""
     ready = [
         c
         for c in eligible
-        if c in local.nominated and admitted(pass_.state.remote(c), local) and not _lost_its_job(pass_, c)
+        if c in local.nominated
+        and admitted(pass_.state.remote(c), local)
+        and not _lost_its_job(pass_, c)
+        and not pass_.is_ending(c)
     ]
     if not ready:
         return ""
@@ -190,7 +194,8 @@ def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
             return False
         reason = WorkloadReason.LOST_BEFORE_READY
     elif admitted(remote, local):
-        return True
+        # It may have been chosen before an eviction that nobody saw, while it was another cluster's turn.
+        return not pass_.is_ending(winner)
     elif f"{winner}/Job" in pass_.state.effects:
         return False  # the job may be there already: another cluster would get a second one
     elif remote.clone is None or remote.clone.deleting:

@@ -7,6 +7,7 @@ is the *mirrored* status of the user's job, so whoever takes a copy away must al
 
 from __future__ import annotations
 
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import DeactivationDecided
 from controlplane.controllers.multikueue.members import rest_members
@@ -39,6 +40,31 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
     if not running and _told(pass_, local):
         rest_members(pass_)
         _write_rest(pass_, job)
+
+
+def rest_of_deleted(pass_: WorkloadPass) -> None:
+    """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it, and
+    no other Workload is made of its job before."""
+    context, job = pass_.context, pass_.context.job
+    if job is None or job.inactive or job.deleting or context.slices or context.adapter is None:
+        return
+    if not context.adapter.delegates or pass_.must_wait() or _may_run_anywhere(pass_):
+        return
+    remotes = [pass_.state.remote(cluster) for cluster in pass_.state.remotes if context.in_view(cluster)]
+    if not any(remote.job is not None or remote.members for remote in remotes):
+        _write_rest(pass_, job)
+
+
+def _may_run_anywhere(pass_: WorkloadPass) -> bool:
+    """Whether a cluster out of view may have a copy that the log, which may have gone back, does not name."""
+    held = False
+    for cluster in pass_.context.connections:
+        if cluster == MANAGEMENT or pass_.context.in_view(cluster):
+            continue
+        until = pass_.context.lost_until(cluster, pass_.now)
+        held = held or until is None or pass_.now < until
+        pass_.wake_at(until)
+    return held
 
 
 def _says_that_it_runs(pass_: WorkloadPass, job: JobObserved) -> bool:

@@ -28,7 +28,7 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
     if _refused(pass_):
         return False
     for cluster, status in sorted(state.ended.items()):
-        if current not in ("", cluster) or not _goes(pass_, cluster):
+        if current not in ("", cluster) or not _goes(pass_, local, cluster):
             continue
         if not job.finished:
             pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
@@ -78,10 +78,11 @@ def _holder(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     return cluster if has or not pass_.context.in_view(cluster) else ""
 
 
-def _goes(pass_: WorkloadPass, cluster: str) -> bool:
+def _goes(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> bool:
     """Whether a copy, or its Workload, is not there any more, or is being deleted, or is out of view: nobody will say that
-    it finished, or not soon."""
+    it finished, or not soon. What has finished out of view finishes the Workload (`running.finish`), but not where another
+    cluster was chosen meanwhile."""
     remote = pass_.state.remote(cluster)
     if not pass_.context.in_view(cluster):
-        return remote.finished is None
+        return remote.finished is None or (local.cluster_name or pass_.state.winner) not in ("", cluster)
     return remote.job is None or remote.job.deleting or remote.clone is None or remote.clone.deleting

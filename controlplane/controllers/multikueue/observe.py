@@ -158,6 +158,8 @@ class WorkloadObserver:
         adapter = self._adapters.get(kind)
         if cluster == MANAGEMENT:
             if adapter:
+                if "labels" in meta(obj) and not adapter.marked(obj):
+                    return None  # of what went while nobody looked, the name alone is shown
                 last = _last(obj)
                 return (
                     job_stream(kind.name, last["namespace"], last["name"]),
@@ -179,7 +181,7 @@ class WorkloadObserver:
 
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
         if adapter.home_selector:
-            return True  # what is watched of it is narrowed already
+            return adapter.marked(obj)  # what is watched of it is narrowed already
         return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
 
 

@@ -31,10 +31,9 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
 from controlplane.job_kinds.base import JobKind
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import REMOTE_LOST, Condition
 
 GONE = "Admitting remote no longer exists"
-_LOST = "Admitting remote lost"
 _CORE_FINISHES_WITHIN = timedelta(seconds=1)
 
 
@@ -44,7 +43,9 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     if found is None:
         return False
     cluster, condition = found
-    if local.is_true("Evicted") and condition.reason in ("OutOfSync", "OwnerNotFound"):
+    unfinished = condition.reason in ("OutOfSync", "OwnerNotFound")
+    # It is no result. Queued again, the Workload does not wait for such a copy that nobody can remove now.
+    if unfinished and (local.is_true("Evicted") or (check.state != "Ready" and not pass_.context.in_view(cluster))):
         return False
     if condition.reason == "OutOfSync":
         _out_of_sync(pass_, local, check, cluster)
@@ -196,7 +197,7 @@ def away(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, cluste
     elif context.requeue_at is not None:
         pass_.wake_at(context.requeue_at)
     else:
-        pass_.set_check(local, check, "Retry", _LOST, WorkloadReason.REMOTE_LOST)
+        pass_.set_check(local, check, "Retry", REMOTE_LOST, WorkloadReason.REMOTE_LOST)
 
 
 def _job_vanished(pass_: WorkloadPass, cluster: str) -> bool:

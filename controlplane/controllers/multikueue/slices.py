@@ -31,7 +31,12 @@ def take_over(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, cl
     if theirs is not None:
         if not theirs.deleting and not theirs.finished and not job.deleting and _is_current(local, job):
             _resize(pass_, job, theirs, cluster, prebuilt=local.name)
-    elif not held and not pass_.must_wait(but=cluster) and not pass_.others_may_run(cluster):
+    elif (
+        not held
+        and not pass_.is_ending(cluster)
+        and not pass_.must_wait(but=cluster)
+        and not pass_.others_may_run(cluster)
+    ):
         pass_.create_job(cluster, job)
 
 

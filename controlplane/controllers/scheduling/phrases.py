@@ -74,7 +74,7 @@ def try_words(event: events.NodeReserved | events.SchedulingFailed) -> str:
     return f"attempt {event.attempt}" + (f", after {woken_words(event.woken)}" if event.woken is not None else "")
 
 
-_IN_A_LINE = 5
+IN_A_LINE = 5
 """How many nodes of a reason a line names."""
 
 
@@ -90,7 +90,7 @@ def _reserved(event: events.NodeReserved) -> str:
 
 def _failed(event: events.SchedulingFailed) -> str:
     said, tried = event.message.rstrip(".") or "no node", try_words(event)
-    which = refusing_nodes(event.message, event.nodes, _IN_A_LINE)
+    which = refusing_nodes(event.message, event.nodes, IN_A_LINE)
     return (
         f"no node: {said}"
         + (f" ({which})" if which else "")

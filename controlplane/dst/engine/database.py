@@ -129,6 +129,10 @@ class DatabaseLog:
         """Return when the log may have grown past `after`, or after `timeout` seconds."""
         await self._log.wait(after, timeout)
 
+    async def patient(self) -> None:
+        """Whatever was asked for may be taken back at any time before it is committed, and after it."""
+        await asyncio.sleep(self._database.latency())
+
     async def bodies(self, refs: Iterable[str]) -> dict[str, bytes]:
         """Return the JSON of bodies by the hex of their hash."""
         await self.round_trip()

@@ -24,6 +24,7 @@ from controlplane.telemetry import Metrics
 
 STOPPED_WITHIN = 30.0  # seconds that Kubernetes gives a pod
 _LEASE, _RENEW = 12.0, 3.0
+AHEAD = 1  # as the recorded seeds are played; a test plays others with more
 _POLL = 5.0  # the log's alarm clock is never lost here, and polling is most of what an idle hour costs
 
 Make = Callable[[str, Ports, random.Random], Process]
@@ -135,6 +136,7 @@ class SimulatedReplica(Observer):
             lease=_LEASE,
             renew=_RENEW,
             poll=_POLL,
+            ahead=AHEAD,
             gauges=False,
             tunes_collector=False,
             observer=self,

@@ -49,6 +49,11 @@ class EmbeddedPostgres:
         self._socket: Path | None = None
 
     @property
+    def port(self) -> int | None:
+        """The port of 127.0.0.1 that is open: 0 before the first start where any will do, None if none shall be."""
+        return self._port
+
+    @property
     def url(self) -> str:
         """The URL over the unix socket; it needs no password. `EmbeddedError` if the server is not running."""
         if self._socket is None:
@@ -124,7 +129,8 @@ class EmbeddedPostgres:
             self._initialise(programs, user)
         else:
             old.settle(folder.pgdata)
-        if self._port == 0:
+        any_port = self._port == 0
+        if any_port:
             self._port = _free_port()
         self._socket = folder.socket(user)
         deadline = time.monotonic() + _READY_WITHIN
@@ -135,6 +141,9 @@ class EmbeddedPostgres:
             if self._answers(self._process, deadline):
                 break
             said = _fatal(folder.log, before)
+            if any_port and _TAKEN in said and time.monotonic() <= deadline:
+                self._port = _free_port()  # somebody was faster
+                continue
             # Backends of a server that was killed take a moment to notice.
             if _STILL_IN_USE not in said or time.monotonic() > deadline:
                 hint = ": choose another --database-port" if _TAKEN in said else ""

@@ -26,7 +26,7 @@ _IN_NONE = tuple(
     for pattern in _PATTERNS
     if pattern.split("/")[-2] != "NS"
 )
-_WITHIN = 100_000  # events after it in which those are looked for that followed from it
+_WITHIN = 50_000  # events after it in which those are looked for that followed from it
 
 
 class RequestItem(Value):

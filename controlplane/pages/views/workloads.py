@@ -103,12 +103,10 @@ def _item(row: Row) -> WorkloadItem:
 def _archived(asked: Asked, limit: int) -> WorkloadList:
     """Return the Workloads that are in archives alone; their cursor is the stream of the last one."""
     given, follower = asked.given, asked.follower
-    if asked.at is not None or given.get("queue") or given.get("cluster"):
-        raise BadQuestion(
-            '"state=Archived" goes with "namespace" and "text" alone: leave "at", "queue" and "cluster" out'
-        )
-    text, after = given.get("text", ""), given.get("after", "")
-    found = archived_page(asked.reader, asked.namespaces, text=text, after=after, limit=limit + 1)
+    if asked.at is not None:
+        raise BadQuestion('"state=Archived" is what is in archives now: leave "at" out')
+    wanted = {name: given.get(name, "") for name in ("text", "queue", "cluster", "after")}
+    found = archived_page(asked.reader, asked.namespaces, **wanted, limit=limit + 1)
     with follower.lock:
         known = follower.directory.namespaces()
     return WorkloadList(

@@ -27,6 +27,7 @@ FAILS = "simulation.controlplane/fails"
 _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
 _STOPS = ("Cancelled", "CancelledRunFinally", "StoppedRunFinally")
+_CANCELLED = "TaskRunCancelled"
 _END = "Succeeded"
 
 
@@ -90,10 +91,7 @@ class Tekton(Behaviour):
             made = self._view.get(TASK_RUNS, namespace, f"{meta(run)['name']}-{task['name']}")
             if made is None or _ended(made) or not _is_of(made, run):
                 continue
-            for (place, name), pod in list(self._view.all(PODS).items()):
-                if place == namespace and _is_of(pod, made):
-                    self._store.delete(PODS, namespace, name)
-            self._say(TASK_RUNS, made, "False", "TaskRunCancelled")
+            self._end(made, "")
         self._say(PIPELINE_RUNS, run, "False", "Cancelled", completionTime=timestamp(self.clock.now()))
 
     def _task(self, run: Json, task: Json) -> str | None:
@@ -104,7 +102,19 @@ class Tekton(Behaviour):
             return self._begin(run, task, name)
         if not _is_of(made, run):
             return None
+        if _end_of(made) is None and made["spec"].get("status") == _CANCELLED:
+            self._end(made, str(made["spec"].get("statusMessage") or ""))
+            return None
         return _end_of(made) or self._try(run, task, made)
+
+    def _end(self, made: Json, message: str) -> None:
+        """End a TaskRun that somebody cancelled, and its pods with it."""
+        namespace = meta(made)["namespace"]
+        for (place, name), pod in list(self._view.all(PODS).items()):
+            if place == namespace and _is_of(pod, made):
+                self._store.delete(PODS, namespace, name)
+        text = f'TaskRun "{meta(made)["name"]}" was cancelled. {message}'
+        self._say(TASK_RUNS, made, "False", _CANCELLED, text)
 
     def _begin(self, run: Json, task: Json, name: str) -> str | None:
         """Create the TaskRun of a task once those that it comes after have succeeded; skip it if they cannot."""
@@ -166,8 +176,8 @@ class Tekton(Behaviour):
             return ""
         return f"affinity-assistant-{_digest(claimed[-1] + meta(run)['name'])}"
 
-    def _say(self, kind: Kind, obj: Json, state: str, reason: str, **more: Any) -> None:
-        condition = {"type": _END, "status": state, "reason": reason, "message": ""}
+    def _say(self, kind: Kind, obj: Json, state: str, reason: str, message: str = "", **more: Any) -> None:
+        condition = {"type": _END, "status": state, "reason": reason, "message": message}
         status = {"conditions": [condition], **more}
         self._store.patch(kind, meta(obj)["namespace"], meta(obj)["name"], {"status": status}, subresource="status")
 
@@ -198,7 +208,7 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
     spec: dict[str, Any] = {
         "schedulerName": scheduler or "default-scheduler",
         "restartPolicy": "Never",
-        "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": "100m"}}}],
+        "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": _cpu(made)}}}],
         "volumes": _volumes(made),
     }
     if FOLLOWS in annotations:
@@ -216,6 +226,12 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
         "ownerReferences": [owner_reference(made)],
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _cpu(task_run: Json) -> str:
+    """Return what the first step of a task asks for."""
+    steps = (task_run["spec"].get("taskSpec") or {}).get("steps") or [{}]
+    return str(((steps[0].get("computeResources") or {}).get("requests") or {}).get("cpu") or "100m")
 
 
 def _is_reconciled(run: Json) -> bool:

@@ -305,6 +305,19 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         kinds.RESOURCE_FLAVORS, status_subresource=False, short_names=("flavor", "flavors", "rf"), columns=(AGE,)
     ),
     ServedKind(
+        kinds.LIMIT_RANGES,
+        status_subresource=False,
+        short_names=("limits",),
+        columns=(Column("Created At", ".metadata.creationTimestamp"),),
+        generation=False,
+    ),
+    ServedKind(
+        kinds.RUNTIME_CLASSES,
+        status_subresource=False,
+        columns=(Column("Handler", ".handler"), AGE),
+        generation=False,
+    ),
+    ServedKind(
         WORKLOAD_PRIORITY_CLASSES,
         status_subresource=False,
         short_names=("wpc",),

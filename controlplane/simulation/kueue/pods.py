@@ -40,21 +40,26 @@ _POD = Pod()
 
 
 class PodFramework(Behaviour):
-    """The integration and the node of one cluster, beside its Kueue, whose view it shares."""
+    """The integration and the node of one cluster, beside its Kueue, whose view it shares; the node alone where no Kueue
+    `manages` pods.
+    """
 
-    def __init__(self, name: str, kueue: Kueue, pace: JobPace) -> None:
+    def __init__(self, name: str, kueue: Kueue, pace: JobPace, *, manages: bool = True) -> None:
         super().__init__(name, kueue.clock)
+        self._manages = manages
         self._kueue, self._core, self._pace = kueue, kueue.core, pace
         self._since: dict[str, float] = {}
         kueue.view.listen(self._on_change)
-        kueue.view.store.admission.append(self._admit)
+        if manages:
+            kueue.view.store.admission.append(self._admit)
 
     def reconcile(self, key: Key) -> float | None:
         """Take the pods of a Workload, or one pod that runs, a step on."""
         what, namespace, name = key
         if what == "run":
             return self._run(namespace, name)
-        self._follow(namespace, name)
+        if self._manages:
+            self._follow(namespace, name)
         return None
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:

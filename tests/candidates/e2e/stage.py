@@ -18,9 +18,15 @@ import msgspec
 import psycopg
 
 from controlplane.clusters.protocol import ApiError
-from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, PODS, SCHEDULER_NAME
+from controlplane.controllers.candidates.objects import (
+    ACCOUNTS,
+    CANDIDATE_SOURCES,
+    CANDIDATE_TARGETS,
+    PODS,
+    SCHEDULER_NAME,
+)
 from controlplane.controllers.candidates.target.decide import TargetPolicy
-from controlplane.kube.kinds import JOBS, POD_GROUPS, Json, meta
+from controlplane.kube.kinds import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, SERVICES, Json, meta
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
@@ -34,7 +40,14 @@ from tests.support.local import looked
 
 NS, HOME = "default", "home"
 SKEW = timedelta(milliseconds=300)
-KINDS = (*DEFAULT_KINDS, *CANDIDATE_KINDS, ServedKind(POD_GROUPS, status_subresource=False))
+KINDS = (
+    *DEFAULT_KINDS,
+    *CANDIDATE_KINDS,
+    ServedKind(ACCOUNTS, status_subresource=False),
+    ServedKind(PERSISTENT_VOLUME_CLAIMS),
+    ServedKind(SERVICES, strategic_keys={"spec.ports": ("port",)}),
+    ServedKind(POD_GROUPS, status_subresource=False),
+)
 
 
 def settings(*, controllers: tuple[str, ...] = ("multikueue", "candidates"), **more: Any) -> Settings:

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from controlplane.kube.kinds import Json, Request, meta
-from controlplane.simulation.apiserver.patches import merge_patch
+from controlplane.kube.kinds import STRATEGIC_PATCH, Json, Request, meta
+from controlplane.simulation.apiserver.patches import merge_patch, strategic_merge
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}
+_BY_NAME = {"spec.containers": ("name",), "spec.initContainers": ("name",)}
 EMPTY: Store = {"candidates": {}, "pods": {}, "lives": {}}
 
 
@@ -87,7 +88,8 @@ class Api:
         parts = {"status": request.body["status"]} if request.subresource else dict(request.body)
         if not request.subresource:
             parts.pop("status", None)
-        merged = merge_patch(found, parts)
+        strategic = request.content_type == STRATEGIC_PATCH
+        merged = strategic_merge(found, parts, _BY_NAME) if strategic else merge_patch(found, parts)
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
         merged.get("status", {}).pop("conditions", None) if request.ref.kind.plural == "candidates" else None
         metadata = meta(merged)

@@ -48,6 +48,19 @@ def groups_of(outcome: Outcome, words: str) -> set[str]:
     return {line.split("(")[1].split(")")[0] for line in told(outcome, "OwnerResolved", f"member/default/{words}")}
 
 
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_no_node_can_take_ends_and_its_run_with_it() -> None:
+    """That the run has ended is a rule of the scene; that nothing is cut short, the clock says."""
+    too_big = 69  # two tasks that share the claim of a template, the last of which asks for more than there is
+    outcome = play(plan(run(10, "run-1", value=too_big), END))
+    assert held(outcome)
+    (ended,) = told(outcome, "TaskEndDecided")
+    (told_of,) = told(outcome, "UnfitTaskTold")
+    assert float(ended.split()[0]) == float(told_of.split()[0]) > 600, "a node may be changed"
+
+
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import psycopg
 import pytest
 
 from controlplane.local.postgres import EmbeddedError, EmbeddedPostgres
+from controlplane.local.postgres import server as server_module
 from tests.support import postgres as support
 from tests.support.waiting import PATIENCE
 
@@ -257,6 +259,16 @@ def test_a_port_in_use_is_named(data: Path) -> None:
             first.shutdown()
         assert one(second.launch(), "SELECT 1") == 1
         second.shutdown()
+
+
+async def test_any_free_port_is_another_where_somebody_was_faster(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = iter((taken.getsockname()[1], server_module._free_port()))
+        monkeypatch.setattr(server_module, "_free_port", lambda: next(found))
+        async with EmbeddedPostgres(data, durable=False, port=0) as server:
+            assert server.port != taken.getsockname()[1]
+            assert one(server.tcp_url, "SELECT inet_server_port()") == server.port
+
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root drops its rights")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 from controlplane.controllers.multikueue.context import NEVER_TWICE
@@ -24,12 +25,14 @@ _PROMPT = {"together": True, "prompt": True}
 _NEVER = {"execution": NEVER_TWICE}
 
 
+def _both(one: str, other: str) -> Faults:
+    """Return two faults of these kinds."""
+    return Faults.only(one, total=2) if one == other else replace(Faults.only(one, other), total=2)
+
+
 def _pair(one: str, other: str) -> Config:
     """Return a configuration with two faults, under never-twice."""
-    faults = Faults.only(one, total=2) if one == other else Faults.only(one, other)
-    return Config(
-        f"{one}-{other}-2-running-never", 2, faults=replace(faults, total=2), running=True, **_PROMPT, **_NEVER
-    )
+    return Config(f"{one}-{other}-2-running-never", 2, faults=_both(one, other), running=True, **_PROMPT, **_NEVER)
 
 
 _PAIRS = (
@@ -42,6 +45,14 @@ _PAIRS = (
     ("cut", "evicted"),
     ("lost", "restarted"),
     ("swapped", "restarted"),
+)
+# Two faults under at-least-once: in the first attempt, and at any time.
+ATTEMPT = tuple(
+    Config(
+        f"{one}-{other}-2-{suffix}", 2, faults=_both(one, other), running=True, attempt=suffix == "attempt", **_PROMPT
+    )
+    for suffix in ("attempt", "running")
+    for one, other in combinations_with_replacement(_COMMON, 2)
 )
 GATED = (
     Config("gates-2", 2, faults=NONE, together=True, gates=True, alike=False),
@@ -141,6 +152,7 @@ _ALL = (
     *_each(3, "-running", running=True, **_PROMPT),
     *_each(3, "-running-never", running=True, **_PROMPT, **_NEVER),
     *(_pair(*kinds) for kinds in _PAIRS),
+    *ATTEMPT,
     *GATED,
     *ELASTIC,
     *DISPATCHED,

@@ -72,8 +72,15 @@ class Knowledge:
         uids: frozenset[str] = self._memo[key]
         return uids
 
+    def knows_end(self, log: int, place: int) -> bool:
+        """Return whether the log knows that the job ended on a worker."""
+        return self.config.names[place] in self._ends(log)
+
     def ended_on(self, log: int) -> int:
         """Return on how many workers the log knows of an end."""
+        return len(self._ends(log))
+
+    def _ends(self, log: int) -> frozenset[str]:
         key = ("ended", log)
         if key not in self._memo:
             named = {
@@ -82,8 +89,9 @@ class Knowledge:
                 for name, remote in state.remotes.items()
                 if remote.finished is not None or (remote.job is not None and remote.job.finished)
             }
-            self._memo[key] = len(named.union(*(state.ended for state in self.logs[log].states)))
-        return int(self._memo[key])
+            self._memo[key] = frozenset(named.union(*(state.ended for state in self.logs[log].states)))
+        found: frozenset[str] = self._memo[key]
+        return found
 
     def exchanged(self, log: int, order: Order) -> int:
         """Return the log with its workers exchanged."""
@@ -149,13 +157,16 @@ def kept(state: WorkloadState) -> WorkloadState:
 
 
 def _bare(effect: Any) -> Any:
-    """Return an open write without why it was decided, in which attempt, and since when it is open where nobody waits for
-    it: copies that are to go are waited for (`loser_patience`)."""
+    """Return an open write without why it was decided, in which attempt, by what worker's status, and since when it
+    is open where nobody waits for it: copies that are to go are waited for (`loser_patience`)."""
     decision = effect.decision
     changed = {"reason": WorkloadReason.NOMINATED, "attempt": 1} if hasattr(decision, "attempt") else {}
     changed = changed or {"reason": WorkloadReason.NOMINATED}
+    if getattr(decision, "source", ""):
+        changed["source"] = "somewhere"  # what is asked for depends on whether it comes from a worker, not on which
     since = effect.decided_at if decision.cluster != MANAGEMENT else START
-    if effect.position == 0 and effect.decided_at == since and decision.reason == WorkloadReason.NOMINATED:
+    bare = getattr(decision, "source", "") in ("", "somewhere") and decision.reason == WorkloadReason.NOMINATED
+    if effect.position == 0 and effect.decided_at == since and bare:
         return effect
     return _replace(effect, decision=_replace(decision, **changed), position=0, decided_at=since)
 

@@ -19,7 +19,6 @@ class Local:
             self._rules = (kueue.home_steps, kueue.site_steps)
         self._next: dict[int, list[tuple[str, int]]] = {}
         self._ahead: dict[int, list[tuple[str, int]]] = {}
-        self._can_run: dict[int, bool] = {}
 
     def steps(self, number: int) -> list[tuple[str, int]]:
         """Return what a cluster can do next, and the number of its objects then."""
@@ -42,9 +41,3 @@ class Local:
                         line.append(after)
             self._ahead[number] = [(label, one) for one, label in found.items()]
         return self._ahead[number]
-
-    def can_run(self, number: int) -> bool:
-        """Whether the job runs on a worker, or can by what the worker does itself."""
-        if number not in self._can_run:
-            self._can_run[number] = any(kueue.runs_ours(self._stores[one]["job"]) for _, one in self.ahead(number))
-        return self._can_run[number]

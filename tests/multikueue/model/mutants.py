@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue import (
     decision_pass,
     dispatch,
     draining,
+    ended,
     nominate,
     preemption,
     render,
@@ -171,6 +172,14 @@ def _nominated_by_both(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dispatch, "OWN", (*nominate.OWN, ANOTHER))
 
 
+def _waits_for_kueue(pass_: WorkloadPass, _local: Any, cluster: str) -> bool:
+    """Leave what has finished out of view to the finishing of the Workload, whichever cluster was chosen."""
+    remote = pass_.state.remote(cluster)
+    if not pass_.context.in_view(cluster):
+        return remote.finished is None
+    return remote.job is None or remote.job.deleting or remote.clone is None or remote.clone.deleting
+
+
 def _slices(name: str, *kinds: str, **more: Any) -> Config:
     return Config(name, 2, faults=Faults.each("resized", *kinds), elastic=True, **more)
 
@@ -242,6 +251,20 @@ MUTANTS = (
         _set(dispatch, "_evicted_without_job", _no),
         Config("anew", 1, faults=_faults("preempted"), together=True),
         ("L", "L1"),
+    ),
+    Mutant(
+        "ending",
+        "a copy that is being removed or stopped is chosen",
+        _set(WorkloadPass, "is_ending", _no),
+        _one("removed", running=True),
+        ("S11",),
+    ),
+    Mutant(
+        "meanwhile",
+        "an end out of view is forgotten once another cluster is chosen",
+        _set(ended, "_goes", _waits_for_kueue),
+        _one("cut", "lost", running=True),
+        ("S4",),
     ),
     Mutant(
         "gates",

@@ -15,9 +15,13 @@ from controlplane.controllers.multikueue import decide as deciding
 from controlplane.controllers.multikueue import render
 from controlplane.controllers.multikueue.context import Route, WorkloadContext
 from controlplane.controllers.multikueue.events import (
+    CheckStateDecided,
+    DeactivationDecided,
     EffectFailed,
     EffectUnneeded,
+    FinalizerRemovalDecided,
     JobCreationDecided,
+    RemovalDecided,
     WorkloadDecision,
 )
 from controlplane.controllers.multikueue.existing import is_slice
@@ -40,6 +44,7 @@ from tests.multikueue.model.world import (
 )
 
 _MOST_PASSES = 12
+_ENDINGS = (RemovalDecided, FinalizerRemovalDecided, DeactivationDecided)
 _replace = msgspec.structs.replace
 
 
@@ -81,6 +86,20 @@ class Process(Sights):
             after = self._seen(before, place, slot, store, number)
             found = self._memo[key] = log if after is before else self._settled(after)
         return found
+
+    def knows_home(self, log: int) -> bool:
+        """Whether anything of the management cluster was seen."""
+        return any(self._knows(log)[0, slot] is not None for slot in self.config.slots)
+
+    def list_home(self, log: int, store: Store, number: int) -> int:
+        """See all of the management cluster, and decide then: before its kinds are listed nothing is decided."""
+        key = ("home", log, number)
+        if key not in self._memo:
+            found = self.logs[log]
+            for slot in self.config.slots:
+                found = self._seen(found, -1, slot, store, number)
+            self._memo[key] = self._settled(found)
+        return int(self._memo[key])
 
     # --- connections -------------------------------------------------------------------------------------------------
 
@@ -190,6 +209,8 @@ class Process(Sights):
         if key not in self._memo:
             found = self.logs[log]
             states, connections = later(found.states, seconds), later(found.connections, seconds)
+            if not self.config.gates:  # only the opening of gates is decided by since when a worker is away
+                connections = tuple(plain(one) for one in connections)
             self._memo[key] = self._settled(found._replace(states=states, connections=connections))
         return int(self._memo[key])
 
@@ -229,6 +250,28 @@ class Process(Sights):
             creations = (e.decision.cluster for e in effects if isinstance(e.decision, JobCreationDecided))
             self._memo[key] = next(creations, "")
         return str(self._memo[key])
+
+    def begins_on(self, log: int) -> frozenset[tuple[int, str]]:
+        """Return which Workload is to begin on which worker by the open writes: its job is to be created there, or said to
+        be there."""
+        return self._written(log)[0]
+
+    def ends_on(self, log: int) -> frozenset[tuple[int, str]]:
+        """Return of which Workload an open write removes or stops something, on which worker."""
+        return self._written(log)[1]
+
+    def _written(self, log: int) -> tuple[frozenset[tuple[int, str]], frozenset[tuple[int, str]]]:
+        key = ("written", log)
+        if key not in self._memo:
+            states = enumerate(self.logs[log].states)
+            decisions = [(of, effect.decision) for of, state in states for effect in state.effects.values()]
+            begun = {(of, one.cluster) for of, one in decisions if isinstance(one, JobCreationDecided)}
+            told = ((of, one) for of, one in decisions if isinstance(one, CheckStateDecided))
+            begun |= {(of, one.winner) for of, one in told if one.state == "Ready"}
+            ending = {(of, one.cluster) for of, one in decisions if isinstance(one, _ENDINGS)}
+            self._memo[key] = frozenset(begun), frozenset(ending)
+        found: tuple[frozenset[tuple[int, str]], frozenset[tuple[int, str]]] = self._memo[key]
+        return found
 
     def gave_up(self, log: int, place: int) -> bool:
         """Whether a worker is away and its grace is over: that is asked of the log, and not of the code that decides."""

@@ -4,11 +4,13 @@ deliberate bug is found.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
+from controlplane.controllers.multikueue.context import NEVER_TWICE
 from tests.candidates.model import explore as exploring
 from tests.candidates.model.explore import explore
 from tests.multikueue.model.configs import CI, NONE
@@ -21,10 +23,21 @@ from tests.multikueue.model.world import Config, Faults, Global
 pytestmark = pytest.mark.deep
 REDUCED = (
     Config("plain", 2, faults=NONE, together=True),
-    Config("cut", 2, faults=Faults.only("lost"), together=True, prompt=True, running=True),
+    Config("lost", 2, faults=Faults.only("lost"), together=True, prompt=True, running=True),
     Config("paused", 2, faults=Faults.only("paused"), running=True),
     Config("elastic", 2, faults=Faults.each("resized"), elastic=True, together=True, running=True),
     Config("others", 2, faults=NONE, together=True, dispatcher=ANOTHER),
+    Config("gates", 2, faults=NONE, together=True, gates=True, alike=False),
+    *(
+        Config(kind, 2, faults=Faults.only(kind), together=True, running=True)
+        for kind in ("delayed", "restored", "forgot")
+    ),
+    *(
+        Config(kind, 2, faults=Faults.only(kind), together=True, prompt=True, running=True)
+        for kind in ("evicted", "unsynced")
+    ),
+    Config("swapped", 2, execution=NEVER_TWICE, faults=Faults.only("swapped"), together=True, running=True),
+    Config("cut", 2, execution=NEVER_TWICE, faults=Faults.only("cut"), together=True, running=True),
 )
 
 
@@ -46,14 +59,14 @@ def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("config", REDUCED, ids=lambda config: config.name)
 def test_what_is_left_out_is_reached_all_the_same(config: Config) -> None:
-    """The reduced exploration, with what its clusters can do by themselves, and the full one reach the same states, but
-    for which worker is which."""
+    """The reduced exploration, with what its clusters can do by themselves and what the open writes do there, and the full
+    one reach the same states, but for which worker is which."""
     moves = Moves(config)
     reduced = _reached(moves)
-    ahead = {one for g in reduced for one in _expanded(moves, g)}
+    ahead = {one for g in reduced for one in _expanded(moves, config, g)}
     moves.config = replace(config, lazy=False, alike=False)
     full = _reached(moves)
-    assert {one for g in full for one in moves.alike.variants(g)} == ahead
+    assert {one for g in full for one in _variants(moves, config, g)} == ahead
     assert len(reduced) < len(full)
 
 
@@ -66,13 +79,18 @@ def _reached(moves: Moves) -> list[Global]:
     return graph.states
 
 
-def _expanded(moves: Moves, g: Global) -> set[Global]:
-    """Return a state after all that its clusters can do by themselves."""
+def _variants(moves: Moves, config: Config, g: Global) -> Iterable[Global]:
+    return moves.alike.variants(g) if config.alike else (g,)
+
+
+def _expanded(moves: Moves, config: Config, g: Global) -> set[Global]:
+    """Return a state after all that its clusters can do by themselves, and the open writes there."""
     found: set[Global] = set()
     places = range(-1, moves.config.clusters)
-    for ahead in product(*(moves.local.ahead(g[3 + place]) for place in places)):
+    f = moves.frame(g)
+    for ahead in product(*(moves.ahead(g, f, place, g[3 + place]) for place in places)):
         after = g
-        for place, (_, number) in zip(places, ahead, strict=True):
-            after = moves.with_store(after, place, number)
-        found.update(moves.alike.variants(moves.tidy(after)))
+        for place, one in zip(places, ahead, strict=True):
+            after = moves.with_store(after, place, one.number, ended=one.ended)
+        found.update(_variants(moves, config, moves.tidy(after)))
     return found

@@ -11,9 +11,10 @@ from tests.candidates.model.faults import spent
 from tests.multikueue.model import kueue
 from tests.multikueue.model.alike import put
 from tests.multikueue.model.ground import Ground
-from tests.multikueue.model.world import EMPTY, KINDS, LARGE, Frame, Global, Move
+from tests.multikueue.model.world import EMPTY, KINDS, LARGE, Frame, Global, Move, Store
 
 LOST = -4
+SLOTS = ("workload", "next")
 _INDEX = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -61,25 +62,28 @@ class Upheavals(Ground):
                 yield from self._other(g, f, place, name)
 
     def _other(self, g: Global, f: Frame, place: int, name: str) -> Iterator[Move]:
-        """Another cluster answers under the name: it is used once nothing rests on the one before, which may be back."""
+        """Another cluster answers under the name; the one before may be back."""
         bit = 1 << place
         hidden = (*f.hidden[:place], -1, *f.hidden[place + 1 :])
         to = self.with_frame(g, f, hidden=hidden)
         yield f"{name} is the cluster again that it was", False, self.with_store(to, place, f.hidden[place])
-        if not f.links & bit or self.process.in_view(g[1], place):
+        unused = f.links & bit and not self.process.in_view(g[1], place) and self.process.untried(g[1], place)
+        if unused and self.process.rests_on(g[1], place):
+            log = self.process.lose(g[1], place)
+            yield f"{name} is another cluster, and not used", False, self.with_log(g, log)
+
+    def _adopts(self, g: Global, f: Frame, place: int, number: int) -> Iterator[Move]:
+        """The other cluster under a name is used, since nothing rests on the one before."""
+        bit, name = 1 << place, self.config.names[place]
+        if f.hidden[place] < 0 or f.adopted & bit or not f.links & bit or self.process.in_view(g[1], place):
             return
         if self.process.rests_on(g[1], place):
-            if self.process.untried(g[1], place):
-                yield (
-                    f"{name} is another cluster, and not used",
-                    False,
-                    self.with_log(g, self.process.lose(g[1], place)),
-                )
             return
+        f = self.frames[g[0]]
         may = self.config.execution != NEVER_TWICE and self.process.gave_up(g[1], place)
         given = f.given | bit << self.config.clusters if may or f.given & bit else f.given
         to = self.with_frame(g, f, adopted=f.adopted | bit, stale=f.stale & ~bit, given=given & ~bit)
-        log = self.process.adopted(g[1], place, self.store(g, place), g[3 + place])
+        log = self.process.adopted(g[1], place, self.stores[number], number)
         yield f"{name} is another cluster, and used", False, self.with_log(to, log)
 
     def _lists(self, g: Global, f: Frame, place: int, number: int) -> Iterator[Move]:
@@ -114,7 +118,11 @@ class Upheavals(Ground):
         if f.saved[place] >= 0 and f.saved[place] != number and (left := self.spend(g, "restored")) is not None:
             saved = (*f.saved[:place], -2, *f.saved[place + 1 :])
             to = self.with_store(g, place, f.saved[place])
-            to = self.with_frame(to, self.frames[to[0]], saved=saved, stale=f.stale | bit, faults=left)
+            after = self.frames[to[0]]
+            # Nobody can know of a job that is there again before the cluster is listed.
+            before, again = (kueue.is_ours(self.stores[one]["job"]) for one in (number, f.saved[place]))
+            given = after.given | bit if again and not before else after.given
+            to = self.with_frame(to, after, saved=saved, stale=f.stale | bit, faults=left, given=given)
             yield f"{name} is put back", True, to
         if f.hidden[place] < 0 and f.links & bit and (left := self.spend(g, "swapped")) is not None:
             hidden = (*f.hidden[:place], number, *f.hidden[place + 1 :])
@@ -160,7 +168,8 @@ class Upheavals(Ground):
         for slot, kind, is_there in zip(("job", "workload"), ("removed", "stripped"), there, strict=True):
             left = self.spend(g, kind)
             if is_there and left is not None and self._shown(g, f, place, slot, number):
-                to = self._stored(g, left, place, {**store, slot: None})
+                rest = {**store, slot: None}
+                to = self._without_sign(self._stored(g, left, place, rest), place, rest)
                 yield f"somebody deletes the {slot} on {name}", True, to
         if self.process.logs[g[1]].routed >> place & 1 and (left := self.spend(g, "reconfigured")) is not None:
             to = self.with_log(self.left(g, left), self.process.without(g[1], place))
@@ -168,6 +177,15 @@ class Upheavals(Ground):
 
     def _stored(self, g: Global, faults: tuple[int, ...], place: int, store: object) -> Global:
         return self.with_store(self.left(g, faults), place, put(self.stores, store))  # type: ignore[arg-type]
+
+    def _without_sign(self, g: Global, place: int, store: Store) -> Global:
+        """Return the state after somebody deleted something on a worker. An end there that was never seen is `untold`; it
+        counts no more if nothing there says so either."""
+        f, bit = self.frames[g[0]], 1 << place
+        if not f.over & bit or kueue.complete(store["job"]) or self.process.knows_end(g[1], place):
+            return g
+        shows = any(kueue.condition(store[slot], "Finished") for slot in SLOTS)
+        return self.with_frame(g, f, over=(f.over if shows else f.over & ~bit) | self.untold)
 
     def _shown(self, g: Global, f: Frame, place: int, slot: str, number: int) -> bool:
         """Whether our process has seen an object as it is, or cannot see it now."""

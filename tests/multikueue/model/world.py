@@ -91,6 +91,7 @@ class Config:
     """One exploration. `foreign`: how many workers have a job of this name that is somebody else's.
 
     `together`: the objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
+    `attempt`: what goes wrong does so before the Workload loses its quota.
     `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
     runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`:
     the reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first
@@ -104,6 +105,7 @@ class Config:
     foreign: int = 0
     together: bool = False
     prompt: bool = False
+    attempt: bool = False
     sending: bool = False
     running: bool = False
     lazy: bool = True
@@ -160,13 +162,14 @@ class Config:
 class Frame(NamedTuple):
     """What surrounds the stores and the log. Sets of workers are bits, and the other fields have an entry a worker.
 
-    `links`: which can be reached; `stale`: whose watches have broken; `given`: whose copy was given up after its grace
-    (beyond those, in the same order: the copies on clusters that were there before under the name); `over`: where it
-    ran to its end (and one bit more: whether it ever did); `faults`: what may still go wrong; `ghosts`: requests on their
-    way, with their worker (-1: management); `saved`: the number of the backup, -1 if there is none, -2 while the worker is
-    put back and not listed, -3 after that, -4 once the worker is lost for ever; `hidden`: the number of what the cluster
-    holds that was there before under the name, -1 if there is none; `adopted`: whose new cluster is used.
-    `waited`: how many seconds have passed, where clusters are asked in rounds, as many as all rounds take at most; `asked`: whom
+    `links`: which can be reached; `stale`: whose watches have broken; `given`: whose copy was given up after its
+    grace (beyond those, in the same order: the copies on clusters that were there before under the name); `over`:
+    where it ran to its end (and two bits more: whether it ever did, and whether somebody deleted such an end before
+    it was seen); `faults`: what may still go wrong; `ghosts`: requests on their way, with their worker (-1:
+    management); `saved`: the number of the backup, -1 if there is none, -2 while the worker is put back and not
+    listed, -3 after that, -4 once the worker is lost for ever; `hidden`: the number of what the cluster holds that
+    was there before under the name, -1 if there is none; `adopted`: whose new cluster is used. `waited`: how many
+    seconds have passed, where clusters are asked in rounds, as many as all rounds take at most; `asked`: whom
     somebody else's dispatcher named."""
 
     links: int

@@ -15,7 +15,9 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.facts import by_place
 from controlplane.controllers.quota.admission.observe import KINDS
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 from controlplane.kube.requests import timestamp
@@ -36,9 +38,19 @@ def quota(cpu: str, flavor: str = "default", **limits: str) -> Json:
 class Scene:
     """One log, one controller, and the objects of one API server."""
 
-    def __init__(self, *, fair_sharing: bool = False) -> None:
-        self.settings = EngineSettings(fair_sharing=fair_sharing)
-        self.controller = AdmissionController(self.settings, "test")
+    def __init__(
+        self,
+        *,
+        fair_sharing: bool = False,
+        pods_ready: WaitForPodsReady | None = None,
+        block_admission: bool = False,
+        past_usage: AdmissionFairSharing | None = None,
+        after_finished: timedelta | None = None,
+    ) -> None:
+        self.settings = EngineSettings(
+            fair_sharing=fair_sharing, block_admission=block_admission, admission_fair_sharing=past_usage
+        )
+        self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished)
         self.codec = Codec(self.controller.types)
         self.now, self.log = START, []  # type: datetime, list[Recorded]
         self.versions: dict[str, int] = {}
@@ -233,6 +245,11 @@ class Scene:
         if request.resource_version != before["metadata"]["resourceVersion"]:
             return WriteRefusal(409, "Conflict", "it has changed")
         if self.loses(request):
+            return None
+        if request.verb == "delete":
+            if request.uid != before["metadata"]["uid"]:
+                return WriteRefusal(409, "Conflict", "it is another one")
+            self.delete(place[0], place[2], place[1])
             return None
         obj = copy.deepcopy(before)
         if request.content_type == APPLY_PATCH:

@@ -493,6 +493,29 @@ def test_fair_sharing_is_told_in_the_statuses() -> None:
     assert scene.objects[kinds.COHORTS, "", "all"]["status"]["fairSharing"] == {"weightedShare": 0}
 
 
+def test_the_shares_of_all_cohorts_above_follow_what_is_used() -> None:
+    """As in Kueue's own spec of hierarchical cohorts."""
+    scene = Scene(fair_sharing=True)
+    for name, parent in (("left", "root"), ("right", "root"), ("bank", "right")):
+        groups = {"resourceGroups": [quota("10")]} if name == "bank" else {}
+        scene.put(kinds.COHORTS, name, spec={"parentName": parent, **groups})
+    scene.queue("q", "2", cohortName="left")
+    scene.settle()
+
+    def share(name: str) -> object:
+        return scene.objects[kinds.COHORTS, "", name]["status"]["fairSharing"]["weightedShare"]
+
+    assert [share(name) for name in ("left", "right", "bank")] == [0, 0, 0]
+    scene.workload("a", "q", "5")
+    scene.settle()
+    scene.pass_time(5)
+    assert [share(name) for name in ("left", "right", "bank")] == [250, 0, 0]
+    scene.finish("a")
+    scene.settle()
+    scene.pass_time(5)
+    assert share("left") == 0
+
+
 def test_a_changed_priority_class_gives_its_workloads_their_priority() -> None:
     scene = Scene()
     scene.queue("q", "1")

@@ -14,6 +14,7 @@ from controlplane.controllers.quota.admission.controller import AdmissionControl
 from controlplane.controllers.quota.admission.facts import by_flavor
 from controlplane.controllers.quota.admission.index import CYCLE
 from controlplane.controllers.quota.engine.amounts import add
+from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.runtime.controller import WriteRefusal
@@ -25,11 +26,12 @@ pytestmark = pytest.mark.generated
 
 GENERATED = settings(max_examples=examples(60, 600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 QUEUES = ("a", "b", "c")
+BY_USAGE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
 PREEMPTION = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 
 _NAMES = st.sampled_from([f"w{number}" for number in range(6)])
 _STEPS = st.one_of(
-    st.tuples(st.just("submit"), _NAMES, st.sampled_from(QUEUES), st.integers(1, 6), st.integers(0, 2)),
+    st.tuples(st.just("submit"), _NAMES, st.sampled_from((*QUEUES, "a2")), st.integers(1, 6), st.integers(0, 2)),
     st.tuples(st.just("finish"), _NAMES),
     st.tuples(st.just("release"), _NAMES),
     st.tuples(st.just("delete"), _NAMES),
@@ -48,14 +50,16 @@ _STEPS = st.one_of(
 
 
 class Play:
-    """A scene with three ClusterQueues of one Cohort, to which things happen."""
+    """A scene with three ClusterQueues of one Cohort, to which things happen; two LocalQueues lead to the first one."""
 
-    def __init__(self, *, fair_sharing: bool) -> None:
-        self.scene = Scene(fair_sharing=fair_sharing)
+    def __init__(self, *, fair_sharing: bool, past_usage: bool) -> None:
+        sharing = AdmissionFairSharing(600, 100) if past_usage else None
+        self.scene = Scene(fair_sharing=fair_sharing, past_usage=sharing)
         strategies = ("StrictFIFO", "BestEffortFIFO", "BestEffortFIFO")
         for name, cpu, strategy in zip(QUEUES, ("4", "6", "2"), strategies, strict=True):
-            self.specs = {"cohortName": "all", "preemption": PREEMPTION, "queueingStrategy": strategy}
-            self.scene.queue(name, cpu, **self.specs)
+            specs = {"cohortName": "all", "preemption": PREEMPTION, "queueingStrategy": strategy, **BY_USAGE}
+            self.scene.queue(name, cpu, **specs)
+        self.scene.put(kinds.LOCAL_QUEUES, "a2", NS, spec={"clusterQueue": "a"})
         self.scene.settle()
 
     def there(self, name: str) -> bool:
@@ -140,6 +144,9 @@ class Play:
             assert node.usage.get(("default", "cpu"), 0) == summed
             total += summed
         assert total <= 12_000, "more is reserved than the Cohort has"
+        for _, penalties, _, _ in engine.history.kept().values():
+            for key, _ in penalties:
+                assert key in self.scene.controller.index.workloads, "who is gone counts"
 
 
 def refusal(request: Request, name: str) -> WriteRefusal | None:
@@ -174,13 +181,14 @@ def picture(controller: AdmissionController) -> dict[str, Any]:
         "cycle": index.engine.cycle,
         "said": set(index.cycles.said),
         "touched": dict(index.touched),
+        "past usage": index.engine.history.kept(),
     }
 
 
-@given(steps=st.lists(_STEPS, max_size=40), fair_sharing=st.booleans())
+@given(steps=st.lists(_STEPS, max_size=40), fair_sharing=st.booleans(), past_usage=st.booleans())
 @GENERATED
-def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool) -> None:
-    play = Play(fair_sharing=fair_sharing)
+def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool, past_usage: bool) -> None:
+    play = Play(fair_sharing=fair_sharing, past_usage=past_usage)
     scene = play.scene
     for step in steps:
         play.step(*step)

@@ -1,10 +1,9 @@
-"""What follows a pod to the target that won: the ConfigMaps and Secrets that it names. A `Capability` beside the
-placing.
+"""What follows a pod to its targets: the ConfigMaps and Secrets that it names, and what else it needs and may have there.
 
-In: what source pods name (their own events), the named objects and our copies, by their metadata alone; data of neither
-reaches the log. Out: copies to be written and removed, and for the pods' own conditions what cannot follow. Streams:
-`named/KIND/NS/NAME` for an object of the source, `copies/CLUSTER/NS` for our copies in a namespace of a target. What to
-do is decided by `follow`; the data is read when a copy is written, by whoever carries it out (docs/decisions/0019)."""
+In: what source pods name (their own events), the named objects and our copies, by their metadata alone. Out: copies to
+be written and removed, and for the pods' own conditions what cannot follow. Streams: `named/KIND/NS/NAME` for an object
+of the source, `copies/CLUSTER/NS` for our copies in a namespace of a target. What to do is decided by `follow`; the
+data is read when a copy is written, by whoever carries it out (docs/decisions/0019)."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import FOLLOWED, PODS, live_ref
+from controlplane.controllers.candidates.objects import ALLOWED, ALWAYS, FOLLOWED, PODS, live_ref
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide as follow
 from controlplane.controllers.candidates.references.decide import Copy, CopyRemoval, KnownCopy, NamedObject
@@ -28,6 +27,7 @@ from controlplane.controllers.candidates.references.events import (
     NamedObserved,
 )
 from controlplane.controllers.candidates.references.marks import CopyMarks
+from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
@@ -36,26 +36,15 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
-from controlplane.kube.kinds import Request, meta
+from controlplane.kube.kinds import Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, closed, opened, refused, without
+from controlplane.runtime.writes import WritingController, closed, opened, refused, without
 
 NAMED, COPIES = "named", "copies"
 OWNS = frozenset({NAMED, COPIES})
 HEARS = frozenset({"sourcepod", "cluster"})
 _replace = msgspec.structs.replace
-
-
-class _There(OpenWrites[CandidateWrite, WriteFailure]):
-    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a
-    backup.
-    """
-
-    version: int = 0
-    position: int = 0
-    copies: dict[str, CopyObserved] = {}
-    restored: bool = False
 
 
 class ReferenceController(WritingController[CandidateWrite]):
@@ -71,7 +60,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         self.named: dict[tuple[str, str, str], NamedObserved | None] = {}
         self.newest = ResourceVersionTracker(_shown)
         self.watch_changed = True
-        self._there: dict[str, _There] = {}
+        self._there: dict[str, TargetNamespace] = {}
         self._where: dict[str, dict[str, frozenset[NamedObject]]] = {}
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
@@ -84,13 +73,10 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of a named object or of a copy; None if it concerns nobody."""
-        kind = next((name for name, kind in FOLLOWED.items() if kind == change.kind), "")
-        if not kind:
-            return None
-        if change.cluster != MANAGEMENT and not change.gone and not follow.known(kind, change.object).mark:
-            return None  # nobody's copy: another controller watches ConfigMaps there
-        head = meta(change.object)
+        kind, head = next((name for name, kind in FOLLOWED.items() if kind == change.kind), ""), meta(change.object)
         namespace, name, uid = (str(head.get(key, "")) for key in ("namespace", "name", "uid"))
+        if not kind or self._is_anothers(change, kind, namespace, name):
+            return None
         known = follow.known(kind, change.object)
         last: dict[str, Any] = {"namespace": namespace, "name": name, "kind": kind}
         shown = {**last, "uid": uid, "resource_version": change.resource_version}
@@ -98,12 +84,24 @@ class ReferenceController(WritingController[CandidateWrite]):
         if change.cluster == MANAGEMENT:
             stream = f"{NAMED}/{kind}/{namespace}/{name}"
             missing = NamedMissing(**last, message="it was deleted")
-            event = missing if change.gone else NamedObserved(**shown, type=known.type)
+            event = missing if change.gone else NamedObserved(**shown, type=known.type, unfit=known.unfit)
         else:
             stream = f"{COPIES}/{change.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
             event = CopyGone(**shown) if change.gone else copy
         return change.observed(stream, event, now)
+
+    def _is_anothers(self, change: ObjectChange, kind: str, namespace: str, name: str) -> bool:
+        """Whether an object is shown for another controller, which watches the same kind."""
+        if change.cluster == MANAGEMENT:
+            place = kind, namespace, name
+            return kind in ALLOWED and place not in self.named and place not in self.wanted()
+        if not change.gone:
+            return not follow.known(kind, change.object).mark
+        return kind in ALLOWED and kind not in self._at(f"{COPIES}/{change.cluster}/{namespace}").kinds
+
+    def _at(self, stream: str) -> TargetNamespace:
+        return self._there.get(stream, TargetNamespace())
 
     def missing(self, kind: str, namespace: str, name: str, message: str) -> NewEvent | None:
         """Return the event of a named object that a list does not contain; None if that is known."""
@@ -165,15 +163,25 @@ class ReferenceController(WritingController[CandidateWrite]):
     def _needed_by(self, stream: str) -> dict[str, frozenset[NamedObject]]:
         """Return what a source pod names, by the namespaces of targets in which it may run."""
         state = self._placing.sources.get(stream)
-        names = frozenset(state.pod.references) if state is not None and state.pod is not None else frozenset()
-        if state is None or not names:
-            return {}
-        return {
-            f"{COPIES}/{known.cluster}/{state.namespace}": names for known in state.candidates.values() if known.may_run
-        }
+        found: dict[str, frozenset[NamedObject]] = {}
+        if state is None or state.pod is None:
+            return found
+        for known in state.candidates.values():
+            seen = known.seen
+            asked = seen is not None and not seen.deleting and (known.uid, known.epoch) == (state.uid, state.epoch)
+            allowed = seen.follows if seen is not None and (asked or known.may_run) else ()
+            # What is allowed is needed before the Pod can be made there; the rest, where it runs.
+            names = [
+                *(state.pod.references if known.may_run else ()),
+                *(n for n in state.pod.needs if n.kind in allowed),
+            ]
+            there = f"{COPIES}/{known.cluster}/{state.namespace}"
+            if names:
+                found[there] = found.get(there, frozenset()) | frozenset(names)
+        return found
 
     def _fold_copy(self, recorded: Recorded) -> None:
-        there, event = self._there.get(recorded.stream, _There()), recorded.event
+        there, event = self._there.get(recorded.stream, TargetNamespace()), recorded.event
         there = _replace(there, version=recorded.version, position=recorded.position)
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
@@ -188,6 +196,8 @@ class ReferenceController(WritingController[CandidateWrite]):
                 there = _replace(there, copies=without(there.copies, key))
         elif isinstance(event, CandidateWrite):
             there = opened(there, event, recorded)
+            if isinstance(event, CopyDecided):
+                there = _replace(there, kinds=there.kinds | {event.kind})
         elif isinstance(event, CandidateWriteFailed):
             self._marks.refused(f"{recorded.stream}/{event.target}", recorded.position)
             there = refused(there, event)
@@ -213,9 +223,7 @@ class ReferenceController(WritingController[CandidateWrite]):
     # --- what is in the way ------------------------------------------------------------------------------------------
 
     def obstacles(self, pod: str) -> str:
-        """Return which of the ConfigMaps and Secrets that a pod names are not with it, and why; "" if all are, or will
-        be.
-        """
+        """Return which of the objects that a pod names are not with it, and why; "" if all are, or will be."""
         said = {
             f"{ref.kind} {ref.name}: {why}"
             for there, names in self._where.get(pod, {}).items()
@@ -231,7 +239,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """
         if stream not in self._users:
             return {}
-        there, namespace = self._there.get(stream, _There()), stream.split("/")[2]
+        there, namespace = self._at(stream), stream.split("/")[2]
         found = {}
         for obstacle in self._following(stream, there).obstacles:
             why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
@@ -262,6 +270,12 @@ class ReferenceController(WritingController[CandidateWrite]):
                 found.setdefault(cluster, set()).add(namespace)
         return found
 
+    def kinds(self, cluster: str, namespace: str) -> list[Kind]:
+        """Return the kinds of which there are copies in a namespace of a target, or may come to be."""
+        stream = f"{COPIES}/{cluster}/{namespace}"
+        kinds = {ref.kind for ref in self.named_by(stream)} | self._at(stream).kinds
+        return [*ALWAYS.values(), *(kind for name, kind in ALLOWED.items() if name in kinds)]
+
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
         found: Iterable[NamedObserved | CopyObserved]
@@ -279,7 +293,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return what follows for our copies in a namespace of a target."""
         if not stream.startswith(f"{COPIES}/"):
             return Decided()
-        there = self._there.get(stream, _There())
+        there = self._at(stream)
         home = self._placing.connections.get(MANAGEMENT)
         if home is None or not home.in_view(PODS.name):
             return Decided((), there.version)
@@ -306,13 +320,15 @@ class ReferenceController(WritingController[CandidateWrite]):
         """
         return self._marks.obstacles((there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs)
 
-    def _following(self, stream: str, there: _There) -> follow.Following:
+    def _following(self, stream: str, there: TargetNamespace) -> follow.Following:
         """Return what is to be done in a namespace of a target, by what was seen."""
         needed, namespace = self.named_by(stream), stream.split("/")[2]
         # Of what was not looked at yet nothing is known, also not that its copy may go.
         unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
         seen = [one for one in self.named.values() if one is not None and one.namespace == namespace]
-        here = [KnownCopy(one.kind, one.name, one.uid, one.resource_version, type=one.type) for one in seen]
+        here = [
+            KnownCopy(one.kind, one.name, one.uid, one.resource_version, type=one.type, unfit=one.unfit) for one in seen
+        ]
         copies = [
             KnownCopy(c.kind, c.name, c.uid, c.resource_version, c.mark, c.followed)
             for c in there.copies.values()
@@ -321,7 +337,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
         return follow.follow(wanted, here, copies, self._cluster, in_view=True)
 
-    def _wanted_writes(self, cluster: str, stream: str, there: _There) -> Iterable[CandidateWrite]:
+    def _wanted_writes(self, cluster: str, stream: str, there: TargetNamespace) -> Iterable[CandidateWrite]:
         found = self._following(stream, there)
         for copy in found.copies:
             yield CopyDecided(
@@ -345,7 +361,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
-    def _writes(self, stream: str) -> _There | None:
+    def _writes(self, stream: str) -> TargetNamespace | None:
         return self._there.get(stream)
 
     def bodies_needed(self, write: OpenWrite) -> Sequence[str]:
@@ -363,14 +379,13 @@ class ReferenceController(WritingController[CandidateWrite]):
                 return None
             copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
             return follow.copy_request(copy, namespace, msgspec.json.decode(text, type=dict), self._cluster)
-        if isinstance(decision, CopyDropped):
-            there = CopyRemoval(decision.kind, decision.name, decision.uid, decision.resource_version)
-            return follow.removal_request(there, namespace, self._cluster)
-        return None
+        if not isinstance(decision, CopyDropped):
+            return None
+        there = CopyRemoval(decision.kind, decision.name, decision.uid, decision.resource_version)
+        return follow.removal_request(there, namespace, self._cluster)
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Say nothing: the log has it, and the pod does not wait for it."""
-        return None
 
 
 _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say

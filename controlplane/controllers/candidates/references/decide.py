@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets that a pod names: what has to be with its delegate, what may go again.
+"""ConfigMaps, Secrets and whatever else a pod names: what has to be with its delegate, what may go again.
 
 In: the pod's template, the source's objects and the target's, by their metadata alone: data of Secrets never reaches
 the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster as its
@@ -13,13 +13,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import CONFIG_MAPS, GROUP, SOURCE_LABEL
-from controlplane.kube.kinds import SECRETS, Json, Kind, ObjectRef, Request, meta
+from controlplane.controllers.candidates.objects import FOLLOWED, GROUP, SOURCE_LABEL
+from controlplane.controllers.candidates.references.needs import copied_of
+from controlplane.kube.kinds import MERGE_PATCH, STRATEGIC_PATCH, Json, ObjectRef, Request, meta
 
+UNFIT = "unfit"  # beside an object's metadata, where that is all that is kept of it: why it cannot be copied
 FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion of what it was made of
 _NAME, _LONGEST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), 253  # of a ConfigMap or Secret
-_KINDS: dict[str, Kind] = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 _UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+KEPT = frozenset({"PersistentVolumeClaim"})  # what its pods have written is nobody's to throw away but its user's
 FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
@@ -27,14 +29,14 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 class NamedObject(msgspec.Struct, frozen=True, order=True):
     """An object that a pod names; `optional`: the pod starts without it."""
 
-    kind: Literal["ConfigMap", "Secret"]
+    kind: Literal["ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"]
     name: str
     optional: bool = False
 
 
 class KnownCopy(msgspec.Struct, frozen=True):
     """What is known of an object, in the source or in a target. `mark`: its source label, `followed`: the version
-    copied.
+    copied, `unfit`: why it cannot be.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class KnownCopy(msgspec.Struct, frozen=True):
     mark: str = ""
     followed: str = ""
     type: str = ""
+    unfit: str = ""
 
 
 class Copy(msgspec.Struct, frozen=True, order=True):
@@ -168,7 +171,7 @@ def follow(
     removals = [
         CopyRemoval(known.kind, known.name, known.uid, known.resource_version)
         for key, known in sorted(present.items())
-        if in_view and known.mark == cluster and (key not in wanted or key not in sources)
+        if in_view and known.mark == cluster and known.kind not in KEPT and (key not in wanted or key not in sources)
     ]
     return Following(tuple(copies), tuple(removals), tuple(obstacles))
 
@@ -180,6 +183,8 @@ def _step(
     kind, name = key
     if source is None:
         return Obstacle(kind, name, "it does not exist in the source") if found is None and must_exist else None
+    if source.unfit:
+        return Obstacle(kind, name, source.unfit)
     if useless(source.type):
         return Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster")
     if found is None:
@@ -203,6 +208,7 @@ def known(kind: str, obj: Mapping[str, Any]) -> KnownCopy:
         mark=_text(labels, SOURCE_LABEL),
         followed=_text(annotations, FOLLOWED_VERSION),
         type=_text(obj, "type"),
+        unfit=_text(obj, UNFIT),
     )
 
 
@@ -213,19 +219,20 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Requ
             "labels": {**_object(meta(source), "labels"), SOURCE_LABEL: cluster},
             "annotations": {FOLLOWED_VERSION: _text(meta(source), "resourceVersion")},
         },
-        **{field: source[field] for field in ("data", "binaryData", "type", "immutable") if field in source},
+        **copied_of(copy.kind, source, renewed=bool(copy.uid)),
     }
-    ref = ObjectRef(_KINDS[copy.kind], namespace, copy.name)
+    ref = ObjectRef(FOLLOWED[copy.kind], namespace, copy.name)
     if not copy.uid:
         return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster))
-    return Request("patch", ref, body, uid=copy.uid, resource_version=copy.resource_version)
+    how = STRATEGIC_PATCH if copy.kind == "Service" else MERGE_PATCH
+    return Request("patch", ref, body, content_type=how, uid=copy.uid, resource_version=copy.resource_version)
 
 
 def removal_request(removal: CopyRemoval, namespace: str, cluster: str) -> Request:
     """Return the request that removes a copy, of exactly the version that was seen with our source label."""
     return Request(
         "delete",
-        ObjectRef(_KINDS[removal.kind], namespace, removal.name),
+        ObjectRef(FOLLOWED[removal.kind], namespace, removal.name),
         uid=removal.uid,
         resource_version=removal.resource_version,
         owner_label=(SOURCE_LABEL, cluster),

@@ -12,10 +12,13 @@ from controlplane.log.event import Event
 
 
 class NamedObserved(SourceObservation):
-    """A ConfigMap or Secret (`kind`) of the source that a placed pod names; only its version is kept."""
+    """A ConfigMap or Secret of the source that a placed pod names, or another object (`kind`) that it needs; only its
+    version is kept. `unfit`: why it cannot be copied.
+    """
 
     kind: str
     type: str = ""
+    unfit: str = ""
 
 
 class NamedMissing(Event):

@@ -76,6 +76,18 @@ CAUSES: Table = {
     events.Elected: _ELECTED,
     events.ElectionRefused: _REFUSED,
     events.CandidateRequested: {R.TARGET_OF_EPOCH: ("pod.epoch", "{x}.there", "{c}.view", "targets", "gang.formed")},
+    events.CandidateAmended: {
+        R.SOURCE_CHANGED: (
+            "pod.template",
+            "{x}.template",
+            "{x}.there",
+            "{c}.view",
+            "pod.epoch",
+            "pod.problem",
+            "{x}.permit",
+            "{x}.withdrawn",
+        )
+    },
     events.PermitGranted: {
         **dict.fromkeys(_CHOICES, _CHOSEN),
         R.ROOM_BY_PREEMPTION: (*_ANSWERS, "gang.placed"),
@@ -191,7 +203,7 @@ def words_of(decision: events.CandidateDecision, pass_: PodPass) -> Words:
         "rivals_at": rivals,
         "home": [current[home][0]] if home in current else (),
         "homes_at": (home,),
-        "told": _shown_because_of(decision),
+        "told": _shown_because_of(decision, pass_.state),
     }
 
 
@@ -210,10 +222,11 @@ def _target_of(decision: events.CandidateDecision, state: SourceState) -> str:
     return known.cluster if known else ""
 
 
-def _shown_because_of(decision: events.CandidateDecision) -> tuple[str, ...]:
+def _shown_because_of(decision: events.CandidateDecision, state: SourceState) -> tuple[str, ...]:
     if not isinstance(decision, events.StatusShown):
         return ()
-    return ("obstacles", "pod.told") if decision.obstacles else ("obstacles",)
+    shown = ("obstacles", f"{_about(decision, state)}.refusal")
+    return (*shown, "pod.told", f"{_target_of(decision, state)}.failed") if decision.obstacles else shown
 
 
 def _rivals(decision: events.PermitGranted, pass_: PodPass) -> list[str]:

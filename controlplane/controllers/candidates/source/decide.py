@@ -15,6 +15,7 @@ from controlplane.controllers.candidates.source import permits, pod_status
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
+    CandidateAmended,
     CandidateDecision,
     CandidateRequested,
     CleanupDone,
@@ -30,7 +31,7 @@ from controlplane.controllers.candidates.source.observations import (
     DelegateStatus,
     SourcePodObserved,
 )
-from controlplane.controllers.candidates.source.state import Candidate, SourceState
+from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
 from controlplane.runtime.decision_pass import PassResult
 
 
@@ -96,6 +97,8 @@ def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
     if not pass_.closed and not state.delegate:
         _request(pass_, pod)
         waits = permits.grant(pass_)
+    if not pass_.closed and not pod.problem:
+        _amend(pass_, pod)
     pod_status.show(pass_, pod, waits)
 
 
@@ -226,6 +229,32 @@ def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
                 template=pod.template,
                 least=pass_.context.gang.least if pass_.context.gang is not None else 0,
                 reason=CandidateReason.TARGET_OF_EPOCH,
+            )
+        )
+
+
+def _amend(pass_: PodPass, pod: SourcePodObserved) -> None:
+    """Give candidates the pod's template where it has changed since they were asked: labels, images, whatever may."""
+    state = pass_.state
+    for cluster, (name, known) in sorted(pass_.current().items()):
+        seen = known.seen
+        if seen is None or seen.deleting or seen.template in ("", pod.template) or dropping(state, name):
+            continue
+        # Both would be based on one version: what is on its way to the candidate goes first.
+        busy = f"{cluster}/{name}" in state.effects or any(
+            getattr(one, "candidate", "") == name for one in pass_.plan.decisions
+        )
+        if busy or not pass_.context.in_view(cluster):
+            continue
+        pass_.write(
+            CandidateAmended(
+                cluster=cluster,
+                candidate=name,
+                uid=pod.uid,
+                template=pod.template,
+                before=seen.template,
+                resource_version=seen.resource_version,
+                reason=CandidateReason.SOURCE_CHANGED,
             )
         )
 

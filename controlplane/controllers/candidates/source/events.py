@@ -68,6 +68,24 @@ class CandidateRequested(OnCandidate):
     least: int = 0
 
 
+class CandidateAmended(OnCandidate):
+    """Give a candidate the pod's new template; `before` is the body of the one that it has."""
+
+    uid: str
+    template: str
+    before: str
+
+    @property
+    def target(self) -> str:
+        """The key of the candidate's template: a permit does not wait for it."""
+        return amendment_of(self.cluster, self.candidate)
+
+
+def amendment_of(cluster: str, candidate: str) -> str:
+    """Return the key of a candidate's template among the writes of a stream."""
+    return f"{cluster}/{candidate}/template"
+
+
 class PermitGranted(OnCandidate):
     """The one candidate that may bind now (or make room), under this reservation, until the lease ends.
 
@@ -122,8 +140,8 @@ class StatusShown(CandidateWrite):
     `source` is the candidate that it is of and `sequence` that status' number; `status` its body. `mark` is what our
     own condition says, by which we see that the write arrived. `message` goes into PodScheduled; `failed`: the pod is
     over, since its delegate was lost. `restarts` is added to each container's own count: those of the delegates before;
-    `totals` is what is shown then. `obstacles`: which of the ConfigMaps and Secrets that it names cannot follow it, and
-    why."""
+    `totals` is what is shown then. `obstacles`: which of the ConfigMaps and Secrets that it names, or of its changes,
+    cannot follow it, and why."""
 
     WHAT: ClassVar[str] = "Status"
     uid: str
@@ -167,6 +185,7 @@ EVENTS: tuple[type[Event], ...] = (
     Elected,
     ElectionRefused,
     CandidateRequested,
+    CandidateAmended,
     PermitGranted,
     PermitRevoked,
     RevokeAcked,

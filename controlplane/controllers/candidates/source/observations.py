@@ -59,7 +59,8 @@ class SourcePodObserved(SourceObservation):
 
     `template` is the body of {labels, annotations, spec} that a candidate is made of, `workload` the UID of the
     controller that owns the pod. `problem` and `problem_message`: why it cannot be elected. `hints`: where it says that
-    its delegate is. `references`: the ConfigMaps and Secrets that it names. `group`: the PodGroup that it starts with,
+    its delegate is. `references`: the ConfigMaps and Secrets that it names; `needs`: its ServiceAccount, its
+    claims, and the Services that it asks for. `group`: the PodGroup that it starts with,
     or not at all. `restarts`: those that it shows, by container."""
 
     template: str
@@ -78,6 +79,7 @@ class SourcePodObserved(SourceObservation):
     priority: int = 0
     restarts: dict[str, int] = {}
     kept: Kept = {}
+    needs: list[NamedObject] = []
 
 
 class SourceDeleted(SourceObjectGone):
@@ -87,10 +89,11 @@ class SourceDeleted(SourceObjectGone):
 class CandidateSeen(SourceObservation):
     """A candidate, as its target's API server showed it; the subclass says what its phase is.
 
-    `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, which we write. All
-    else is the target's: `reservation` counts its reservations, `acknowledged` is the withdrawal that it will keep to,
-    `tried` the last permit to preempt that it has used. `sequence` grows with each change of the pod's status, whose
-    body `pod_status` is."""
+    `origin` is the source pod that it is for. `permit` and `withdrawn` are the numbers in its spec, and `template` the
+    body of what it is to be made of ("": it was not noted), which we write. All else is the target's: `reservation`
+    counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the last permit to preempt
+    that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
+    each change of the pod's status, whose body `pod_status` is."""
 
     origin: Origin
     permit: int = 0
@@ -100,6 +103,9 @@ class CandidateSeen(SourceObservation):
     tried: int = 0
     why: str = ""
     message: str = ""
+    template: str = ""
+    kept: Kept = {}
+    follows: list[str] = []
 
 
 class CandidateWaiting(CandidateSeen):
@@ -144,7 +150,6 @@ class DelegateStatus(CandidateBound):
     pod_phase: str = ""
     restarts: dict[str, int] = {}
     rejected: str = ""
-    kept: Kept = {}
 
 
 class DelegateMissing(CandidateBound):

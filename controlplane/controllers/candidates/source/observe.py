@@ -7,13 +7,17 @@ concerns nobody. What a target writes is not trusted: a Candidate that does not 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import datetime
+
+from msgspec import convert
 
 from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.references import decide
+from controlplane.controllers.candidates.references import decide, needs
+from controlplane.controllers.candidates.references.decide import NamedObject
 from controlplane.controllers.candidates.source import observations
 from controlplane.controllers.candidates.source.delegate_status import rejection, restarts_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
@@ -26,6 +30,8 @@ from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import Body, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class SourceObserver:
@@ -110,8 +116,23 @@ def source_pod(obj: Json) -> observations.Built:
         priority=fields.number(spec, "priority", "spec"),
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
         restarts=restarts_of(status),
+        needs=[] if reason else _needs(spec, annotations),
     )
     return source_stream(event.namespace, event.name), event, (template,)
+
+
+def _needs(spec: Json, annotations: Json) -> list[NamedObject]:
+    found = needs.needed(spec, services_of(annotations))
+    return [convert({"kind": kind, "name": name}, NamedObject) for kind, name in found]
+
+
+def services_of(annotations: Json) -> list[str]:
+    """Return the Services that a pod asks for; `ValueError` names one that is none."""
+    named = [name.strip() for name in str(annotations.get(objects.OPT_SERVICES, "")).split(",") if name.strip()]
+    for name in named:
+        if not _DNS_LABEL.fullmatch(name):
+            raise ValueError(f'annotation {objects.OPT_SERVICES}: "{name}": use names of Services, separated by commas')
+    return named
 
 
 def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.PlacementOptions]:
@@ -136,6 +157,7 @@ def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.Placeme
     if wrong:
         return CandidateReason.INVALID_CONSTRAINT, wrong, observations.PlacementOptions()
     try:
+        services_of(annotations)
         asked = options(annotations)
     except ValueError as error:
         return CandidateReason.INVALID_OPTION, str(error), observations.PlacementOptions()
@@ -205,9 +227,11 @@ def candidate(obj: Json) -> observations.Built:
         "tried": fields.number(status, "tried", "status"),
         "why": text(status, "reason", "status"),
         "message": text(status, "message", "status"),
+        "follows": [kind for kind in fields.strings(status, "follows", "status") if kind in objects.ALLOWED],
     }
-    event, bodies = _by_phase(status, reservation, common)
-    return source_stream(origin.namespace, origin.name), event, bodies
+    sent = objects.sent(obj)
+    event, bodies = _by_phase(status, reservation, {**common, "template": sent.ref})
+    return source_stream(origin.namespace, origin.name), event, (sent, *bodies)
 
 
 def _by_phase(status: Json, reservation: Json, common: Json) -> tuple[observations.CandidateSeen, tuple[Body, ...]]:

@@ -71,6 +71,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
         events.ElectionRefused: "not placed: {e.message}",
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
+        events.CandidateAmended: "candidate is to have the pod's new template",
         events.PermitGranted: _permit,
         events.PermitRevoked: "permit {e.number} is to be taken back",
         events.RevokeAcked: "permit {e.number} is void",
@@ -126,6 +127,7 @@ REASONS: Mapping[CandidateReason, Sentence] = {
         "a target that was permitted does not say whether it runs the pod, and never-twice was asked for", "{message}"
     ),
     R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
+    R.SOURCE_CHANGED: Sentence("the pod was changed", "the pod was changed"),
     R.TARGET_OF_EPOCH: Sentence("the target belongs to the epoch", "{cluster} is one of its targets"),
     R.FIRST_READY: Sentence("this target was ready first", "{cluster} was ready first, of {among}"),
     R.ONLY_READY: Sentence("no other target was ready", "{cluster} was the only one that was ready"),

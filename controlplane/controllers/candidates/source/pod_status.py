@@ -14,13 +14,14 @@ from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
-from controlplane.controllers.candidates.source.events import DelegateHinted, StatusShown
+from controlplane.controllers.candidates.source.events import DelegateHinted, StatusShown, amendment_of
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
     CandidateSeen,
     CandidateUnschedulable,
     CandidateWaiting,
+    DelegateMissing,
     DelegateStatus,
     SourcePodObserved,
 )
@@ -85,9 +86,22 @@ def _delegate(
         restarts=base,
         totals={name: base.get(name, 0) + reported.restarts.get(name, 0) for name in {*base, *reported.restarts}},
         # Once it is said that it is bound, so that each of the two is an Event of its own.
-        obstacles=pass_.context.obstacles[:_SAID] if announced else "",
+        obstacles=_obstacles(pass_, pod, cluster, seen)[:_SAID] if announced else "",
         reason=CandidateReason.STATUS_FINAL if final else CandidateReason.STATUS_CHANGED,
     )
+
+
+def _obstacles(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> str:
+    """Return what cannot follow the pod, and why: objects that it names, and changes of itself."""
+    failure = pass_.state.trouble.get(amendment_of(cluster, seen.name))
+    said = seen.message if seen.why and not isinstance(seen, DelegateMissing) else ""
+    if not said and failure is not None:
+        said = failure.message or failure.error
+    changes = f"its last change: {said}" if said else ""
+    # A claim or an account may be there by itself; a Service is asked for as a copy.
+    asked = [need.name for need in pod.needs if need.kind == "Service" and need.kind not in seen.follows]
+    services = f"Service {', '.join(asked)}: the CandidateSource there lets none follow: add Service to spec.follow"
+    return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes)))
 
 
 class _Reported(Value):

@@ -14,6 +14,7 @@ from controlplane.controllers.candidates.objects import CANDIDATES, FINALIZER, P
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import delegate_status as statuses
 from controlplane.controllers.candidates.source.events import (
+    CandidateAmended,
     CandidateDropped,
     CandidateRequested,
     CandidateWrite,
@@ -26,7 +27,7 @@ from controlplane.controllers.candidates.source.observations import SourcePodObs
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube.kinds import Json, ObjectRef, Request
-from controlplane.kube.requests import Obsolete, body_in, timestamp
+from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
 
 
 def bodies_needed(decision: CandidateWrite) -> list[str]:
@@ -34,6 +35,8 @@ def bodies_needed(decision: CandidateWrite) -> list[str]:
     match decision:
         case CandidateRequested():
             return [decision.template]
+        case CandidateAmended():
+            return [decision.template, decision.before]
         case StatusShown() if decision.status:
             return [decision.status]
         case _:
@@ -47,6 +50,11 @@ def render(
     match decision:
         case CandidateRequested():
             return _candidate(state, decision, body_in(bodies, decision.template), policy)
+        case CandidateAmended():
+            if state.pod is None or state.pod.uid != decision.uid:
+                raise Obsolete("the pod is gone")
+            was, now_is = (_template(body_in(bodies, ref)) for ref in (decision.before, decision.template))
+            return _patch(state, decision, {"spec": {"template": merge_diff(was, now_is)}})
         case PermitGranted():
             if now >= decision.until:
                 raise Obsolete("the lease is over: nobody would use it")
@@ -88,10 +96,7 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
                 "uid": decision.uid,
                 "epoch": decision.epoch,
             },
-            "template": {
-                "metadata": {"labels": template["labels"], "annotations": template["annotations"]},
-                "spec": template["spec"],
-            },
+            "template": _template(template),
         },
     }
     if decision.least:
@@ -100,7 +105,13 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
     return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
 
 
-def _patch(state: SourceState, decision: PermitGranted | PermitRevoked, body: Json) -> Request:
+def _template(template: Json) -> Json:
+    """Return a body of `objects.template` as a Candidate has it."""
+    head = {"labels": template["labels"], "annotations": template["annotations"]}
+    return {"metadata": head, "spec": template["spec"]}
+
+
+def _patch(state: SourceState, decision: PermitGranted | PermitRevoked | CandidateAmended, body: Json) -> Request:
     known = state.candidates.get(decision.candidate)
     if known is None or known.seen is None:
         raise Obsolete("the candidate is gone")

@@ -270,7 +270,8 @@ def _end(state: SourceState) -> SourceState:
     """Nothing is wanted any more that was wanted for the pod before: creations that were not carried out are not to
     be.
     """
-    effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, events.CandidateRequested)}
+    asked = (events.CandidateRequested, events.CandidateAmended)
+    effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, asked)}
     return _without_shadows(
         _replace(
             state,
@@ -286,7 +287,7 @@ def _end(state: SourceState) -> SourceState:
 
 def _fold_candidate(state: SourceState, seen: observations.CandidateSeen, recorded: Recorded) -> SourceState:
     name, cluster = seen.name, recorded.cluster
-    state = closed(state, f"{cluster}/{name}")
+    state = closed(closed(state, f"{cluster}/{name}"), events.amendment_of(cluster, name))
     known = state.candidates.get(name)
     if known is None or known.cluster != cluster:
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
@@ -341,6 +342,7 @@ def _fold_gone(state: SourceState, event: observations.CandidateGone, recorded: 
     if known.seen is not None and known.seen.uid != event.uid:
         return state
     state = closed(state, f"{recorded.cluster}/{event.name}")
+    state = closed(state, events.amendment_of(recorded.cluster, event.name))
     kept = {name: other for name, other in state.candidates.items() if name != event.name}
     if event.name == state.delegate or (state.permit is not None and state.permit.candidate == event.name):
         # Held in mind until it is decided what follows; without what was seen it is nowhere.

@@ -10,7 +10,7 @@ from controlplane.controllers.candidates.objects import FINALIZER
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.decide import report_of
-from controlplane.controllers.candidates.target.state import POD, TargetState
+from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.log.event import Event
 from controlplane.runtime.marks import ANY, Facets, Table
 
@@ -41,6 +41,8 @@ CANDIDATE: Facets[TargetState] = {
     "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,
     "node": lambda state: (state.pod.node or None) if state.pod else None,
     "trouble": lambda state: state.trouble.get(POD),
+    "agrees": lambda state: state.pod.template if state.pod else None,
+    "unfollowed": lambda state: state.trouble.get(AMENDMENT),
     "admitted": lambda state: state.admitted,
     "refused": lambda state: state.refused,
     "held": lambda state: state.held.number if state.held else None,
@@ -70,7 +72,13 @@ _REFUSALS = {
 CAUSES: Table = {
     events.Admitted: {R.INVITED: (*_INVITED, "it.trouble", "others")},
     events.Refused: {str(reason): keys for reason, keys in _REFUSALS.items()},
+    events.FollowingAllowed: {R.INVITED: (*_INVITED,)},
     events.PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
+    events.PodAmended: {R.SOURCE_CHANGED: ("it.asks", "it.agrees", "it.pod", "it.binding", "invitation")},
+    events.AmendmentRefused: {
+        R.POD_REFUSED: ("it.unfollowed", "it.asks"),
+        ANY: ("it.asks", "it.pod", "it.binding", "invitation"),
+    },
     events.PodRemoved: {
         R.DELETED: ("it.present", "it.deleting", "it.pod"),
         ANY: ("it.refused", "it.pod"),

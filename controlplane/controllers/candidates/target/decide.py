@@ -15,8 +15,9 @@ import msgspec
 from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.changes import amended
 from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
-from controlplane.controllers.candidates.target.state import POD, TargetState
+from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
 from controlplane.values import Value
@@ -85,6 +86,7 @@ def bind_order(state: TargetState, policy: TargetPolicy, now: datetime) -> event
         or state.binding is not None
         or state.bound is not None
         or POD in state.effects
+        or AMENDMENT in state.effects  # it would move on the version that the binding names
     ):
         return None
     if pod.deleting or pod.node:
@@ -103,7 +105,9 @@ class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved,
     """The decisions of one pass, under construction."""
 
     def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
-        """Whether a decision takes the place of an open one: a removal of all, a fence of a binding."""
+        """Whether a decision takes the place of an open one: a removal of all, a fence of a binding, a newer change."""
+        if isinstance(decision, events.PodAmended) and isinstance(opened, events.PodAmended):
+            return decision.template != opened.template
         if isinstance(decision, events.PodRemoved):
             return not isinstance(opened, events.PodRemoved)
         if isinstance(decision, events.FinalizerReleased):
@@ -155,6 +159,7 @@ def _let_go(pass_: _Pass, seen: events.CandidateObserved) -> None:
 def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> bool:
     """Take the candidate or refuse it; return whether it was taken before. What is bound is not refused any more."""
     state = pass_.state
+    _allow(pass_, seen, context)
     if state.bound is not None:
         return True
     reason, message = judge(seen, context, state.trouble.get(POD), state.refused)
@@ -177,6 +182,13 @@ def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
         _make(pass_, seen, context)
     _report(pass_, seen)
     return False
+
+
+def _allow(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
+    """Say which kinds of objects may come with the candidate, when that is news: they may be what its Pod waits for."""
+    kinds = next((one.follow for one in context.invitations if one.cluster == seen.origin.cluster), [])
+    if kinds != pass_.state.follows:
+        pass_.say(events.FollowingAllowed(kinds=kinds, reason=TargetReason.INVITED))
 
 
 def judge(
@@ -228,7 +240,16 @@ def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) 
         return
     if state.bound is None:
         _unbound(pass_, seen, context)
+    _amend(pass_, seen, context)
     _report(pass_, seen)
+
+
+def _amend(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
+    found = amended(pass_.state, seen, context.invitations)
+    if isinstance(found, events.AmendmentRefused):
+        pass_.say(found)
+    elif found is not None and not pass_.plan.decisions:
+        pass_.write(found)
 
 
 def _make(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
@@ -331,6 +352,7 @@ def report_of(state: TargetState) -> events.Reported:
         preemptable=answer is not None and answer.preemptable and phase == "Unschedulable",
         reason=reason,
         message=message[:1024],
+        follows=state.follows,
     )
     if bound is None:
         return report
@@ -344,6 +366,9 @@ def _phase(state: TargetState) -> tuple[str, str, str]:
     if state.bound is not None:
         if state.missing:
             return "Missing", TargetReason.POD_GONE, "the pod is not there any more, and had not ended"
+        told = state.amendment
+        if told is not None and state.seen is not None and told.template == state.seen.template:
+            return "Bound", told.reason, told.message
         return "Bound", "", ""
     if state.refused is not None and state.binding is None:
         return "Refused", state.refused.reason, state.refused.message

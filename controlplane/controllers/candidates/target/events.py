@@ -8,7 +8,7 @@ first."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from controlplane.controllers.candidates.objects import Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
@@ -40,6 +40,18 @@ class Reported(Part):
     pod: str = ""
     bound_by: int = 0
     sequence: int = 0
+    follows: list[str] = []
+
+
+class Changeable(Part):
+    """What of a template a Pod can follow. `marks`: the hashes of its labels and annotations, by `labels/NAME`;
+    `images` by `containers/NAME`.
+    """
+
+    marks: dict[str, str] = {}
+    images: dict[str, str] = {}
+    deadlines: dict[str, int] = {}
+    tolerations: list[dict[str, Any]] = []
 
 
 class CandidateObserved(SourceObservation):
@@ -47,7 +59,8 @@ class CandidateObserved(SourceObservation):
     `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
     `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
-    without the first."""
+    without the first. `changeable` is what its Pod can
+    follow a change of, `fixed` the hash of what not, once the Pod is there (None, "": it was not noted)."""
 
     origin: Origin
     template: str
@@ -66,6 +79,8 @@ class CandidateObserved(SourceObservation):
     beyond_baseline: str = ""
     beyond_restricted: str = ""
     kept: Kept = {}
+    changeable: Changeable | None = None
+    fixed: str = ""
 
 
 class CandidateVanished(SourceObjectGone):
@@ -73,13 +88,17 @@ class CandidateVanished(SourceObjectGone):
 
 
 class CandidatePodObserved(SourceObservation):
-    """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status."""
+    """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
+    `template`: which one it agrees with, by its annotation.
+    """
 
     owner: str
     node: str = ""
     phase: str = "Pending"
     status: str = ""
     kept: Kept = {}
+    template: str = ""
+    tolerations: list[dict[str, Any]] = []
 
 
 class CandidatePodGone(SourceObjectGone):
@@ -91,7 +110,8 @@ class InvitationObserved(SourceObservation):
 
     `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty:
     any), `service_accounts` as whom their Pods may run (empty: as `default`, without its token). `pod_security` is the
-    level of the Pod Security Standards that they have to keep ("": the strictest)."""
+    level of the Pod Security Standards that they have to keep ("": the strictest). `follow`: the kinds of objects beside
+    ConfigMaps and Secrets that may come with them."""
 
     cluster: str
     user: str = ""
@@ -99,6 +119,7 @@ class InvitationObserved(SourceObservation):
     priority_classes: list[str] = []
     service_accounts: list[str] = []
     pod_security: str = ""
+    follow: list[str] = []
 
 
 class InvitationGone(SourceObjectGone):
@@ -192,11 +213,33 @@ class Refused(TargetDecision):
     message: str
 
 
+class FollowingAllowed(TargetDecision):
+    """The kinds of objects that may come with the candidate, beside ConfigMaps and Secrets."""
+
+    kinds: list[str]
+
+
 class PodMade(OnPod):
     """Make the Pod of a candidate. `token`: that of its ServiceAccount may be mounted."""
 
     template: str
     token: bool = True
+
+
+class PodAmended(TargetWrite):
+    """Bring the Pod in line with the Candidate's template, as far as a Pod may be changed: labels, annotations, images,
+    more tolerations, deadlines."""
+
+    WHAT: ClassVar[str] = "Template"
+    uid: str
+    template: str
+
+
+class AmendmentRefused(TargetDecision):
+    """The Candidate's template was changed, and its Pod is not, or not in all: `message` says why."""
+
+    template: str
+    message: str
 
 
 class PermitSeen(TargetDecision):
@@ -279,7 +322,10 @@ TARGET_EVENTS: tuple[type[Event], ...] = (
     BindFailed,
     Admitted,
     Refused,
+    FollowingAllowed,
     PodMade,
+    PodAmended,
+    AmendmentRefused,
     PermitSeen,
     BindStarted,
     PodFenced,

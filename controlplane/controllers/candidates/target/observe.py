@@ -15,10 +15,12 @@ from controlplane.controllers.candidates.objects import (
     CANDIDATES,
     PODS,
     SOURCE_LABEL,
+    TEMPLATE,
 )
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.observations import Built, event_of
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CONTAINERS, changeable_of
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
@@ -61,9 +63,18 @@ def _seen(kind: Kind, obj: Json) -> Built | None:
             priority_classes=fields.strings(spec, "priorityClasses", "spec"),
             service_accounts=fields.strings(spec, "serviceAccounts", "spec"),
             pod_security=_level(spec),
+            follow=_follow(spec),
         )
         return invitation_stream(event.namespace, event.name), event, ()
     return None
+
+
+def _follow(spec: Json) -> list[str]:
+    kinds = fields.strings(spec, "follow", "spec")
+    for kind in kinds:
+        if kind not in objects.ALLOWED:
+            raise Misfit("spec.follow[]", kind, f"one of {', '.join(objects.ALLOWED)}")
+    return sorted(set(kinds))
 
 
 def _level(spec: Json) -> str:
@@ -141,11 +152,23 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
     projected = [section(volume, "projected", "spec.volumes[]") for volume in fields.items(pod_spec, "volumes", "spec")]
     sources = [source for one in projected for source in fields.items(one, "sources", "spec.volumes[].projected")]
     return {
+        "changeable": changeable_of(section(whole, "metadata", "spec.template"), pod_spec),
+        "fixed": _fixed(pod_spec),
         "account": account,
         "token": any(source.get("serviceAccountToken") is not None for source in sources),
         "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
         "beyond_restricted": "; ".join(pod_security.forbidden_by_restricted(pod_spec))[:_SAID],
     }
+
+
+def _fixed(pod_spec: Json) -> str:
+    """Return the hash of what of a PodSpec no API server lets be changed once the Pod is there."""
+    kept = {field: value for field, value in pod_spec.items() if field not in CHANGEABLE}
+    for field in CONTAINERS:
+        listed = fields.items(pod_spec, field, "spec.template.spec")
+        if listed:
+            kept[field] = [{name: value for name, value in one.items() if name != "image"} for one in listed]
+    return body_of(kept).ref
 
 
 def _problem(obj: Json, whole: Json, pod_spec: Json) -> tuple[str, str]:
@@ -190,6 +213,7 @@ def reported(status: Json) -> events.Reported:
         pod=text(section(status, "pod", "status"), "name", "status.pod"),
         bound_by=number(status, "boundBy", "status"),
         sequence=number(status, "sequence", "status"),
+        follows=fields.strings(status, "follows", "status"),
     )
 
 
@@ -204,6 +228,8 @@ def pod(obj: Json) -> Built:
         node=text(section(obj, "spec"), "nodeName", "spec"),
         phase=text(section(obj, "status"), "phase", "status") or "Pending",
         status=status.ref,
+        template=text(section(meta(obj), "annotations", "metadata"), TEMPLATE, "metadata.annotations"),
+        tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
     )
     return candidate_stream(event.namespace, event.name), event, (status,)
 

@@ -16,6 +16,7 @@ from controlplane.runtime.phrases import Phrase, Sentence, choice, refused_write
 TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS
 WRITES: Mapping[str, str] = {
     events.PodMade.__name__: "the Pod's creation",
+    events.PodAmended.__name__: "the change of the Pod",
     events.BindStarted.__name__: "the binding",
     events.PodFenced.__name__: "the touch that stops a late binding",
     events.PodRemoved.__name__: "the Pod's deletion",
@@ -82,7 +83,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.BindFailed: "binding {e.number} was not confirmed: {e.message}",
         events.Admitted: "candidate is taken",
         events.Refused: "candidate is refused: {e.message}",
+        events.FollowingAllowed: lambda e: f"{', '.join(e.kinds) or 'nothing more'} may come with the candidate",
         events.PodMade: "pod is to be made",
+        events.PodAmended: "pod is to follow a change of its source",
+        events.AmendmentRefused: "a change of the source pod is not followed: {e.message}",
         events.PermitSeen: "permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
         events.BindStarted: "pod is to be bound to node {e.node}, by permit {e.number}",
         events.PodFenced: "pod is to be touched, so that binding {e.number} cannot come late",
@@ -116,6 +120,8 @@ REASONS: Mapping[TargetReason, Sentence] = {
     ),
     R.POD_NAME_TAKEN: Sentence("a Pod of that name is somebody else's", "a Pod of its name is somebody else's"),
     R.POD_REFUSED: Sentence("the API server refused the Pod", "the API server refused the Pod"),
+    R.CANNOT_BE_CHANGED: Sentence("no Pod may be changed so", "no Pod may be changed so"),
+    R.SOURCE_CHANGED: Sentence("the source pod was changed", "its source pod was changed"),
     R.TO_BE_SCHEDULED: Sentence("its Pod is made", "it is taken, and a node is to be found for it"),
     R.NODE_FOUND: Sentence("a cycle found a node", "no other feasible node had a higher score"),
     R.NO_NODE: Sentence("no node fits, or a plugin refused", "no node fits, or a plugin refused"),

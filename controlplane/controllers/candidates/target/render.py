@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, stamp
+from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, TEMPLATE, stamp
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.amendment import patch
 from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import Changeable
 from controlplane.controllers.candidates.target.state import TargetState
-from controlplane.kube.kinds import Json, ObjectRef, Request
+from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.pod_groups import QUORUM
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
 
@@ -24,7 +26,7 @@ FENCE = f"{GROUP}/fence"
 def target_bodies(state: TargetState, decision: events.TargetWrite) -> list[str]:
     """Return the refs of the bodies that rendering a write needs."""
     match decision:
-        case events.PodMade():
+        case events.PodMade() | events.PodAmended():
             return [decision.template]
         case events.StatusReported():
             stored = state.seen.pod_status if state.seen is not None else ""
@@ -45,7 +47,17 @@ def target_render(
     ours = ObjectRef(CANDIDATES, state.namespace, state.name)
     match decision:
         case events.PodMade():
-            return _pod(state, body_in(bodies, decision.template), policy, lends=decision.token)
+            return _pod(state, decision, body_in(bodies, decision.template), policy)
+        case events.PodAmended():
+            wanted = _change(state, decision, body_in(bodies, decision.template))
+            return Request(
+                "patch",
+                pod,
+                wanted,
+                content_type=STRATEGIC_PATCH,
+                uid=decision.uid,
+                resource_version=decision.resource_version,
+            )
         case events.BindStarted():
             if now >= decision.before:
                 raise Obsolete("the lease is too near its end to begin a binding")
@@ -74,7 +86,7 @@ def target_render(
             raise Obsolete(f"no request is known for {type(decision).__name__}")
 
 
-def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: bool) -> Request:
+def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: TargetPolicy) -> Request:
     seen = state.seen
     if seen is None or seen.deleting:
         raise Obsolete("the Candidate is gone")
@@ -82,7 +94,11 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: boo
     body: Json = {
         "metadata": {
             "labels": {**(head.get("labels") or {}), CANDIDATE_LABEL: state.name},
-            "annotations": {**(head.get("annotations") or {}), **({QUORUM: str(seen.least)} if seen.least > 0 else {})},
+            "annotations": {
+                **(head.get("annotations") or {}),
+                TEMPLATE: decision.template,
+                **({QUORUM: str(seen.least)} if seen.least > 0 else {}),
+            },
             "ownerReferences": [
                 {
                     "apiVersion": CANDIDATES.api_version,
@@ -96,10 +112,19 @@ def _pod(state: TargetState, template: Json, policy: TargetPolicy, *, lends: boo
         },
         "spec": {**template["spec"], "schedulerName": policy.scheduler_name},
     }
-    if not lends:
+    if not decision.token:
         body["spec"]["automountServiceAccountToken"] = False
     ref = ObjectRef(PODS, state.namespace, state.name)
     return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
+
+
+def _change(state: TargetState, decision: events.PodAmended, template: Json) -> Json:
+    seen, pod, made = state.seen, state.pod, state.made
+    if pod is None or pod.uid != decision.uid or seen is None or seen.template != decision.template:
+        raise Obsolete("the Pod is gone, or is to be changed otherwise")
+    agrees = pod.template or (made.template if made is not None else "")
+    before = made.known.get(agrees) if made is not None else None
+    return patch(template, pod, decision.template, before, seen.changeable or Changeable())
 
 
 def _binding(pod: ObjectRef, decision: events.BindStarted) -> Request:
@@ -138,6 +163,7 @@ def _status(
         "boundBy": reported.bound_by,
         "pod": {"name": reported.pod} if reported.pod else None,
         "sequence": reported.sequence,
+        "follows": reported.follows or None,
         "podStatus": merge_diff(stored, pod_status) if pod_status else None,
         "conditions": _conditions(seen, reported, now),
     }

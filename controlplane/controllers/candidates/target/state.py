@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.amendment import Made, amended, made_of
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
@@ -48,6 +50,9 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     sequence: int = 0
     pod_status: str = ""
     pod_phase: str = ""
+    made: Made | None = None
+    amendment: events.AmendmentRefused | None = None
+    follows: list[str] = []
 
     @property
     def settled(self) -> bool:
@@ -88,13 +93,25 @@ def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
         case events.TargetWriteUnneeded():
             return closed(state, event.target)
         case events.TargetWrite():
-            state = opened(state, event, recorded)
-            return _replace(state, binding=event, bind_failed=False) if isinstance(event, events.BindStarted) else state
+            return _fold_write(opened(state, event, recorded), event)
         case _:
             return _fold_answer(state, event)
 
 
 CANDIDATE, POD = f"{events.HERE}/{events.StatusReported.WHAT}", f"{events.HERE}/{events.PodMade.WHAT}"
+AMENDMENT = f"{events.HERE}/{events.PodAmended.WHAT}"
+
+
+def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState:
+    match decision:
+        case events.BindStarted():
+            return _replace(state, binding=decision, bind_failed=False)
+        case events.PodMade():
+            return _replace(state, made=made_of(state.seen, decision.template), amendment=None)
+        case events.PodAmended() if state.made is not None:
+            return _replace(state, made=amended(state.made, state.seen, state.pod))
+        case _:
+            return state
 
 
 def _fold_answer(state: TargetState, event: object) -> TargetState:
@@ -103,6 +120,10 @@ def _fold_answer(state: TargetState, event: object) -> TargetState:
             return _replace(state, admitted=True, refused=None)
         case events.Refused():
             return _replace(state, admitted=False, refused=event)
+        case events.FollowingAllowed():
+            return _replace(state, follows=event.kinds)
+        case events.AmendmentRefused():
+            return _replace(state, amendment=event)
         case events.Reserved():
             state = _replace(state, tried=max(state.tried, _preempt_permit(state)))
             return _replace(state, reservations=event.number, held=event, told=None, unreserved=None, permit=None)
@@ -144,6 +165,7 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
             position=state.position,
             pod=state.pod,
             effects=state.effects,
+            made=state.made,
         )
     return _replace(state, seen=seen)
 
@@ -151,7 +173,7 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
 def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.CandidatePodGone) -> TargetState:
     if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
-    state = closed(state, POD)
+    state = closed(closed(state, POD), AMENDMENT)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _replace(state, binding=None, bind_failed=False)
@@ -161,13 +183,23 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
         # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was
         # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
-    return _replace(state, pod=event)
+    return _replace(state, pod=event, amendment=_unfollowed(state.amendment, event))
+
+
+def _unfollowed(
+    said: events.AmendmentRefused | None, pod: events.CandidatePodObserved
+) -> events.AmendmentRefused | None:
+    """Return what was said of a change that the Pod does not follow; None once it does."""
+    if said is None or (said.template == pod.template and said.reason != TargetReason.CANNOT_BE_CHANGED):
+        return None
+    return said
 
 
 def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> TargetState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
-    state = _replace(closed(state, POD), pod=None, binding=None, bind_failed=False)
+    state = closed(closed(state, POD), AMENDMENT)
+    state = _replace(state, pod=None, binding=None, bind_failed=False)
     ours = state.bound is not None and state.bound.uid == event.uid
     return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
 

@@ -22,9 +22,10 @@ from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, Pip
 from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.plan import find_pipeline
+from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, Json
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import spell, to_milli
 from controlplane.values import Value
@@ -75,15 +76,14 @@ def judge_run(asked: RunToJudge, worker: WorkerCapacity, now: datetime, *, grows
         return Judged(Fit(reason=CoschedulingReason.BAD_INPUT.value, detail=str(error)))
     claims = [Key(CLAIMS.api_version, CLAIMS.kind, run.namespace, one.claim) for one in run.bindings if one.claim]
     looks = _Looks(worker)
-    for key in claims:
-        looks.at(key)
+    volumes = [volume for key in claims if (volume := looks.volume(key)) is not None]
     unfit_: Fit | None = None
     pipeline = _NO_TASKS
     try:
         pipeline = _pipeline(run, asked.reference, looks)
     except _Unfit as unfit:
         unfit_ = unfit.fit
-    known = worker.known(run, claims, grows=grows)
+    known = worker.known(run, claims, volumes, grows=grows)
     needs = tuple(dict.fromkeys(looks.needs))
     incomplete = looks.missing or bool(known.pending)
     if incomplete:
@@ -161,6 +161,19 @@ class _Looks:
         found = self._worker.looks.get(key)
         self.missing = self.missing or found is None
         return found
+
+    def volume(self, claim: Key) -> BoundVolume | None:
+        """Return the volume of an existing claim; None if it has none, or if that is not known."""
+        found = self.at(claim)
+        name = str(found.object.get("volume") or "") if found is not None and found.outcome == "Found" else ""
+        if not name:
+            return None
+        look = self.at(Key(PERSISTENT_VOLUMES.api_version, PERSISTENT_VOLUMES.kind, "", name))
+        if look is None or look.outcome != "Found":
+            if look is not None:
+                self.unknown.append(f"{PERSISTENT_VOLUMES.kind} {name} ({look.message or 'it is not there'})")
+            return None
+        return BoundVolume(name=name, namespace=claim.namespace, claim=claim.name, terms=look.object.get("terms") or [])
 
     def object(self, key: Key, reason: CoschedulingReason) -> Json | None:
         """Return an object that has to be there, None if it is not known whether it is; `_Unfit` if it is not."""

@@ -7,7 +7,7 @@ place the first task and starve the next."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,35 +18,20 @@ from controlplane.controllers.coscheduling.names import placeholder_name
 from controlplane.controllers.coscheduling.objects import PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline
 from controlplane.controllers.coscheduling.placement.binding import TaskBinding, bound_tasks
+from controlplane.controllers.coscheduling.placement.gates import Gate, NodeCapacity
 from controlplane.controllers.coscheduling.placement.placeholders import RESOURCES, placeholder_of_claims
 from controlplane.controllers.coscheduling.placement.templates import task_template
+from controlplane.controllers.coscheduling.placement.volumes import BoundVolume, apart
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.pod_requests import Requests
 from controlplane.kube.quantities import nanos, spell, to_milli
-from controlplane.kube.selectors import node_terms, of_set
-from controlplane.kube.tolerations import UNSCHEDULABLE, Taint, tolerations, untolerated
 from controlplane.log.event import canonical
 from controlplane.values import Value
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-class NodeCapacity(Value):
-    """A node and what is free on it: amounts in billionths, and pods. `placeholder`: whether one of any run is
-    there.
-    """
-
-    name: str
-    labels: dict[str, str] = {}
-    taints: tuple[Taint, ...] = ()
-    cordoned: bool = False
-    free: Requests = {}
-    free_pods: int = 0
-    placeholder: bool = False
-
 
 class CandidateClusterFacts(Value):
-    """What is known of a candidate. `claims` as (namespace, name); `storage_classes` by name, True where a volume is
+    """What is known of a candidate. `claims` as (namespace, name); `volumes` those of the run's claims, by claim;
+    `storage_classes` by name, True where a volume is
     bound late (WaitForFirstConsumer); `grows`: whether an autoscaler adds nodes. None is what is not known of it: it
     refuses nothing.
 
@@ -56,6 +41,7 @@ class CandidateClusterFacts(Value):
     name: str
     mode: Mode | None
     claims: frozenset[tuple[str, str]] = frozenset()
+    volumes: dict[str, BoundVolume] = {}
     storage_classes: dict[str, bool] | None = {}
     default_class: str = ""
     nodes: tuple[NodeCapacity, ...] | None = ()
@@ -128,6 +114,9 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Candid
             return no(CoschedulingReason.STORAGE_CLASS_MISSING, f'workspace "{workspace}" needs the {which}')
         early += not facts.storage_classes[name]
     for placeholder, tasks in _groups(run, pipeline, effective).items():
+        why = apart(_volumes(run, effective, facts, tasks))
+        if why:
+            return no(CoschedulingReason.VOLUMES_APART, why)
         refused = _fits_somewhere(run, pipeline, effective, facts, placeholder, tasks)
         if refused is not None:
             return no(*refused)
@@ -163,6 +152,14 @@ def _groups(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> dict[str, list[
     return groups
 
 
+def _volumes(run: PipelineRun, mode: Mode, facts: CandidateClusterFacts, tasks: list[TaskBinding]) -> list[BoundVolume]:
+    """Return the volumes that one node has to reach for some tasks: those of all claims where one placeholder names
+    them.
+    """
+    used = [one.claim for one in run.bindings] if mode.per_run else [claim for task in tasks for claim in task.claims]
+    return [facts.volumes[name] for name in dict.fromkeys(used) if name in facts.volumes]
+
+
 def _fits_somewhere(
     run: PipelineRun, pipeline: Pipeline, mode: Mode, facts: CandidateClusterFacts, name: str, tasks: list[TaskBinding]
 ) -> tuple[CoschedulingReason, str] | None:
@@ -171,18 +168,19 @@ def _fits_somewhere(
     if facts.nodes is None:
         return None
     templates = [task_template(run, task.task) or {} for task in tasks] + ([run.pod_template or {}] if held else [])
+    templates += [volume.template() for volume in _volumes(run, mode, facts, tasks)]
     chosen, isolated, asker = _distinct(templates), mode is Mode.ISOLATE, _asker(tasks, held=held)
     key = (asker, pods, isolated and (run.namespace, run.name), tuple(sorted(wave.items())), canonical(chosen))
     memo = facts.memo if facts.memo is not None else {}
     if key not in memo:
         # Where nodes come and go it is not known which nodes a run could have: today there may be none.
-        gates = [_Gate(template) for template in chosen]
+        gates = [Gate(template) for template in chosen]
         memo[key] = None if facts.grows else _refusal(facts.nodes, gates, wave, pods, asker, isolated=isolated)
     return memo[key]
 
 
 def _refusal(
-    nodes: Sequence[NodeCapacity], gates: list[_Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
+    nodes: Sequence[NodeCapacity], gates: list[Gate], wave: Requests, pods: int, asker: str, *, isolated: bool
 ) -> tuple[CoschedulingReason, str] | None:
     """Return why no node takes what has to be on one; None if one does."""
     if any(_holds(node, wave, pods, isolated=isolated) and _open(node, gates) for node in nodes):
@@ -243,26 +241,7 @@ def _asker(tasks: list[TaskBinding], *, held: bool) -> str:
     return f"the largest wave of {len(tasks)} task{'s' if len(tasks) > 1 else ''}, with its placeholder,"
 
 
-class _Gate:
-    """Which nodes a pod with a template may be placed on at all; read once for all nodes."""
-
-    def __init__(self, template: Mapping[str, Any]) -> None:
-        self._tolerated = tolerations(template.get("tolerations"))
-        self._selector = of_set(template.get("nodeSelector") or {})
-        required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-        self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
-
-    def admits(self, node: NodeCapacity) -> bool:
-        """Whether a node is open to the pod: its taints, the pod's selector and affinity."""
-        repelling = (*node.taints, UNSCHEDULABLE) if node.cordoned else node.taints
-        if repelling and untolerated(repelling, self._tolerated) is not None:
-            return False
-        if not self._selector.matches(node.labels):
-            return False
-        return self._terms is None or any(term.matches(node.labels, node.name) for term in self._terms)
-
-
-def _open(node: NodeCapacity, gates: list[_Gate]) -> bool:
+def _open(node: NodeCapacity, gates: list[Gate]) -> bool:
     return all(gate.admits(node) for gate in gates)
 
 

@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.feasibility.outline import pipeline_o
 from controlplane.controllers.coscheduling.flags import COSCHEDULE, DISABLE_ASSISTANT, FLAGS_NAME
 from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import (
+    CLAIMS,
     COMPONENT_LABEL,
     CONFIG_MAPS,
     NODES,
@@ -28,9 +29,10 @@ from controlplane.controllers.coscheduling.objects import (
     read_run,
 )
 from controlplane.controllers.coscheduling.observations import SightingRefused, TaintSeen
+from controlplane.controllers.coscheduling.placement.volumes import terms_of
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.fields import UNFIT
-from controlplane.kube.kinds import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
 from controlplane.kube.pod_requests import ADMITTED, Requests, amounts, effective
 from controlplane.kube.tolerations import BLOCKING, taints
 from controlplane.log.event import Body, Event, body_of
@@ -109,7 +111,22 @@ def _nothing(obj: Json) -> Json:
     return {}
 
 
-_OUTLINES: dict[str, Callable[[Json], Json]] = {"Pipeline": pipeline_outline, "Task": task_outline}
+def _claim(claim: Json) -> Json:
+    """Return which volume a claim has."""
+    return {"volume": str((claim.get("spec") or {}).get("volumeName") or "")}
+
+
+def _volume(volume: Json) -> Json:
+    """Return from where a volume is reached."""
+    return {"terms": terms_of(volume)}
+
+
+_OUTLINES: dict[str, Callable[[Json], Json]] = {
+    "Pipeline": pipeline_outline,
+    "Task": task_outline,
+    CLAIMS.kind: _claim,
+    PERSISTENT_VOLUMES.kind: _volume,
+}
 
 
 def _identity(obj: Json) -> dict[str, Any]:

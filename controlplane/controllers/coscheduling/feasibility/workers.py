@@ -14,10 +14,12 @@ import msgspec
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
-from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, NodeCapacity
+from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts
 from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
+from controlplane.controllers.coscheduling.placement.gates import NodeCapacity
+from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.kinds import STORAGE_CLASSES, Json, Kind
 from controlplane.kube.pod_requests import amounts
@@ -180,8 +182,10 @@ class WorkerCapacity:
             self._flags = found.flags
         self._note("flags", before, (self._flags, self._flags_problem), position)
 
-    def known(self, run: PipelineRun, claims: Iterable[Key], *, grows: bool) -> WorkerFacts:
-        """Return what is known of the worker for a run that names some claims."""
+    def known(
+        self, run: PipelineRun, claims: Iterable[Key], volumes: Iterable[BoundVolume], *, grows: bool
+    ) -> WorkerFacts:
+        """Return what is known of the worker for a run that names some claims, which have these volumes there."""
         view = _View(self.connection)
         nodes = self._capacities(run) if view.shows(NODES, "its nodes") else None
         classes = view.shows(STORAGE_CLASSES, "its storage classes")
@@ -195,6 +199,7 @@ class WorkerCapacity:
             claims=self._claims(claims, view.unknown),
             storage_classes={name: late for name, (late, _) in self._classes.items()} if classes else None,
             default_class=min((name for name, (_, default) in self._classes.items() if default), default=""),
+            volumes={volume.claim: volume for volume in volumes},
             nodes=nodes,
             grows=grows,
             memo=self._memo,

@@ -134,8 +134,8 @@ def _bind(
 
 def _placeholder(run: PipelineRun, task: PipelineTask, mode: Mode, placeholders: dict[str, str], last: str) -> str:
     if mode is Mode.DISABLED or task.kind == "PipelineRun":
-        return ""  # a child run makes its own
-    return placeholder_name("", run.name) if mode.per_run else placeholders.get(last, "")
+        return ""  # a child run has its own, or finds its parent's by itself
+    return (run.follows or placeholder_name("", run.name)) if mode.per_run else placeholders.get(last, "")
 
 
 def _workspace(run: PipelineRun, use: WorkspaceUse, binding: Binding, mode: Mode) -> Json:

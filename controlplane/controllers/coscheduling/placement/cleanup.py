@@ -64,7 +64,7 @@ def placeholder_names(run: PipelineRun, mode: Mode) -> list[str]:
     """Return the names that a run's placeholders may have in a mode: one for each workspace with a claim, also where
     two share it.
     """
-    if mode is Mode.DISABLED:
+    if mode is Mode.DISABLED or run.follows:
         return []
     if mode.per_run:
         return [placeholder_name("", run.name)]

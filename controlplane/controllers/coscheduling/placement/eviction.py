@@ -59,6 +59,18 @@ def node_evicts(node: NodeView | None, tolerations: Iterable[Toleration]) -> Evi
     return Eviction(CoschedulingReason.TAINT_NOT_TOLERATED, f"node {node.name} has the taint {text}:{taint.effect}")
 
 
+def exclusion_evicts(node: str, pods: Iterable[TaskPod], excluded: str) -> Eviction | None:
+    """Return whether a placeholder looks for another node, since pod `excluded` can never be on this one and can be on
+    another.
+
+    Only while no pod of the run is on the node: they would be parted."""
+    if any(pod.node == node and not pod.over for pod in pods):
+        return None
+    return Eviction(
+        CoschedulingReason.TASK_EXCLUDED, f"node {node} can never take pod {excluded}, and another node can"
+    )
+
+
 def limit_evicts(node: str, pods: Iterable[TaskPod]) -> Eviction | None:
     """Return whether the placeholder itself keeps the run's pods off its node: the node is at its limit of pods.
 

@@ -21,6 +21,7 @@ from controlplane.controllers.coscheduling.objects import (
     controller_of,
     labels_of,
     owned_by,
+    read_run,
 )
 from controlplane.controllers.coscheduling.placement.eviction import (
     Eviction,
@@ -77,6 +78,27 @@ def pinned_mode(world: ObjectsByKind, run: PipelineRun) -> Mode | None:
         if owned_by(task_run, run.uid) and (followed := annotations_of(task_run).get(ANNOTATION)):
             return None if followed == single else Mode.WORKSPACES
     return None
+
+
+def outermost(world: ObjectsByKind, run: PipelineRun) -> tuple[str, bool]:
+    """Return the name of the run whose placeholder an isolated run shares, and whether it was looked at; "" if it has
+    its own: it is nobody's task, began with one, or is the task of a run that is not isolated.
+    """
+    if own_placeholders(world, run):
+        return "", True
+    name, uid, seen = run.parent, run.parent_uid, {run.name}
+    while name and name not in seen:
+        seen.add(name)
+        found = world.find("PipelineRun", run.namespace, name)
+        if found is None or meta(found).get("uid") != uid:
+            return name, False
+        parent = read_run(found)
+        if pinned_mode(world, parent) not in (None, Mode.ISOLATE):
+            return "", True
+        if not parent.parent or own_placeholders(world, parent):
+            return name, True
+        name, uid = parent.parent, parent.parent_uid
+    return "", True
 
 
 def _per_run_mode(found: Json) -> Mode:

@@ -12,7 +12,7 @@ from controlplane.controllers.coscheduling.problems import InputProblem, InputRe
 from controlplane.controllers.coscheduling.shapes import misfit
 from controlplane.kube.kinds import Json, meta
 
-_CLUSTER_SCOPED = frozenset({"Node", "StorageClass"})
+_CLUSTER_SCOPED = frozenset({"Node", "StorageClass", "PersistentVolume"})
 
 
 class ObjectsByKind:

@@ -59,7 +59,7 @@ def claim_of(run: PipelineRun, binding: Binding, mode: Mode) -> str:
     """Return the name of the claim behind a binding: the existing one, or the template's; "" if none is."""
     if binding.claim or binding.template is None:
         return binding.claim
-    if mode.per_run:
+    if mode.per_run and not run.follows:
         return made_claim_name(binding.base, binding.name, run.uid, placeholder_name("", run.name))
     return claim_name(binding.base, binding.name, run.uid)
 
@@ -72,7 +72,7 @@ def placeholder_of_claims(run: PipelineRun, mode: Mode) -> dict[str, str]:
     exists)."""
     if mode is Mode.DISABLED:
         return {}
-    single = placeholder_name("", run.name)
+    single = run.follows or placeholder_name("", run.name)
     return {
         claim_of(run, binding, mode): single if mode.per_run else placeholder_name(binding.name, run.name)
         for binding in run.bindings
@@ -82,9 +82,9 @@ def placeholder_of_claims(run: PipelineRun, mode: Mode) -> dict[str, str]:
 
 def stateful_sets(run: PipelineRun, mode: Mode, style: Style) -> list[Json]:
     """Return the placeholders of a run: none, one for each distinct claim, or exactly one, even without any
-    workspace.
+    workspace. A run that shares another one's has none.
     """
-    if mode is Mode.DISABLED:
+    if mode is Mode.DISABLED or run.follows:
         return []
     if not mode.per_run:
         return [
@@ -100,7 +100,7 @@ def claims(run: PipelineRun, mode: Mode) -> list[Json]:
     """Return the claims that the run's controller makes of its templates; none where the StatefulSet controller makes
     them.
     """
-    if mode.per_run:
+    if mode.per_run and not run.follows:
         return []
     return [_claim(run, binding, binding.template) for binding in run.bindings if binding.template is not None]
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.coscheduling.flags import DEFAULT_WHERE, Mode, read_flags
+from controlplane.controllers.coscheduling.names import placeholder_name
 from controlplane.controllers.coscheduling.objects import PODS, PipelineRun, owned_by, read_run
 from controlplane.controllers.coscheduling.pipeline import Pipeline, read_pipeline
 from controlplane.controllers.coscheduling.placement import existing
@@ -22,9 +23,15 @@ from controlplane.controllers.coscheduling.placement.objects_by_kind import Obje
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style, claims, stateful_sets
 from controlplane.controllers.coscheduling.placement.substitution import bound_values, context_values, param_values
 from controlplane.controllers.coscheduling.placement.templates import DEFAULTS_WHERE, read_defaults, with_defaults
+from controlplane.controllers.coscheduling.placement.volumes import bound_volume
 from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused, label
 from controlplane.controllers.coscheduling.reader import ObjectReader
-from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
+from controlplane.controllers.coscheduling.validation import (
+    claim_problems,
+    pipeline_problems,
+    run_problems,
+    volumes_problem,
+)
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
 from controlplane.values import Value
 
@@ -89,6 +96,7 @@ def _fill(result: PlacementPlan, obj: Json, world: ObjectsByKind, cluster: Plann
     if (version := str(obj.get("apiVersion") or "")) not in _VERSIONS:
         result.warnings.append(f'{run.label}: apiVersion "{version}" is not known here: it is read as {_VERSIONS[0]}')
     mode = _mode(result, run, world, style.flags.mode)
+    run = _sharing(result, run, mode, world)
     if not run.done and not run.deleting:
         _refuse(run_problems(run, mode))
     if run.foreign:
@@ -115,6 +123,21 @@ def _mode(result: PlacementPlan, run: PipelineRun, world: ObjectsByKind, wanted:
     return pinned
 
 
+def _sharing(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsByKind) -> PipelineRun:
+    """Return the run with the placeholder that it shares, if it is a task of an isolated one."""
+    if mode is not Mode.ISOLATE or not run.parent:
+        return run
+    outermost, known = existing.outermost(world, run)
+    if not outermost:
+        return run
+    if not known:
+        result.warnings.append(
+            f'{run.label}: metadata.ownerReferences: PipelineRun "{outermost}", whose task it is, is not among the '
+            "files: it is taken for an isolated one that is nobody's task"
+        )
+    return msgspec.structs.replace(run, follows=placeholder_name("", outermost))
+
+
 def _clean(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsByKind) -> None:
     result.cleanup = removals(run, mode, world)
     if any(not removal.uid for removal in result.cleanup):
@@ -139,6 +162,12 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
         result.warnings.append(
             f"{run.label}: metadata.uid is not set: the API server gives one, and names of claims follow from it"
         )
+    if mode.per_run and not run.follows:
+        named = {one.claim for one in run.bindings if one.claim}
+        found = [bound_volume(one) for one in world.all("PersistentVolume")]
+        there = [one for one in found if one is not None and one.namespace == run.namespace and one.claim in named]
+        problem = volumes_problem(run, there)
+        _refuse([problem] if problem is not None else [])
     taken: list[InputProblem] = []
     result.stateful_sets = _new(result, run, world, stateful_sets(run, mode, style), taken)
     result.claims = _new(result, run, world, claims(run, mode), taken)

@@ -24,6 +24,7 @@ _KINDS: dict[str, type] = {
     "volumes": list,
     "priorityClassName": str,
     "serviceAccountName": str,
+    "schedulerName": str,
 }
 _WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 

@@ -23,7 +23,7 @@ ASSISTANT_TEMPLATE = "default-affinity-assistant-pod-template"
 SERVICE_ACCOUNT = "default-service-account"
 DEFAULTS_NAME = "config-defaults"
 DEFAULTS_WHERE = f"ConfigMap tekton-pipelines/{DEFAULTS_NAME}"
-# What a placeholder takes over; not schedulerName, hostNetwork, runtimeClassName or volumes.
+# What a placeholder takes over; not hostNetwork, runtimeClassName or volumes.
 _ASSISTANT_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "priorityClassName")
 
 
@@ -93,6 +93,9 @@ def placeholder_template(run: PipelineRun, defaults: Defaults) -> Json:
     account = default.get("serviceAccountName") or run.service_account
     if account:
         found["serviceAccountName"] = account
+    if own.get("schedulerName"):
+        # The run's alone: its tasks have it too, and two schedulers know nothing of each other's plans.
+        found["schedulerName"] = own["schedulerName"]
     return copy.deepcopy(found)
 
 

@@ -67,6 +67,8 @@ def _of(
             if decision.admitted:
                 said = f"Admitted by ClusterQueue {decision.cluster_queue}, wait time since reservation was 0s"
                 yield _NORMAL, "Admitted", said
+        case events.WorkloadDeletionDecided():
+            yield _NORMAL, "Deleted", "Deleted finished workload due to elapsed retention"
         case events.WorkloadInadmissible():
             yield _WARNING, decision.why or "Pending", decision.message
         case events.WorkloadPreemptionDecided():

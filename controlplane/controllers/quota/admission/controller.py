@@ -11,17 +11,28 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
-from controlplane.controllers.quota.admission import announce, cycles, events, facts, queue_status
+from controlplane.controllers.quota.admission import (
+    announce,
+    cycles,
+    events,
+    facts,
+    local_queue_usage,
+    queue_status,
+    retention,
+)
 from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, seen
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileWrite, look
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
-from controlplane.controllers.quota.admission.workload_queues import queues_of
+from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Request
@@ -38,14 +49,21 @@ _TARGET = f"{MANAGEMENT}/Workload"
 
 
 class AdmissionController(WritingController[events.AdmissionWrite]):
-    """See the module. `identity` names this process in Kubernetes Events."""
+    """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
+    `after_finished` if finished Workloads are kept for good."""
 
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
-    GIVEN = ("identity",)
+    GIVEN = ("identity", "pods_ready", "after_finished")
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
-    def __init__(self, settings: EngineSettings, identity: str) -> None:
-        self.identity = identity
+    def __init__(
+        self,
+        settings: EngineSettings,
+        identity: str,
+        pods_ready: WaitForPodsReady | None = None,
+        after_finished: timedelta | None = None,
+    ) -> None:
+        self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
         self.index = AdmissionIndex(settings)
         self.places = ObjectPlaces(
             {event: kind.name for event, kind in SEEN.items()}, {event: kind.name for event, kind in GONE.items()}
@@ -91,6 +109,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         state = self.index.objects.get(stream)
         if state is None or state.observed is None:
             return Decided()
+        if isinstance(state.observed, events.AdmissionLocalQueueObserved):
+            return self._local_queue(stream, state, state.observed, now)
         return self._object(stream, state, now)
 
     # Workloads.
@@ -122,7 +142,11 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return what is to be written, and when to look again."""
         if state.new_priority is not None:
             return ReconcileWrite(R.PRIORITY_CHANGED, spec={"priority": state.new_priority}), None
-        looked = look(seen, queues_of(self.index, seen), now)
+        looked = look(seen, queues_of(self.index, seen), now, self.pods_ready)
+        if looked.step is None:
+            over = retention.expired(seen, self.after_finished, now, ours=is_ours(self.index, seen))
+            if over.step is not None or over.wake is not None:
+                return over.step, over.wake
         return looked.step or _unsaid(state, now), looked.wake
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
@@ -150,6 +174,17 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
 
     # Queues, flavors, checks.
 
+    def _local_queue(
+        self, stream: str, state: ObjectState, seen: events.AdmissionLocalQueueObserved, now: datetime
+    ) -> Decided:
+        """Sample what it used, whether or not its status can be written."""
+        found = local_queue_usage.sample(self.index, seen, now)
+        if found.event is not None:
+            return Decided([self._new(stream, found.event, max(state.position, found.cause))], state.version)
+        decided = self._object(stream, state, now)
+        wakes = [one for one in (decided.wake, found.due) if one is not None]
+        return msgspec.structs.replace(decided, wake=min(wakes, default=None))
+
     def _object(self, stream: str, state: ObjectState, now: datetime) -> Decided:
         seen = state.observed
         until = max((trouble.until for trouble in state.trouble.values()), default=now)
@@ -165,8 +200,11 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         changes = self._status_changes(seen, now)
         if not changes:
             return Decided((), state.version)
-        if state.decided_at is not None and "conditions" not in changes and state.decided_at + _COUNTS > now:
-            return Decided((), state.version, state.decided_at + _COUNTS)
+        rests = local_queue_usage.rests_until(self.index, seen, changes)
+        if state.decided_at is not None and "conditions" not in changes:
+            rests = max(state.decided_at + _COUNTS, rests or state.decided_at)
+        if rests is not None and rests > now:
+            return Decided((), state.version, rests)
         event = events.QueueStatusDecided(
             uid=seen.uid, resource_version=seen.resource_version, changes=changes, reason=R.STATUS_CHANGED
         )
@@ -178,6 +216,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
                 status = queue_status.cluster_queue(self.index, seen, now)
             case events.AdmissionLocalQueueObserved():
                 status = queue_status.local_queue(self.index, seen, now)
+                local_queue_usage.told(self.index, seen, status)
             case events.AdmissionCohortObserved():
                 status = queue_status.cohort(self.index, seen)
             case _:
@@ -230,6 +269,8 @@ def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> even
     target: dict[str, Any] = {"uid": seen.uid, "resource_version": seen.resource_version, "reason": step.reason}
     if step.spec is not None:
         return events.WorkloadSpecDecided(**target, changes=step.spec)
+    if step.deletes:
+        return events.WorkloadDeletionDecided(**target)
     if step.finalizers is not None:
         return events.FinalizersDecided(**target, finalizers=step.finalizers)
     assert step.status is not None, "a step that writes nothing"

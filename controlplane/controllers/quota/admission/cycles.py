@@ -17,13 +17,16 @@ from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
+from controlplane.controllers.quota.admission.state import rests
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import QuotaAdmission
+from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
 from controlplane.controllers.quota.engine.state import State
+from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import Json
 from controlplane.log.event import NewEvent
@@ -39,6 +42,8 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
             stream = workload_stream(key)
             if stream in others:
                 continue  # one decision about a Workload in a cycle: the next one comes with the next
+            if isinstance(event, events.QuotaReservationDecided) and index.workload(key).posted.amounts:
+                continue  # the ledger says still what an overtaken reservation had: its entry comes first
             others[stream] = index.workload(key).version
             cause = max(index.workload(key).position, index.touched.get(index.tree(decision.cluster_queue), 0))
             found.append(NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=cause or index.moved))
@@ -56,11 +61,13 @@ def _events(
     waits = _inadmissible(index, decision, seen, number, now)
     if index.cycles.knows(decision.workload, waits):
         return []
+    if waits.why == WAITING_FOR_PODS_READY and not waits.written and index.engine.waits_for_pods == decision.workload:
+        return []
     found: list[tuple[str, events.WorkloadAdmissionWrite]] = [(decision.workload, waits)]
     if isinstance(decision, decisions.Preempt):
         for victim in decision.victims:
             target = index.workload(victim.workload).observed
-            if not victim.ongoing and target is not None:
+            if not victim.ongoing and target is not None and not rests(index.workload(victim.workload), now):
                 found.append((victim.workload, _preemption(index, decision, victim, target, seen.uid, number, now)))
     return found
 
@@ -116,6 +123,7 @@ def _reservation(
         amounts=facts.by_flavor(amounts),
         borrowed=facts.by_flavor(borrowed(index.engine, decision.cluster_queue, amounts, amounts)),
         admitted=status.is_true("Admitted"),
+        penalty=quantities(decision.penalty),
     )
 
 
@@ -156,7 +164,8 @@ def _inadmissible(
     info = pending.find(decision.workload) if pending is not None else None
     if info is not None:
         status.request_resources(_requests(info))
-    found = write_fields(seen.status, status.status)
+    # Where a write was refused it is said once the pause is over, by what the Workload's own stream decides.
+    found = write_fields(seen.status, status.status) if not rests(index.workload(decision.workload), now) else {}
     progress = decision.progress
     if progress is not None and info is not None and progress.shape != info.shape:
         progress = None  # it is outdated, and would be looked at no more

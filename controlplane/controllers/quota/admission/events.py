@@ -5,6 +5,7 @@ of a Workload's pod templates what is counted, and which nodes it fits."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -20,7 +21,8 @@ Amounts = dict[str, dict[str, int]]
 
 class PodSetFacts(Part):
     """Pods that are alike. `requests` are those of one pod, as `Amounts` count; `shape` is equal for templates that are
-    scheduled alike."""
+    scheduled alike. `resources` is what of the pod's spec its requests are made of, for the defaults of LimitRanges and
+    RuntimeClasses: of each container `resources` and `restartPolicy`, `overhead`, `runtimeClassName`, the pod's own."""
 
     name: str
     count: int
@@ -32,6 +34,7 @@ class PodSetFacts(Part):
     shape: str = ""
     topology: bool = False
     excess: list[str] = []
+    resources: dict[str, Any] = {}
 
 
 # --- observations ----------------------------------------------------------------------------------------------------
@@ -140,6 +143,22 @@ class AdmissionPriorityClassGone(ObjectVanished):
     """The WorkloadPriorityClass was deleted. Workloads keep their priority."""
 
 
+class AdmissionLimitRangeObserved(AdmissionObjectObserved):
+    """A LimitRange: what pods of its namespace get that they do not ask for, and what they may ask for."""
+
+
+class AdmissionLimitRangeGone(ObjectVanished):
+    """The LimitRange was deleted."""
+
+
+class AdmissionRuntimeClassObserved(AdmissionObjectObserved):
+    """A RuntimeClass; of its spec the overhead that each of its pods has."""
+
+
+class AdmissionRuntimeClassGone(ObjectVanished):
+    """The RuntimeClass was deleted."""
+
+
 class AdmissionInputRefused(ObjectUnfit):
     """An object that quota rests on does not fit its API. What was known of it before counts on."""
 
@@ -173,7 +192,8 @@ class WorkloadAdmissionWrite(AdmissionWrite):
 
 class QuotaReservationDecided(WorkloadAdmissionWrite):
     """Reserve quota in a ClusterQueue. `admission` as it is written; `amounts` that are reserved, `borrowed` which of
-    them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles."""
+    them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles. `penalty`: what it counts for in the past
+    usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count."""
 
     cycle: int
     cluster_queue: str
@@ -181,6 +201,7 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
     amounts: Amounts = {}
     borrowed: Amounts = {}
     admitted: bool = False
+    penalty: dict[str, str] = {}
 
 
 class WorkloadInadmissible(WorkloadAdmissionWrite):
@@ -226,6 +247,12 @@ class WorkloadSpecDecided(AdmissionWrite):
     changes: dict[str, Any] = {}
 
 
+class WorkloadDeletionDecided(AdmissionWrite):
+    """Delete a Workload that has finished, in the version that was seen."""
+
+    WHAT: ClassVar[str] = "Workload"
+
+
 class ReservationRetried(AdmissionDecision):
     """A Workload whose reservation could not be written is queued again."""
 
@@ -235,6 +262,16 @@ class QueueStatusDecided(AdmissionWrite):
 
     WHAT: ClassVar[str] = "status"
     changes: dict[str, Any] = {}
+
+
+class LocalQueueUsageSampled(AdmissionDecision):
+    """What a LocalQueue used in the past, as quantities: `consumed` at `sampled_at`, of which less counts the longer ago it
+    was; `used` is what its admitted Workloads use now. `settled`: the Workloads whose entry penalty is in it from now on."""
+
+    sampled_at: datetime
+    consumed: dict[str, str] = {}
+    used: dict[str, str] = {}
+    settled: list[str] = []
 
 
 class FinalizersDecided(AdmissionWrite):
@@ -279,14 +316,20 @@ EVENTS: tuple[type[Event], ...] = (
     AdmissionNamespaceGone,
     AdmissionPriorityClassObserved,
     AdmissionPriorityClassGone,
+    AdmissionLimitRangeObserved,
+    AdmissionLimitRangeGone,
+    AdmissionRuntimeClassObserved,
+    AdmissionRuntimeClassGone,
     AdmissionInputRefused,
     QuotaReservationDecided,
     WorkloadInadmissible,
     WorkloadPreemptionDecided,
     WorkloadStatusDecided,
     WorkloadSpecDecided,
+    WorkloadDeletionDecided,
     ReservationRetried,
     QueueStatusDecided,
+    LocalQueueUsageSampled,
     FinalizersDecided,
     QuotaPosted,
     AdmissionWriteFailed,

@@ -4,18 +4,31 @@ In: events as they were recorded. Out: `engine.model` values."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.engine import model, parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Json
+from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
+
+DEFAULTS = EngineSettings()
 
 
-def workload(seen: events.AdmissionWorkloadObserved, *, waits: bool = False) -> model.Workload:
-    """Return a Workload; `waits`: it is not to be tried, whatever it says."""
+def workload(
+    seen: events.AdmissionWorkloadObserved,
+    said: PodDefaults = NO_DEFAULTS,
+    *,
+    waits: bool = False,
+    by: EngineSettings = DEFAULTS,
+) -> model.Workload:
+    """Return a Workload, its pods with what their namespace and RuntimeClasses give them; `waits`: it is not to be tried,
+    whatever it says. One that an admission check has rejected is not tried either: again and again in vain, it would keep all
+    behind it in a StrictFIFO queue from quota."""
     obj: Json = {
         "metadata": {
             "namespace": seen.namespace,
@@ -29,8 +42,16 @@ def workload(seen: events.AdmissionWorkloadObserved, *, waits: bool = False) -> 
         "spec": {"queueName": seen.queue, "priority": seen.priority, "active": seen.active},
         "status": seen.status,
     }
-    found = replace(parse_workloads.workload(obj), pod_sets=tuple(map(_pod_set, seen.pod_sets)))
-    return replace(found, requeue_at=math.inf) if waits else found
+    found = replace(
+        parse_workloads.workload(obj, by.requeuing_timestamp, by.readmission_order),
+        pod_sets=tuple(_pod_set(one, said, at) for at, one in enumerate(seen.pod_sets)),
+    )
+    return replace(found, requeue_at=math.inf) if waits or _rejected(seen) else found
+
+
+def _rejected(seen: events.AdmissionWorkloadObserved) -> bool:
+    checks: list[Json] = seen.status.get("admissionChecks") or []
+    return any(check.get("state") == "Rejected" for check in checks)
 
 
 def admission(seen: Json) -> model.QuotaAdmission:
@@ -40,7 +61,12 @@ def admission(seen: Json) -> model.QuotaAdmission:
     return found
 
 
-def _pod_set(facts: events.PodSetFacts) -> model.PodSet:
+def pod_defaults(ranges: Sequence[Json], classes: Mapping[str, Json]) -> PodDefaults:
+    """Return what pods get, by the specs of their namespace's LimitRanges in their order, and those of RuntimeClasses."""
+    return defaults(ranges, {name: spec["overhead"] for name, spec in classes.items() if spec.get("overhead")})
+
+
+def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.PodSet:
     spec: Json = {
         "nodeSelector": facts.node_selector,
         "affinity": {
@@ -48,7 +74,7 @@ def _pod_set(facts: events.PodSetFacts) -> model.PodSet:
         },
         "tolerations": facts.tolerations,
     }
-    return model.PodSet(
+    found = model.PodSet(
         name=facts.name,
         count=facts.count,
         min_count=facts.min_count,
@@ -57,6 +83,16 @@ def _pod_set(facts: events.PodSetFacts) -> model.PodSet:
         shape=facts.shape,
         topology=facts.topology,
         excess=tuple(facts.excess),
+    )
+    if not facts.resources or not said.concern(facts.resources):
+        return found
+    counted = parse_workloads.counted(facts.resources, said, f"spec.podSets[{at}].template.spec")
+    return replace(
+        found,
+        requests=counted.requests,
+        excess=counted.excess,
+        outside=counted.outside,
+        shape=f"{facts.shape}{hashlib.sha256(counted.asks.encode()).hexdigest()[:16]}",
     )
 
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -17,15 +19,55 @@ from controlplane.settings.model import Settings
 
 def engine_settings(settings: Settings) -> EngineSettings:
     """Return how the engine decides, by the settings."""
-    sharing = settings.quota.fair_sharing
-    return EngineSettings(fair_sharing=sharing.enable == "yes", preemption_strategies=sharing.preemption_strategies)
+    sharing, waiting = settings.quota.fair_sharing, settings.quota.wait_for_pods_ready
+    return EngineSettings(
+        fair_sharing=sharing.enable == "yes",
+        preemption_strategies=sharing.preemption_strategies,
+        admission_fair_sharing=admission_fair_sharing(settings),
+        block_admission="no" not in (waiting.enable, waiting.block_admission),
+        requeuing_timestamp=waiting.requeuing_strategy.timestamp,
+        readmission_order=settings.quota.readmission_order,
+        prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
+    )
+
+
+def admission_fair_sharing(settings: Settings) -> AdmissionFairSharing | None:
+    """Return how past usage counts, by the settings; None if it does not."""
+    found = settings.quota.admission_fair_sharing
+    if found.enable == "no":
+        return None
+    return AdmissionFairSharing(
+        half_life=found.usage_half_life_time.total_seconds(),
+        sampling_interval=found.usage_sampling_interval.total_seconds(),
+        weights=dict(found.resource_weights),
+    )
+
+
+def wait_for_pods_ready(settings: Settings) -> WaitForPodsReady | None:
+    """Return how long pods are waited for, by the settings; None if nothing waits for them."""
+    found = settings.quota.wait_for_pods_ready
+    if found.enable == "no":
+        return None
+    again = found.requeuing_strategy
+    return WaitForPodsReady(
+        timeout=found.timeout,
+        recovery_timeout=found.recovery_timeout or None,
+        limit=again.backoff_limit_count if again.backoff_limit_count >= 0 else None,
+        base=again.backoff_base_seconds,
+        most=again.backoff_max_seconds,
+    )
 
 
 def host(settings: Settings) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if not settings.quota.builtin:
         return ()
-    controller = AdmissionController(engine_settings(settings), settings.leader.identity)
+    controller = AdmissionController(
+        engine_settings(settings),
+        settings.leader.identity,
+        wait_for_pods_ready(settings),
+        settings.quota.object_retention.after_finished,
+    )
 
     def unseen() -> str:
         return controller.index.unseen

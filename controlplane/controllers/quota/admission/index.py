@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStar
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission.engine_objects import DROPS, put_object, record_sample
 from controlplane.controllers.quota.admission.observe import KINDS, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import Cycles, decision_of
 from controlplane.controllers.quota.admission.state import (
@@ -29,16 +30,21 @@ from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.state import State
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Kind
+from controlplane.kube.limit_ranges import PodDefaults
 from controlplane.log.event import Recorded
 
 _replace = msgspec.structs.replace
 CYCLE = "admission/cycle"
+_DEFAULTS = (events.AdmissionLimitRangeObserved, events.AdmissionRuntimeClassObserved)
+_DEFAULTS_GONE = (events.AdmissionLimitRangeGone, events.AdmissionRuntimeClassGone)
 _WORD_KINDS: dict[str, Kind] = {
     "clusterqueue": kinds.CLUSTER_QUEUES,
     "cohort": kinds.COHORTS,
     "localqueue": kinds.LOCAL_QUEUES,
     "flavor": kinds.RESOURCE_FLAVORS,
     "check": kinds.ADMISSION_CHECKS,
+    "limitrange": kinds.LIMIT_RANGES,
+    "runtimeclass": kinds.RUNTIME_CLASSES,
 }
 
 
@@ -56,6 +62,7 @@ class AdmissionIndex:
         self.touched: dict[str, int] = {}
         self.of_queue: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
+        self._defaults: dict[str, PodDefaults] = {}
 
     @property
     def ready(self) -> bool:
@@ -134,12 +141,13 @@ class AdmissionIndex:
             case events.QuotaPosted():
                 self.workloads[key] = _replace(posted(state, event), version=recorded.version)
                 self._forget(key)
+                self._dirty[CYCLE] = None
             case events.QuotaReservationDecided():
                 state = posted(folded_write(state, recorded), event)
                 self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
             case events.WorkloadInadmissible():
-                waits = event if event.written else None
+                waits = event if event.written or state.trouble else None
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():
@@ -162,13 +170,18 @@ class AdmissionIndex:
         """Note that a Workload of a ClusterQueue changed."""
         self.touched[self.tree(cluster_queue)] = recorded.position
         self._dirty[stream_of(kinds.CLUSTER_QUEUES, "", cluster_queue)] = None
+        node = self.engine.snapshot.queues.get(cluster_queue)
+        if (
+            node is not None and self.engine.settings.fair_sharing
+        ):  # what they use is in the shares of all Cohorts above
+            self._dirty.update({stream_of(kinds.COHORTS, "", above.name): None for above in node.ancestors()})
         if isinstance(event, events.AdmissionWorkloadObserved):
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, event.queue)] = None
 
     def _fold_seen(
         self, recorded: Recorded, key: str, state: WorkloadState, event: events.AdmissionWorkloadObserved
     ) -> None:
-        old = state.observed
+        old, reserved = state.observed, state.reservation is not None
         if old is not None and old.uid != event.uid:
             self._drop(recorded, key)
             state = _replace(state, reservation=None, held=False, effects={}, trouble={})
@@ -183,6 +196,8 @@ class AdmissionIndex:
         self.workloads[key] = state = without_said(seen_again(state, event, recorded))
         if state.reservation is None:
             self._put(recorded, state)
+            if reserved and key not in self.engine.snapshot.workloads:
+                self.engine.history.leave(key)  # the reservation was overtaken: it never entered
 
     def _fold_gone(
         self, recorded: Recorded, key: str, state: WorkloadState, event: events.AdmissionWorkloadGone
@@ -200,6 +215,8 @@ class AdmissionIndex:
         if state.reservation is not None or event.action == events.WorkloadPreemptionDecided.__name__:
             state = _replace(state, reservation=None, held=True)
             self.workloads[key] = state
+            if event.action == events.QuotaReservationDecided.__name__:
+                self.engine.history.leave(key)
             self._put(recorded, state)
         self.workloads[key] = state
 
@@ -209,7 +226,39 @@ class AdmissionIndex:
             self._changed(recorded, lambda now: self._put_workload(state, now))
 
     def _put_workload(self, state: WorkloadState, now: float) -> None:
-        self.engine.put_workload(facts.workload(state.observed, waits=state.held), now)
+        said = self.pod_defaults(state.observed.namespace)
+        found = facts.workload(state.observed, said, waits=state.held, by=self.engine.settings)
+        self.engine.put_workload(found, now)
+
+    def pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return what pods of a namespace get that they do not say."""
+        ranges = self._defaults.get(namespace)
+        if ranges is None:
+            seen = {stream: one.observed for stream, one in self.objects.items() if one.observed is not None}
+            place, classes = f"admission/limitrange/{namespace}/", "admission/runtimeclass/"
+            ranges = self._defaults[namespace] = facts.pod_defaults(
+                [one.spec for stream, one in sorted(seen.items()) if stream.startswith(place)],
+                {one.name: one.spec for stream, one in seen.items() if stream.startswith(classes)},
+            )
+        return ranges
+
+    def _redefault(self, recorded: Recorded, namespace: str, runtime_class: str) -> None:
+        """Count anew what Workloads without quota ask for: those of a namespace, or with pods of a RuntimeClass."""
+        if runtime_class:
+            self._defaults.clear()
+        else:
+            self._defaults.pop(namespace, None)
+        for key, state in self.workloads.items():
+            seen = state.observed
+            if seen is None or state.reservation is not None or key in self.engine.snapshot.workloads:
+                continue
+            if runtime_class:
+                concerns = any(one.resources.get("runtimeClassName") == runtime_class for one in seen.pod_sets)
+            else:
+                concerns = seen.namespace == namespace
+            if concerns:
+                self._put(recorded, state)
+                self._dirty[f"admission/workload/{key}"] = None
 
     def _drop(self, recorded: Recorded, key: str) -> None:
         self._changed(recorded, lambda now: self.engine.drop_workload(key, now))
@@ -280,23 +329,44 @@ class AdmissionIndex:
         state = self.objects.get(stream, ObjectState())
         if isinstance(event, events.AdmissionObjectObserved):
             before = state.observed
+            if before is not None and before.uid != event.uid and word == "localqueue":
+                self.engine.history.forget(f"{event.namespace}/{event.name}")  # another one, which used nothing yet
             self.objects[stream] = seen_again(state, event, recorded)
             if before is None or (before.spec, before.deleting, _active(before)) != (
                 event.spec,
                 event.deleting,
                 _active(event),
             ):
-                self._changed(recorded, lambda now: _put_object(self.engine, event, now))
+                if isinstance(event, _DEFAULTS):
+                    self._redefault(recorded, event.namespace, event.name if word == "runtimeclass" else "")
+                    return
+                self._changed(recorded, lambda now: put_object(self.engine, event, now))
                 self._others(word, event)
             elif isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
                 self._leading_to(event.name)
-        elif (drop := _DROPS.get(type(event))) is not None:
+        elif isinstance(event, _DEFAULTS_GONE):
+            if state.observed is not None and state.observed.uid == event.uid:
+                self.objects.pop(stream)
+                self._redefault(recorded, event.namespace, event.name if word == "runtimeclass" else "")
+        elif (drop := DROPS.get(type(event))) is not None:
             if state.observed is not None and state.observed.uid == event.uid:
                 self.objects.pop(stream)
                 self._changed(recorded, lambda now: drop(self.engine, event, now))
                 self._others(word, event)
         else:
             self.objects[stream] = folded_write(state, recorded)
+            if isinstance(event, events.LocalQueueUsageSampled):
+                self._fold_sample(recorded, event)
+
+    def _fold_sample(self, recorded: Recorded, event: events.LocalQueueUsageSampled) -> None:
+        """Note what a LocalQueue used: it may have another place among those that wait for the same quota."""
+        key = recorded.stream.removeprefix("admission/localqueue/")
+        record_sample(self.engine, key, event)
+        local = self.engine.queues.local.get(key)
+        queue = self.engine.snapshot.queues.get(local.cluster_queue) if local is not None else None
+        if queue is not None and self.engine.by_usage(queue.spec):
+            self.touched[queue.root().name] = recorded.position
+            self._dirty[CYCLE] = None
 
     def _leading_to(self, cluster_queue: str) -> None:
         """Let the LocalQueues be looked at that lead to a ClusterQueue: what they say is what it says."""
@@ -321,28 +391,3 @@ def _said(event: events.AdmissionClusterQueueObserved) -> object:
 
 def _active(event: Any) -> object:
     return getattr(event, "active", None)
-
-
-def _put_object(engine: State, event: Any, now: float) -> None:
-    match event:
-        case events.AdmissionClusterQueueObserved():
-            engine.put_cluster_queue(facts.cluster_queue(event), now)
-        case events.AdmissionCohortObserved():
-            engine.put_cohort(facts.cohort(event), now)
-        case events.AdmissionLocalQueueObserved():
-            engine.put_local_queue(facts.local_queue(event))
-        case events.AdmissionFlavorObserved():
-            engine.put_flavor(facts.flavor(event), now)
-        case events.AdmissionCheckSeen():
-            engine.put_check(facts.check(event), now)
-
-
-_DROPS: dict[type, Callable[[State, Any, float], None]] = {
-    events.AdmissionClusterQueueGone: lambda engine, event, now: engine.drop_cluster_queue(event.name, now),
-    events.AdmissionCohortGone: lambda engine, event, now: engine.drop_cohort(event.name, now),
-    events.AdmissionLocalQueueGone: lambda engine, event, now: engine.drop_local_queue(
-        f"{event.namespace}/{event.name}"
-    ),
-    events.AdmissionFlavorGone: lambda engine, event, now: engine.drop_flavor(event.name, now),
-    events.AdmissionCheckUnseen: lambda engine, event, now: engine.drop_check(event.name, now),
-}

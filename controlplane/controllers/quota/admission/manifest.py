@@ -25,6 +25,8 @@ MANIFEST = Manifest(
         "admission/check/NAME": "an AdmissionCheck",
         "admission/namespace/NAME": "a namespace",
         "admission/priorityclass/NAME": "a WorkloadPriorityClass",
+        "admission/limitrange/NS/NAME": "a LimitRange",
+        "admission/runtimeclass/NAME": "a RuntimeClass",
         "admission/refused/KIND/NS/NAME": "an object that cannot be read",
     },
 )

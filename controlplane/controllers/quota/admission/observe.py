@@ -12,10 +12,11 @@ from typing import Any
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
-from controlplane.kube import fields, kinds
+from controlplane.kube import fields, kinds, limit_ranges
 from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import UNFIT, items, number, section, strings, text
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_requests import amounts
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished
@@ -30,6 +31,8 @@ _WORDS: dict[Kind, str] = {
     kinds.ADMISSION_CHECKS: "check",
     kinds.NAMESPACES: "namespace",
     kinds.WORKLOAD_PRIORITY_CLASSES: "priorityclass",
+    kinds.LIMIT_RANGES: "limitrange",
+    kinds.RUNTIME_CLASSES: "runtimeclass",
 }
 KINDS = tuple(_WORDS)
 """What is watched on the management cluster."""
@@ -43,6 +46,8 @@ SEEN: dict[type[Event], Kind] = {
     events.AdmissionCheckSeen: kinds.ADMISSION_CHECKS,
     events.AdmissionNamespaceObserved: kinds.NAMESPACES,
     events.AdmissionPriorityClassObserved: kinds.WORKLOAD_PRIORITY_CLASSES,
+    events.AdmissionLimitRangeObserved: kinds.LIMIT_RANGES,
+    events.AdmissionRuntimeClassObserved: kinds.RUNTIME_CLASSES,
 }
 GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
@@ -53,6 +58,8 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionCheckUnseen: kinds.ADMISSION_CHECKS,
     events.AdmissionNamespaceGone: kinds.NAMESPACES,
     events.AdmissionPriorityClassGone: kinds.WORKLOAD_PRIORITY_CLASSES,
+    events.AdmissionLimitRangeGone: kinds.LIMIT_RANGES,
+    events.AdmissionRuntimeClassGone: kinds.RUNTIME_CLASSES,
 }
 _GONE = {kind: event for event, kind in GONE.items()}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
@@ -63,6 +70,8 @@ _READS: dict[Kind, Callable[[Json], object]] = {
     kinds.LOCAL_QUEUES: parse_queues.local_queue,
     kinds.RESOURCE_FLAVORS: parse_queues.resource_flavor,
     kinds.ADMISSION_CHECKS: parse_queues.admission_check,
+    kinds.LIMIT_RANGES: lambda obj: limit_ranges.defaults([section(obj, "spec")], {}),
+    kinds.RUNTIME_CLASSES: lambda obj: amounts(_overhead(obj), "overhead.podFixed"),
 }
 _EVENTS: dict[Kind, type[events.AdmissionObjectObserved]] = {
     kinds.CLUSTER_QUEUES: events.AdmissionClusterQueueObserved,
@@ -70,6 +79,8 @@ _EVENTS: dict[Kind, type[events.AdmissionObjectObserved]] = {
     kinds.LOCAL_QUEUES: events.AdmissionLocalQueueObserved,
     kinds.RESOURCE_FLAVORS: events.AdmissionFlavorObserved,
     kinds.ADMISSION_CHECKS: events.AdmissionCheckSeen,
+    kinds.LIMIT_RANGES: events.AdmissionLimitRangeObserved,
+    kinds.RUNTIME_CLASSES: events.AdmissionRuntimeClassObserved,
 }
 
 
@@ -123,11 +134,18 @@ def _observed(kind: Kind, obj: Json) -> Event:
         "finalizers": strings(metadata, "finalizers", "metadata"),
         "spec": section(obj, "spec"),
     }
+    if kind == kinds.RUNTIME_CLASSES:
+        found["spec"] = {"overhead": overhead} if (overhead := _overhead(obj)) else {}
     if kind in _QUEUES:
         found["status"] = section(obj, "status")
     if kind == kinds.ADMISSION_CHECKS:
         found["active"] = is_true(obj, "Active")
     return _EVENTS[kind](**found)
+
+
+def _overhead(obj: Json) -> Json:
+    """Return what each pod of a RuntimeClass needs beside its containers."""
+    return section(section(obj, "overhead"), "podFixed", "overhead")
 
 
 def workload(obj: Json) -> events.AdmissionWorkloadObserved:
@@ -177,4 +195,15 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         shape=hashlib.sha256(found.shape.encode()).hexdigest()[:16],
         topology=found.topology,
         excess=list(found.excess),
+        resources=_asked(spec),
     )
+
+
+def _asked(spec: Json) -> Json:
+    """Return what of a pod's spec its requests are made of."""
+    found: Json = {
+        kind: [{name: one[name] for name in ("resources", "restartPolicy") if one.get(name)} for one in spec[kind]]
+        for kind in ("initContainers", "containers")
+        if spec.get(kind)
+    }
+    return found | {name: spec[name] for name in ("overhead", "runtimeClassName", "resources") if spec.get(name)}

@@ -15,6 +15,7 @@ WRITES: Mapping[str, str] = {
     "WorkloadPreemptionDecided": "the preemption",
     "WorkloadStatusDecided": "the Workload's status",
     "WorkloadSpecDecided": "the Workload's spec",
+    "WorkloadDeletionDecided": "the deletion",
     "QueueStatusDecided": "the queue's status",
     "FinalizersDecided": "the finalizers",
 }
@@ -57,6 +58,12 @@ def _changed(event: events.WorkloadStatusDecided) -> str:
     return f"Workload's status is to say: {said or ', '.join(sorted(event.changes)) or 'less'}"
 
 
+def _sampled(event: events.LocalQueueUsageSampled) -> str:
+    consumed = ", ".join(f"{name} {amount}" for name, amount in sorted(event.consumed.items())) or "nothing"
+    settled = f"; with the entry of {', '.join(event.settled)}" if event.settled else ""
+    return f"LocalQueue used {consumed} in the past{settled}"
+
+
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.AdmissionWorkloadObserved: "Workload is in LocalQueue {e.queue}",
@@ -75,14 +82,20 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionNamespaceGone: "namespace {e.name} is gone",
         events.AdmissionPriorityClassObserved: "WorkloadPriorityClass {e.name} is {e.value}",
         events.AdmissionPriorityClassGone: "WorkloadPriorityClass {e.name} is gone",
+        events.AdmissionLimitRangeObserved: "LimitRange {e.namespace}/{e.name} is there",
+        events.AdmissionLimitRangeGone: "LimitRange {e.namespace}/{e.name} is gone",
+        events.AdmissionRuntimeClassObserved: "RuntimeClass {e.name} is there",
+        events.AdmissionRuntimeClassGone: "RuntimeClass {e.name} is gone",
         events.AdmissionInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.QuotaReservationDecided: _reserved,
         events.WorkloadInadmissible: _waits,
         events.WorkloadPreemptionDecided: "Workload is to be preempted for {e.preemptor} ({e.why})",
         events.WorkloadStatusDecided: _changed,
         events.WorkloadSpecDecided: _spec,
+        events.WorkloadDeletionDecided: "Workload is to be deleted",
         events.ReservationRetried: "Workload is queued again",
         events.QueueStatusDecided: lambda e: f"status is to change: {', '.join(sorted(e.changes))}",
+        events.LocalQueueUsageSampled: _sampled,
         events.FinalizersDecided: lambda e: f"finalizers are to be {', '.join(e.finalizers) or 'none'}",
         events.QuotaPosted: lambda e: f"quota of {e.cluster_queue} changes by {amounts(e.amounts)}",
         events.AdmissionWriteFailed: lambda e: refused_write(e, WRITES),

@@ -41,7 +41,7 @@ def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObser
     """Return the status of a ClusterQueue."""
     node = index.engine.snapshot.queues[seen.name]
     pending = index.engine.queues.pending.get(seen.name)
-    admitted = [info for key, info in node.workloads.items() if _admitted(index, key)]
+    admitted = [info for key, info in node.workloads.items() if is_admitted(index, key)]
     status = copy.deepcopy(seen.status)
     status["flavorsReservation"] = _usage(node, node.usage)
     status["flavorsUsage"] = _usage(node, _summed(admitted))
@@ -87,7 +87,8 @@ def _usage(node: QueueNode, usage: Usage) -> list[Json]:
     return found
 
 
-def _admitted(index: AdmissionIndex, key: str) -> bool:
+def is_admitted(index: AdmissionIndex, key: str) -> bool:
+    """Whether a Workload is admitted, or is going to be by a reservation that is not seen yet."""
     state = index.workload(key)
     if state.reservation is not None:
         return state.reservation.admitted
@@ -112,7 +113,7 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     stopped = (seen.spec.get("stopPolicy") or NO_STOP) != NO_STOP
     node = index.engine.snapshot.queues.get(name)
     own = [info for info in (node.workloads.values() if node is not None else ()) if info.workload.local_queue == key]
-    admitted = [info for info in own if _admitted(index, info.key)]
+    admitted = [info for info in own if is_admitted(index, info.key)]
     status = copy.deepcopy(seen.status)
     status["pendingWorkloads"] = 0 if stopped else index.engine.queues.waiting_in(key)
     status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
@@ -121,11 +122,12 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
             status[field] = _flavors(node, usage)
         else:
             status.pop(field, None)
-    WorkloadStatus(status, seen.generation, now).set(ACTIVE, *_local_readiness(index, stopped=stopped, name=name))
+    WorkloadStatus(status, seen.generation, now).set(ACTIVE, *local_readiness(index, stopped=stopped, name=name))
     return status
 
 
-def _local_readiness(index: AdmissionIndex, *, stopped: bool, name: str) -> tuple[str, str, str]:
+def local_readiness(index: AdmissionIndex, *, stopped: bool, name: str) -> tuple[str, str, str]:
+    """Return status, reason and message of a LocalQueue's condition Active; `name` is its ClusterQueue's."""
     cluster: events.AdmissionClusterQueueObserved | None = index.seen(kinds.CLUSTER_QUEUES, "", name)
     if stopped:
         return "False", "Stopped", "LocalQueue is stopped"

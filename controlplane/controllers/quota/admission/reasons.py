@@ -35,10 +35,16 @@ class AdmissionReason(StrEnum):
     CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
     QUEUE_MISSING = "AdmissionQueueMissing"
     EXECUTION_TIME_EXCEEDED = "ExecutionTimeExceeded"
+    PODS_NOT_READY = "PodsNotReady"
+    REQUEUED_TOO_OFTEN = "RequeuedTooOften"
+    RETENTION_ELAPSED = "RetentionElapsed"
     PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
     # what follows for queues, flavors and checks
     STATUS_CHANGED = "QueueStatusChanged"
+    USAGE_TAKEN_OVER = "UsageTakenOver"
+    USAGE_SAMPLED = "UsageSampled"
+    PENALTY_SETTLED = "EntryPenaltySettled"
     IN_USE = "ResourceInUse"
     NOT_IN_USE = "ResourceNotInUse"
     # what the ledger posts
@@ -81,9 +87,17 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.CLUSTER_QUEUE_STOPPED: _same("the ClusterQueue is stopped"),
     R.QUEUE_MISSING: _same("a queue of the Workload is terminating or missing"),
     R.EXECUTION_TIME_EXCEEDED: _same("the Workload ran for longer than it may"),
+    R.PODS_NOT_READY: _same("the pods of the Workload were not ready in time"),
+    R.REQUEUED_TOO_OFTEN: _same(
+        "the Workload was queued again as often as it may since its pods were not ready in time"
+    ),
+    R.RETENTION_ELAPSED: _same("the Workload finished for longer ago than finished ones are kept"),
     R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
     R.STATUS_CHANGED: _same("the status does not say how the queue stands"),
+    R.USAGE_TAKEN_OVER: _same("what the LocalQueue's status says that it used counts from now on"),
+    R.USAGE_SAMPLED: _same("the interval is over after which past usage is sampled"),
+    R.PENALTY_SETTLED: _same("a Workload was admitted, and its use is sampled from now on"),
     R.IN_USE: _same("the object may be in use, and must not go while it is"),
     R.NOT_IN_USE: _same("the object is being deleted and nothing uses it"),
     R.OBSERVED_RESERVATION: _same("the Workload has quota that this log did not reserve"),

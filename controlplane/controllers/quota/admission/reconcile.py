@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, pods_ready
 from controlplane.controllers.quota.admission import workload_status as ws
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine import model, reasons
@@ -26,7 +27,7 @@ _BY_SCHEDULER = frozenset(
         reasons.EXCEEDS_MAX_QUOTA,
         "TopologyPlacementFailed",
         reasons.WAITING_FOR_PREEMPTED,
-        "WaitingForPodsReady",
+        reasons.WAITING_FOR_PODS_READY,
         reasons.PENDING_EVALUATION,
     }
 )
@@ -52,7 +53,7 @@ class WorkloadQueues:
 
 @dataclass(slots=True)
 class ReconcileWrite:
-    """What is to be written: the status afterwards, or another thing than the status."""
+    """What is to be written: the status afterwards, or another thing than the status. `deletes`: it is to be deleted."""
 
     reason: R
     status: Json | None = None
@@ -60,6 +61,7 @@ class ReconcileWrite:
     message: str = ""
     spec: Json | None = None
     finalizers: list[str] | None = None
+    deletes: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class _Case:
     seen: events.AdmissionWorkloadObserved
     queues: WorkloadQueues
     now: datetime
+    pods_ready: WaitForPodsReady | None
     work: WorkloadStatus = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,9 +90,14 @@ class _Case:
         return ReconcileResult(ReconcileWrite(reason, self.work.status, evicted, message))
 
 
-def look(seen: events.AdmissionWorkloadObserved, queues: WorkloadQueues, now: datetime) -> ReconcileResult:
-    """Return the first step that a Workload needs, or when to look again."""
-    case = _Case(seen, queues, now)
+def look(
+    seen: events.AdmissionWorkloadObserved,
+    queues: WorkloadQueues,
+    now: datetime,
+    waiting: WaitForPodsReady | None = None,
+) -> ReconcileResult:
+    """Return the first step that a Workload needs, or when to look again; `waiting` is None if nothing waits for pods."""
+    case = _Case(seen, queues, now, waiting)
     wakes: list[datetime] = []
     for rule in _RULES:
         for found in rule(case):
@@ -257,6 +265,8 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.MISCONFIGURED, case.queues.problem
     if case.seen.gated_by:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
+    if case.work.in_state(ws.REJECTED):
+        return ws.PENDING_EVALUATION, "The workload has failed admission checks"
     if told is not None and told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
     if told is None or told[0] in _BY_SCHEDULER:
@@ -352,6 +362,26 @@ def _execution_time(case: _Case) -> Found:
         yield case.done(R.EXECUTION_TIME_EXCEEDED, message=said)
 
 
+def _not_ready(case: _Case) -> Found:
+    """A Workload whose pods are not ready in time is evicted, and waits until it is queued again."""
+    if case.pods_ready is None or not case.seen.active:
+        return
+    late = pods_ready.lateness(case.work, case.pods_ready)
+    if late is None:
+        return
+    if late.ends > case.now:
+        yield ReconcileResult(wake=late.ends)
+    elif pods_ready.too_often(case.work, case.pods_ready):
+        message = "exceeding the maximum number of re-queuing retries"
+        case.work.set(ws.DEACTIVATION_TARGET, "True", "RequeuingLimitExceeded", message)
+        yield case.done(R.REQUEUED_TOO_OFTEN)
+    else:
+        message = f"Exceeded the PodsReady timeout {case.seen.namespace}/{case.seen.name}"
+        pods_ready.wait_again(case.work, case.pods_ready, case.now)
+        case.work.evict(ws.PODS_READY_TIMEOUT, message, late.cause)
+        yield case.done(R.PODS_NOT_READY, evicted=ws.PODS_READY_TIMEOUT, message=message)
+
+
 _RULES: tuple[Callable[[_Case], Found], ...] = (
     _orphan,
     _finished,
@@ -366,4 +396,5 @@ _RULES: tuple[Callable[[_Case], Found], ...] = (
     _local_queue,
     _own_cluster_queue,
     _execution_time,
+    _not_ready,
 )

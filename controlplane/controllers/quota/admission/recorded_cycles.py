@@ -7,6 +7,7 @@ from __future__ import annotations
 from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.info import Info, Progress
+from controlplane.controllers.quota.engine.usage_history import from_quantities
 
 
 class Cycles:
@@ -36,7 +37,7 @@ def _said(key: str, event: events.WorkloadInadmissible) -> str:
 def decision_of(event: events.QuotaReservationDecided | events.WorkloadInadmissible, info: Info) -> decisions.Decision:
     """Return the engine's decision that an event records."""
     if isinstance(event, events.QuotaReservationDecided):
-        return decisions.Admit(info.key, facts.admission(event.admission))
+        return decisions.Admit(info.key, facts.admission(event.admission), penalty=from_quantities(event.penalty))
     progress = None
     if event.tried is not None:
         generation, cycle = event.tried_at

@@ -29,6 +29,8 @@ def request(kind: Kind, seen: Any, decision: events.AdmissionWrite) -> Request |
             return _workload_status(ref, seen, decision)
         case events.WorkloadSpecDecided():
             return _patch(ref, decision, {"spec": decision.changes}, "")
+        case events.WorkloadDeletionDecided():
+            return Request("delete", ref, uid=decision.uid, resource_version=decision.resource_version)
         case events.FinalizersDecided():
             return _patch(ref, decision, {"metadata": {"finalizers": decision.finalizers}}, "")
         case events.QueueStatusDecided():

@@ -43,13 +43,19 @@ class WorkloadState(ObjectState):
     queued before it is time to try again.
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
-    waits, as long as its condition does not say so: the write of it may be overtaken, and a cycle says it once."""
+    waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
+    and a cycle says it once."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
     new_priority: int | None = None
     unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
+
+
+def rests(state: ObjectState, now: datetime) -> bool:
+    """Whether an API server said no to a write of an object, and it is not time to try again."""
+    return any(trouble.until > now for trouble in state.trouble.values())
 
 
 def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:

@@ -29,7 +29,8 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
     if cluster is None or node is None:
         return WorkloadQueues(local=local, name=name)
     pending = index.engine.queues.pending.get(name)
-    problem = misconfigured(index.engine.snapshot, node, facts.workload(seen))
+    workload = facts.workload(seen, index.pod_defaults(seen.namespace))
+    problem = misconfigured(index.engine.snapshot, node, workload)
     return WorkloadQueues(
         local=local,
         cluster=cluster,
@@ -39,6 +40,13 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
         problem=problem[0] if problem is not None else "",
         no_fit=pending.known_not_to_fit(f"{seen.namespace}/{seen.name}") if pending is not None else "",
     )
+
+
+def is_ours(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> bool:
+    """Whether a Workload is in a LocalQueue that is there, or has an admission of a ClusterQueue that is."""
+    admitted = str((seen.status.get("admission") or {}).get("clusterQueue") or "")
+    queue = index.seen(kinds.LOCAL_QUEUES, seen.namespace, seen.queue) if seen.queue else None
+    return queue is not None or admitted in index.engine.snapshot.queues
 
 
 def _checks(node: QueueNode, seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
 
 QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
+PODS_READY, PODS_READY_TIMEOUT = "PodsReady", "PodsReadyTimeout"
+WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
 REQUEUED, FINISHED, DEACTIVATION_TARGET = "Requeued", "Finished", "DeactivationTarget"
 BLOCKED = "BlockedOnPreemptionGates"
 MISCONFIGURED, SUSPENDED, DEACTIVATED = "Misconfigured", "Suspended", "Deactivated"
@@ -69,7 +71,7 @@ class WorkloadStatus:
 
     def requeue_at(self) -> datetime | None:
         """Return before which moment it is not queued again."""
-        return _moment((self.status.get("requeueState") or {}).get("requeueAt"))
+        return moment((self.status.get("requeueState") or {}).get("requeueAt"))
 
     # What is changed.
 
@@ -135,7 +137,7 @@ class WorkloadStatus:
         else:
             made = "True", "Admitted", "The workload is admitted"
         if before is not None and before.get("status") == "True" and made[0] == "False":
-            since = _moment(before.get("lastTransitionTime")) or self.now
+            since = moment(before.get("lastTransitionTime")) or self.now
             past = int(self.status.get("accumulatedPastExecutionTimeSeconds") or 0)
             self.status["accumulatedPastExecutionTimeSeconds"] = past + int((self.now - since).total_seconds())
         return self.set(ADMITTED, *made)
@@ -218,7 +220,7 @@ class WorkloadStatus:
         """Return the moment that a check asks to wait for, if that is later than what is waited for."""
         latest: datetime | None = None
         for check in self.in_state(RETRY):
-            since, after = _moment(check.get("lastTransitionTime")), check.get("requeueAfterSeconds")
+            since, after = moment(check.get("lastTransitionTime")), check.get("requeueAfterSeconds")
             if since is not None and isinstance(after, int):
                 at = since + timedelta(seconds=after)
                 latest = at if latest is None or at > latest else latest
@@ -235,7 +237,8 @@ class WorkloadStatus:
         return True
 
 
-def _moment(found: Any) -> datetime | None:
+def moment(found: Any) -> datetime | None:
+    """Return a moment as an API server writes it; None for what is none."""
     if not isinstance(found, str):
         return None
     try:

@@ -34,6 +34,12 @@ def misconfigured(snapshot: QuotaSnapshot, queue: QueueNode, workload: Workload)
         return "workload namespace doesn't match ClusterQueue selector", reasons.NAMESPACE_MISMATCH
     excess = [told for pod_set in workload.pod_sets for told in pod_set.excess]
     if excess:
-        several = excess[0] if len(excess) == 1 else f"[{', '.join(excess)}]"
-        return f"resources validation failed: {several}", reasons.GENERIC
+        return f"resources validation failed: {_together(excess)}", reasons.GENERIC
+    outside = [told for pod_set in workload.pod_sets for told in pod_set.outside]
+    if outside:
+        return f"resources didn't satisfy LimitRange constraints: {_together(outside)}", reasons.GENERIC
     return None
+
+
+def _together(told: list[str]) -> str:
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"

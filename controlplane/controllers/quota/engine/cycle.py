@@ -43,6 +43,14 @@ def decide(state: State, now: float) -> list[Decision]:
     return _Cycle(state, now).run(heads) if heads else []
 
 
+def waits_for_pods(info: Info, wakes: int) -> Inadmissible:
+    """Return that somebody fits, and is admitted once the pods of all others are ready."""
+    message = "waiting for all admitted workloads to be in PodsReady condition"
+    return Inadmissible(
+        info.key, info.cluster_queue, reasons.WAITING_FOR_PODS_READY, message, reasons.GENERIC, info.progress, wakes
+    )
+
+
 def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | None = None) -> Preemptor:
     """Return what finds targets, as the settings say; with `freed` among those that are not preempted yet."""
     queues, gone = (freed.queues, freed.preempted) if freed is not None else (state.snapshot.queues, ())
@@ -59,6 +67,10 @@ class _Cycle:
     def __init__(self, state: State, now: float) -> None:
         self.snapshot = state.snapshot
         self.fair_sharing = state.settings.fair_sharing
+        self.prioritize_preemptors = state.settings.prioritize_preemptors
+        self.blocked, self.block_admission = state.blocked, state.settings.block_admission
+        self.waits_for_pods = state.waits_for_pods
+        self.entry_penalty = state.entry_penalty
         self.number = state.cycle + 1
         self.journal: Journal = []
         self.freed = FreedTrees()
@@ -78,17 +90,27 @@ class _Cycle:
                     wakes = self.wakes[queue.name]
                     refused.append(Inadmissible(info.key, queue.name, *found, info.progress, wakes))
                     continue
-                entry = Entry(info, queue)
+                entry = Entry(info, queue, goes_first=self.prioritize_preemptors and pending.first == info.key)
                 entry.record(*self._assign(entry, queue, self.preemptor))
                 entries.append(entry)
-            ordered = by_share(entries, self.journal) if self.fair_sharing else by_borrowing(entries)
             decided: list[Decision] = []
-            for entry in ordered:
+            for entry in self._ordered(entries):
                 self._process(entry)
+                if entry.admitted and self.blocked:
+                    wakes = self.wakes[entry.queue.name]
+                    decided.append(waits_for_pods(entry.info, wakes))
+                    break  # those after it are not looked at
                 decided.append(self._decision(entry))
+                self.blocked = self.blocked or (entry.admitted and self.block_admission)
             return [*decided, *refused]
         finally:
             rollback(self.journal)
+
+    def _ordered(self, entries: list[Entry]) -> Iterable[Entry]:
+        """Yield entries in the order in which they are considered: who waited for the pods of others comes first."""
+        yield from (entry for entry in entries if entry.info.key == self.waits_for_pods)
+        rest = [entry for entry in entries if entry.info.key != self.waits_for_pods]
+        yield from by_share(rest, self.journal) if self.fair_sharing else by_borrowing(rest)
 
     # Nomination.
 
@@ -136,8 +158,9 @@ class _Cycle:
             entry.wait(entry.assignment.no_fit_reason, reasons.NO_FIT)
         elif mode is AssignmentMode.PREEMPT and not entry.targets:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
-            # Who cannot always get its own quota back keeps it from those that come later in the cycle.
-            if entry.queue.spec.preemption.reclaim_within_cohort != ANY:
+            # Who cannot always get its own quota back keeps it from those that come later in the cycle, and so does who waits for
+            # victims that are gone for it already.
+            if entry.queue.spec.preemption.reclaim_within_cohort != ANY or entry.goes_first:
                 self._keep(entry, _to_reserve(entry))
         elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
@@ -237,7 +260,8 @@ class _Cycle:
         queue = entry.queue
         if entry.admitted:
             given = entry.assignment.given()
-            return Admit(entry.info.key, QuotaAdmission(queue.name, given), checks_for(queue.spec, given))
+            penalty = self.entry_penalty(entry.info, queue.spec)
+            return Admit(entry.info.key, QuotaAdmission(queue.name, given), checks_for(queue.spec, given), penalty)
         said = entry.info.key, queue.name, entry.reason, entry.message, entry.requeue
         wakes = self.wakes[queue.name]
         if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:

@@ -5,7 +5,9 @@ search for flavors got."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 from controlplane.controllers.quota.engine.info import Progress
 from controlplane.controllers.quota.engine.model import QuotaAdmission
@@ -13,11 +15,13 @@ from controlplane.controllers.quota.engine.model import QuotaAdmission
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted."""
+    """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted;
+    `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units."""
 
     workload: str
     admission: QuotaAdmission
     checks: tuple[str, ...] = ()
+    penalty: Mapping[str, Decimal] = field(default_factory=dict)
 
     @property
     def cluster_queue(self) -> str:

@@ -14,7 +14,8 @@ from controlplane.controllers.quota.engine.snapshot import QueueNode
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """The head of a ClusterQueue, nominated. `nominated` holds its flavors while they are looked for once more."""
+    """The head of a ClusterQueue, nominated. `nominated` holds its flavors while they are looked for once more;
+    `goes_first`: it waits for its victims, and what they leave is kept for it."""
 
     info: Info
     queue: QueueNode
@@ -26,6 +27,7 @@ class Entry:
     reason: str = ""
     requeue: str = reasons.GENERIC
     nominated: Mapping[str, Mapping[str, str]] | None = None
+    goes_first: bool = False
 
     def record(self, assignment: Assignment, targets: list[PreemptionTarget]) -> None:
         """Note what it would get, and whom it would preempt for that."""

@@ -7,7 +7,7 @@ pods of the workload would have it; where resources are in several groups each i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.admissibility import problem
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage, add, in_order, sub
@@ -83,7 +83,8 @@ class FlavorOption:
 class Wait:
     """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
     first ones. `inadmissible`: why it cannot be considered at all, "" if it can; `groups`: the flavors for each group of
-    resources that it asks for. `tried`: it was tried since something changed, and waits for the next change."""
+    resources that it asks for. `tried`: it was tried since something changed, and waits for the next change. `used`: the past
+    usage of its LocalQueue, weighted, None where that does not count; LocalQueues that used less come first."""
 
     cluster_queue: str
     position: int
@@ -93,6 +94,7 @@ class Wait:
     inadmissible: str = ""
     uncovered: tuple[str, ...] = ()
     groups: tuple[tuple[FlavorOption, ...], ...] = ()
+    used: float | None = None
 
 
 def explain(state: State, key: str, now: float) -> Wait | None:
@@ -102,8 +104,10 @@ def explain(state: State, key: str, now: float) -> Wait | None:
         if info is None:
             continue
         queue = state.snapshot.queues[pending.name]
+        by_usage = state.by_usage(queue.spec)
         line = sorted(
-            (*pending.active.values(), *pending.inadmissible.values()), key=lambda one: order_of(one.workload)
+            (*pending.active.values(), *pending.inadmissible.values()),
+            key=lambda one: (state.usage_of(one.workload.local_queue) if by_usage else 0.0, order_of(one.workload)),
         )
         place = next(at for at, one in enumerate(line) if one.key == key)
         refused = problem(state.snapshot, queue, info)
@@ -114,6 +118,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             tuple(one.key for one in line[:place][:MOST_HOLDERS]),
             key in pending.inadmissible,
             refused[1] if refused is not None else "",
+            used=state.usage_of(info.workload.local_queue) if by_usage else None,
         )
         return wait if refused is not None else _with_groups(state, queue, info, wait, now)
     return None
@@ -132,7 +137,7 @@ def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: fl
         requests = in_order({name: amount for name, amount in asked.items() if name in group.covered})
         if requests:
             groups.append(tuple(_options(state, queue, info, group, requests, now)))
-    return Wait(wait.cluster_queue, wait.position, wait.pending, wait.ahead, wait.tried, "", uncovered, tuple(groups))
+    return replace(wait, uncovered=uncovered, groups=tuple(groups))
 
 
 def _options(

@@ -19,6 +19,7 @@ TRY_NEXT_FLAVOR, MAY_STOP_SEARCH = "TryNextFlavor", "MayStopSearch"
 BORROWING_OVER_PREEMPTION, PREEMPTION_OVER_BORROWING = "BorrowingOverPreemption", "PreemptionOverBorrowing"
 STRICT_FIFO, BEST_EFFORT_FIFO = "StrictFIFO", "BestEffortFIFO"
 NO_STOP = "None"
+LONGEST_RUN = "LongestRun"
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
 PODS = "pods"
 
@@ -148,7 +149,8 @@ class NodeConstraints:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike."""
+    """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike; `excess` is
+    where requests exceed limits, `outside` where they are outside of what LimitRanges allow."""
 
     name: str
     count: int
@@ -158,6 +160,7 @@ class PodSet:
     shape: str = ""
     topology: bool = False
     excess: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,9 @@ class Workload:
     """A Workload. `queued_at` orders its queue; `reserved_at` is when its quota was reserved, None if it is not.
 
     `held`: something else than quota keeps it from being queued. `requeue_at`: not before that moment; infinite while
-    it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text.
+    it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text. `pods_ready`: its
+    condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
+    0 where that is not so or does not count.
     """
 
     namespace: str
@@ -205,6 +210,8 @@ class Workload:
     requeue_at: float = 0.0
     eviction: str = ""
     reclaimable: Mapping[str, int] = field(default_factory=dict)
+    pods_ready: bool = False
+    lost_after: float = 0.0
 
     @cached_property
     def key(self) -> str:

@@ -5,10 +5,13 @@ which names the field."""
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from controlplane.controllers.quota.engine import model
 from controlplane.controllers.quota.engine.amounts import FlavorResource, quota
+from controlplane.controllers.quota.engine.usage_history import from_quantities
 from controlplane.kube.conditions import is_true
-from controlplane.kube.fields import BadValue, items, number, section, strings, text
+from controlplane.kube.fields import BadValue, Misfit, items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.kube.selectors import InvalidSelector, label_selector
@@ -80,6 +83,7 @@ def cohort(obj: Json) -> model.Cohort:
 def local_queue(obj: Json) -> model.LocalQueue:
     """Return a LocalQueue; `Misfit` names the field that does not fit."""
     spec, metadata = section(obj, SPEC), meta(obj)
+    consumed_resources(section(obj, "status"))
     return model.LocalQueue(
         namespace=text(metadata, "namespace", "metadata"),
         name=text(metadata, "name", "metadata"),
@@ -87,6 +91,20 @@ def local_queue(obj: Json) -> model.LocalQueue:
         stop_policy=text(spec, "stopPolicy", SPEC) or model.NO_STOP,
         fair_weight=_weight(spec),
     )
+
+
+def consumed_resources(status: Json) -> dict[str, Decimal]:
+    """Return what a LocalQueue's status tells that it used in the past, by resource in units; `Misfit` names the field that
+    does not fit."""
+    where = "status.fairSharing"
+    told = section(section(status, "fairSharing", "status"), "admissionFairSharingStatus", where)
+    field = f"{where}.admissionFairSharingStatus.consumedResources"
+    try:
+        return from_quantities(section(told, "consumedResources", f"{where}.admissionFairSharingStatus"))
+    except ValueError as problem:
+        if isinstance(problem, Misfit):
+            raise
+        raise BadValue(field, f"{problem}. Remove the field, and its past usage is counted anew") from problem
 
 
 def resource_flavor(obj: Json) -> model.ResourceFlavor:
@@ -169,9 +187,13 @@ def _preemption(found: Json) -> model.Preemption:
 def _weight(spec: Json) -> float:
     weight = section(spec, "fairSharing", SPEC).get("weight")
     try:
-        return 1.0 if weight is None else nanos(weight) / NANO
+        found = 1.0 if weight is None else nanos(weight) / NANO
     except ValueError as problem:
-        raise BadValue("spec.fairSharing.weight", str(problem)) from problem
+        raise BadValue("spec.fairSharing.weight", f"{problem}. Write a number such as 1, 0.5 or 500m") from problem
+    if found < 0:
+        why = f"{weight} is negative. Write 0 to come after all others, 1 for the usual weight, or more"
+        raise BadValue("spec.fairSharing.weight", why)
+    return found
 
 
 def _checks(spec: Json, groups: tuple[model.ResourceGroup, ...]) -> tuple[tuple[str, frozenset[str]], ...]:

@@ -9,13 +9,16 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.controllers.quota.engine import model
 from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
-from controlplane.kube.conditions import condition, is_true
+from controlplane.controllers.quota.engine.model import LONGEST_RUN
+from controlplane.kube import limit_ranges
+from controlplane.kube.conditions import REMOTE_LOST, condition, is_true
 from controlplane.kube.fields import BadValue, items, number, section, text
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults
 from controlplane.kube.pod_requests import ADMITTED, amounts, effective
 from controlplane.kube.selectors import node_term
 from controlplane.kube.tolerations import tolerations
@@ -37,17 +40,18 @@ _SHAPED = (
 )
 
 
-def workload(obj: Json, requeuing_timestamp: str = "Eviction") -> model.Workload:
+def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order: str = LONGEST_RUN) -> model.Workload:
     """Return a Workload; `Misfit` names the field that does not fit.
 
     `requeuing_timestamp`: whether one that was evicted because its pods were not ready in time queues from its eviction
-    on (`Eviction`), or from its creation on (`Creation`).
+    on (`Eviction`), or from its creation on (`Creation`). `readmission_order` as in `EngineSettings`.
     """
     spec, status, metadata = section(obj, "spec"), section(obj, "status"), meta(obj)
     reserved = condition(obj, "QuotaReserved")
     is_reserved = reserved is not None and reserved["status"] == "True"
     listed = items(spec, "podSets", "spec")
     labels = section(metadata, "labels", "metadata")
+    lost = readmission_order == LONGEST_RUN and _is_lost(obj)
     return model.Workload(
         namespace=text(metadata, "namespace", "metadata"),
         name=text(metadata, "name", "metadata"),
@@ -61,13 +65,15 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction") -> model.Workload
         admission=admission(status),
         reserved_at=_moment(reserved.get("lastTransitionTime")) if is_reserved and reserved else None,
         evicted=is_true(obj, EVICTED),
+        pods_ready=is_true(obj, "PodsReady"),
+        lost_after=float(number(status, "accumulatedPastExecutionTimeSeconds", "status")) if lost else 0.0,
         active=spec.get("active") is not False,
         finished=is_true(obj, "Finished"),
         held=_held(obj, reserved),
         failed_checks=any(
             check.get("state") in ("Retry", "Rejected") for check in items(status, "admissionChecks", "status")
         ),
-        requeue_at=_requeue_at(obj, status),
+        requeue_at=_requeue_at(obj, status, lost=lost),
         eviction=json.dumps([condition(obj, EVICTED), condition(obj, "Requeued")], sort_keys=True),
         reclaimable={
             text(found, "name", "status.reclaimablePods"): number(found, "count", "status.reclaimablePods")
@@ -80,19 +86,43 @@ def pod_set(obj: Json, where: str) -> model.PodSet:
     """Return a pod set, its requests those of one pod."""
     spec = section(section(obj, "template", where), "spec", f"{where}.template")
     count = number(obj, "count", where) if "count" in obj else 1
-    try:
-        asked = effective(spec, ADMITTED)
-    except ValueError as problem:
-        raise BadValue(f"{where}.template.spec", str(problem)) from problem
+    asked = counted(spec, NO_DEFAULTS, f"{where}.template.spec")
     return model.PodSet(
         name=text(obj, "name", where),
         count=count,
         min_count=number(obj, "minCount", where) if obj.get("minCount") is not None else count,
-        requests=in_order({name: max(0, requested(name, amount)) for name, amount in asked.items()}),
+        requests=asked.requests,
         nodes=node_constraints(spec),
         shape=json.dumps([_shape(spec), obj.get("minCount"), obj.get("topologyRequest")], sort_keys=True),
         topology=_asks_for_topology(section(obj, "topologyRequest", where)),
-        excess=_excess(spec, f"{where}.template.spec"),
+        excess=asked.excess,
+    )
+
+
+class Counted(NamedTuple):
+    """What one pod asks for, and where its requests exceed its limits, or are outside of what LimitRanges allow. `asks` is
+    equal for pods of which each container asks for the same."""
+
+    requests: Requests
+    excess: tuple[str, ...]
+    outside: tuple[str, ...]
+    asks: str
+
+
+def counted(spec: Json, said: PodDefaults, where: str) -> Counted:
+    """Return what one pod of a spec asks for, with the defaults of its namespace; `Misfit` names what is no quantity.
+    `where` is the path of the spec."""
+    given = limit_ranges.given(spec, said)
+    try:
+        asked = effective(given, ADMITTED)
+        outside = limit_ranges.violations(given, said, where)
+    except ValueError as problem:
+        raise BadValue(where, str(problem)) from problem
+    return Counted(
+        requests=in_order({name: max(0, requested(name, amount)) for name, amount in asked.items()}),
+        excess=_excess(given, where),
+        outside=outside,
+        asks=json.dumps(_asks(given), sort_keys=True),
     )
 
 
@@ -131,7 +161,11 @@ def node_constraints(spec: Json) -> model.NodeConstraints:
 def _shape(spec: Json) -> Json:
     """Return what is equal for pod specs that are scheduled alike."""
     found: dict[str, Any] = {name: spec[name] for name in _SHAPED if spec.get(name)}
-    found["overhead"] = amounts(spec.get("overhead"))
+    return found | _asks(spec)
+
+
+def _asks(spec: Json) -> Json:
+    found: dict[str, Any] = {"overhead": amounts(spec.get("overhead"))}
     for kind in ("initContainers", "containers"):
         found[kind] = [[_requests(one), one.get("ports")] for one in spec.get(kind) or ()]
     if spec.get("resources"):
@@ -202,11 +236,22 @@ def _queued_at(obj: Json, requeuing_timestamp: str) -> float:
     return _moment(meta(obj).get("creationTimestamp"))
 
 
-def _requeue_at(obj: Json, status: Json) -> float:
-    requeued = condition(obj, "Requeued")
+def _is_lost(obj: Json) -> bool:
+    """Whether a Workload was evicted since its cluster was lost. Its status says so, so that whoever reads it, now or as of a
+    past moment, comes to the same."""
+    evicted = condition(obj, EVICTED)
+    if evicted is None or evicted["status"] != "True" or evicted.get("reason") != BY_ADMISSION_CHECK:
+        return False
+    return f"({REMOTE_LOST}" in str(evicted.get("message", ""))
+
+
+def _requeue_at(obj: Json, status: Json, *, lost: bool) -> float:
+    """Return before which moment one is not tried; `lost`: it comes back in the order of those whose cluster was lost."""
+    requeued, at = condition(obj, "Requeued"), section(status, "requeueState", "status").get("requeueAt")
     if requeued is not None and requeued["status"] == "False":
-        return math.inf
-    at = section(status, "requeueState", "status").get("requeueAt")
+        # Nothing is waited for but that the condition says so; meanwhile others would get the quota that it has given back.
+        at_once = lost and at is None and requeued.get("reason") == BY_ADMISSION_CHECK
+        return 0.0 if at_once else math.inf
     return 0.0 if at is None else _moment(at)
 
 

@@ -13,7 +13,7 @@ from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import BEST_EFFORT_FIFO, STRICT_FIFO, Workload
 
-Order = tuple[int, float, str]
+Order = tuple[int, float, float, str]
 Bucket = list[tuple[Order, str, int]]
 Used = Callable[[str], float]
 """What a LocalQueue used in the past, by its key."""
@@ -25,7 +25,7 @@ _OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
 class PendingQueue:
     """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads last.
 
-    `first`: who waits for its victims, and is tried before the others. `no_fit`: why those of a shape do not fit."""
+    `first`: who waits for its victims; with BestEffortFIFO it is tried before the others. `no_fit`: why those of a shape do not fit."""
 
     def __init__(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> None:
         self.name = name
@@ -54,15 +54,16 @@ class PendingQueue:
 
     def head(self, used: Used | None = None) -> Info | None:
         """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
+        sticks = self.first if self.strategy == BEST_EFFORT_FIFO else ""
         if used is None:
-            if self.first in self.active:
-                return self.active[self.first]
+            if sticks in self.active:
+                return self.active[sticks]
             tops = [(top[0], top[1]) for bucket in list(self._buckets) if (top := self._top(bucket))]
             return self.active[min(tops)[1]] if tops else None
         found = []
         for bucket in list(self._buckets):
             if top := self._top(bucket):
-                first = self.active.get(self.first)
+                first = self.active.get(sticks)
                 sticky = first is not None and first.workload.local_queue == bucket
                 order, key = (order_of(first.workload), first.key) if sticky and first else (top[0], top[1])
                 found.append((used(bucket), not sticky, order, key))
@@ -108,7 +109,7 @@ class PendingQueue:
     def requeue(self, info: Info, reason: str, now: float, wakes: int, told: str = "") -> None:
         """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its condition."""
         if reason == reasons.PENDING_PREEMPTION:
-            self.first = info.key if self.strategy == BEST_EFFORT_FIFO else ""
+            self.first = info.key
         strict = self.strategy == STRICT_FIFO
         at_once = reason != reasons.NAMESPACE_MISMATCH if strict else reason in _AT_ONCE
         pending_flavors = info.progress is not None and info.progress.pending_flavors
@@ -170,8 +171,9 @@ class PendingQueue:
 
 
 def order_of(workload: Workload) -> Order:
-    """Return a key that sorts a queue: higher priorities, then who has waited longer."""
-    return -workload.priority, workload.queued_at, workload.uid
+    """Return a key that sorts a queue: higher priorities, then who ran for longer on a cluster that was lost, then who has
+    waited longer."""
+    return -workload.priority, -workload.lost_after, workload.queued_at, workload.uid
 
 
 def _concerns(old: Info, new: Workload) -> bool:

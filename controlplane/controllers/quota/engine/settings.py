@@ -5,13 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.fair_preemption import STRATEGIES
+from controlplane.controllers.quota.engine.model import LONGEST_RUN
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """`fair_sharing` with its `preemption_strategies`; `admission_fair_sharing`, None if past usage does not count."""
+    """`fair_sharing` with its `preemption_strategies`; `admission_fair_sharing`, None if past usage does not count.
+
+    `block_admission`: nobody is admitted while pods of another Workload with quota are not ready. `requeuing_timestamp`:
+    whether who was evicted since its pods were not ready queues from its `Eviction` or from its `Creation` on.
+    `readmission_order`: whether, of those of a priority, who was evicted since its cluster was lost comes before others, the
+    `LongestRun` first, or queues by its `Timestamp` as others do, which is Kueue's order.
+    `prioritize_preemptors`: who waits for those that it preempted is considered before others, and what they leave is kept
+    for it: Kueue's gate PrioritizePreemptorWorkloads."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
     admission_fair_sharing: AdmissionFairSharing | None = None
+    block_admission: bool = False
+    requeuing_timestamp: str = "Eviction"
+    readmission_order: str = LONGEST_RUN
+    prioritize_preemptors: bool = False

@@ -14,7 +14,7 @@ from functools import partial
 
 from controlplane.controllers.quota.engine.amounts import Requests, summed
 from controlplane.controllers.quota.engine.candidates import UsedBy
-from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Inadmissible, Preempt
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.kept import Kept, kept, restore
 from controlplane.controllers.quota.engine.model import (
@@ -26,12 +26,15 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
-from controlplane.controllers.quota.engine.pending import PendingQueue, Used
+from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
+from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.engine.tree import QuotaNode
 from controlplane.controllers.quota.engine.usage_history import UsageHistory
+
+_USAGE = "usage"
 
 
 class State:
@@ -44,24 +47,25 @@ class State:
         self.cycle = 0
         self._changes = 0
         self._released_in: dict[QuotaNode, tuple[int, float]] = {}
-        sharing = self.settings.admission_fair_sharing
-        self.history = UsageHistory(sharing) if sharing is not None else None
+        self.history = UsageHistory(self.settings.admission_fair_sharing)
+        self.waits_for_pods = ""
 
     # What is kept.
 
     def kept(self) -> Kept:
-        """Return all of it but the settings, to make another one of it; past usage is not kept. Raises `ValueError` where
-        that is counted.
-        """
-        if self.history is not None:
-            raise ValueError("past usage is counted, and cannot be kept")
+        """Return all of it but the settings, to make another one of it."""
         released = {next(root.subtree_queues()).name: found for root, found in self._released_in.items()}
-        return {("", ""): (self.cycle, self._changes, released), **kept(self.snapshot, self.queues)}
+        return {
+            ("", ""): (self.cycle, self._changes, self.waits_for_pods, released),
+            **kept(self.snapshot, self.queues),
+            **{(_USAGE, queue): one for queue, one in self.history.kept().items()},
+        }
 
     def give(self, given: Kept) -> None:
         """Become the state of which this was kept."""
         rest = dict(given)
-        self.cycle, self._changes, released = rest.pop(("", ""))
+        self.cycle, self._changes, self.waits_for_pods, released = rest.pop(("", ""))
+        self.history.give({queue: rest.pop((what, queue)) for what, queue in list(rest) if what == _USAGE})
         self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
         restore(rest, self.snapshot, self.queues)
         self._released_in = {
@@ -71,41 +75,56 @@ class State:
     # What is asked.
 
     def heads(self) -> list[tuple[PendingQueue, Info]]:
-        """Return who is tried next in each active ClusterQueue."""
+        """Return who is tried next in each active ClusterQueue: its head, or who waited for the pods of others."""
         self._wake_released()
         found = []
         for name, pending in self.queues.pending.items():
             queue = self.snapshot.queues[name]
             if not pending.active or not queue.active:
                 continue
-            info = pending.head(self._used(queue.spec))
+            info = pending.active.get(self.waits_for_pods) or pending.head(
+                self.usage_of if self.by_usage(queue.spec) else None
+            )
             if info is not None:
                 found.append((pending, info))
         return found
 
+    @property
+    def blocked(self) -> bool:
+        """Whether nobody is to be admitted now, since pods of a Workload with quota are not ready. `waits_for_pods` is who
+        was to be admitted last when that was so: it is considered before all others afterwards."""
+        if not self.settings.block_admission:
+            return False
+        return any(not info.workload.pods_ready for info in self.snapshot.workloads.values())
+
     def used_by(self) -> UsedBy | None:
         """Return what tells the past usage of a workload's LocalQueue, None if that never counts."""
-        history = self.history
-        if history is None:
+        if self.settings.admission_fair_sharing is None:
             return None
 
         def used(info: Info) -> float | None:
             queue = self.snapshot.queues.get(info.cluster_queue)
-            if queue is None or queue.spec.admission_mode != USAGE_BASED:
+            if queue is None or not self.by_usage(queue.spec):
                 return None
-            return history.usage(info.workload.local_queue, self._weight(info.workload.local_queue))
+            return self.usage_of(info.workload.local_queue)
 
         return used
 
-    def _used(self, spec: ClusterQueue) -> Used | None:
-        history = self.history
-        if history is None or spec.admission_mode != USAGE_BASED:
-            return None
-        return lambda key: history.usage(key, self._weight(key))
+    def by_usage(self, spec: ClusterQueue) -> bool:
+        """Whether the past usage of LocalQueues orders the workloads of a ClusterQueue."""
+        return self.settings.admission_fair_sharing is not None and spec.admission_mode == USAGE_BASED
 
-    def _weight(self, local_queue: str) -> float:
+    def usage_of(self, local_queue: str) -> float:
+        """Return what a LocalQueue used, divided by its weight, by its namespace and name."""
         queue = self.queues.local.get(local_queue)
-        return 1.0 if queue is None else queue.fair_weight
+        return self.history.usage(local_queue, 1.0 if queue is None else queue.fair_weight)
+
+    def entry_penalty(self, info: Info, spec: ClusterQueue) -> Mapping[str, Decimal]:
+        """Return what a workload counts for in the usage of its LocalQueue once it has quota; nothing where that does not
+        count."""
+        if not self.by_usage(spec):
+            return {}
+        return self.history.penalty(in_units(summed(pod_set.requests for pod_set in info.pod_sets)))
 
     # What happens to quota.
 
@@ -180,8 +199,7 @@ class State:
         """Note that a LocalQueue is gone; its past usage is forgotten."""
         self._wake_released()
         self.queues.drop_local_queue(key)
-        if self.history is not None:
-            self.history.forget(key)
+        self.history.forget(key)
 
     # What happens to workloads.
 
@@ -189,6 +207,7 @@ class State:
         """Note a workload, new or changed: it has quota, waits for it, or does neither."""
         key = workload.key
         before = self.snapshot.workloads.get(key)
+        self._keep_penalty(workload)
         if workload.reserves:
             self.queues.drop(key)
             self.snapshot.put_workload(workload)
@@ -197,7 +216,6 @@ class State:
             return
         if before is not None:
             self.snapshot.drop_workload(key)
-            self._leave(before.workload)
         if workload.admissible:
             self._wake_released_for(self.queues.of(workload))
             self.queues.put(workload, now)
@@ -210,9 +228,9 @@ class State:
         """Note that a workload is gone."""
         before = self.snapshot.workloads.get(key)
         self.queues.drop(key)
+        self.history.leave(key)
         if before is not None:
             self.snapshot.drop_workload(key)
-            self._leave(before.workload)
             self._released(before, now)
 
     def due(self, now: float) -> int:
@@ -242,6 +260,8 @@ class State:
             return
         if isinstance(decision, Admit):
             self._admit(info, decision, now)
+        elif isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY:
+            self.waits_for_pods = info.key  # it stays the head of its queue
         else:
             tried = info.having(progress=decision.progress)
             pending.requeue(tried, decision.requeue, now, decision.wakes, decision.reason)
@@ -274,10 +294,7 @@ class State:
         workload = replace(info.workload, admission=decision.admission, reserved_at=now, evicted=False)
         self.queues.drop(info.key)
         self.snapshot.put_workload(workload)
-        queue = self.snapshot.queues.get(decision.cluster_queue)
-        if self.history is not None and queue is not None and queue.spec.admission_mode == USAGE_BASED:
-            asked = in_units(summed(pod_set.requests for pod_set in info.pod_sets))
-            self.history.enter(workload.local_queue, workload.key, asked, now)
+        self.history.enter(workload.local_queue, workload.key, decision.penalty, now)
 
     def evicting(self, key: str) -> None:
         """Note that a workload is being evicted: it has its quota until its pods are gone."""
@@ -289,9 +306,14 @@ class State:
             if queue is not None:
                 queue.workloads[info.key] = marked
 
-    def _leave(self, workload: Workload) -> None:
-        if self.history is not None:
-            self.history.leave(workload.local_queue, workload.key)
+    def _keep_penalty(self, workload: Workload) -> None:
+        """Drop the penalty of a workload that cannot be admitted with it any more. One that is evicted before it was
+        admitted keeps it, as with Kueue, until it is admitted."""
+        reserved = workload.reserved_at is not None and workload.admission is not None
+        if workload.finished or not (workload.active or reserved):
+            self.history.leave(workload.key)
+        else:
+            self.history.stay(workload.key, workload.local_queue)
 
     def _released(self, info: Info, now: float) -> None:
         """Note that quota is free again. Whom that may help is woken later: a thousand workloads that leave at once wake

@@ -15,17 +15,19 @@ from controlplane.controllers.quota.engine.shares import Rank, dominant_resource
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.tree import Journal, QuotaNode, add_all, rollback
 
-Key = tuple[bool, Rank, int, float, str]
+Key = tuple[bool, bool, Rank, int, float, float, str]
 
 
 def by_borrowing(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield entries: those that need no other's quota first, then higher priorities, then who has waited longer."""
+    """Yield entries: who waits for its victims, if that counts, then those that need no other's quota, then higher priorities,
+    then who ran for longer on a cluster that was lost, then who has waited longer."""
     yield from sorted(entries, key=_classical)
 
 
-def _classical(entry: Entry) -> tuple[int, int, float, str]:
+def _classical(entry: Entry) -> tuple[bool, int, int, float, float, str]:
     workload = entry.info.workload
-    return entry.assignment.borrowing, -workload.priority, workload.queued_at, entry.queue.name
+    waits = -workload.priority, -workload.lost_after, workload.queued_at
+    return not entry.goes_first, entry.assignment.borrowing, *waits, entry.queue.name
 
 
 def by_share(entries: Iterable[Entry], journal: Journal) -> Iterator[Entry]:
@@ -94,5 +96,6 @@ class _Tournament:
         self._turn[child] = self._turns
         workload = entry.info.workload
         borrows = share.borrows_any(entry.assignment.usage)
-        key = borrows, share.rank, -workload.priority, workload.queued_at, entry.queue.name
+        waits = -workload.priority, -workload.lost_after, workload.queued_at
+        key = not entry.goes_first, borrows, share.rank, *waits, entry.queue.name
         heapq.heappush(self._players.setdefault(cohort, []), (key, self._turns, child, entry))

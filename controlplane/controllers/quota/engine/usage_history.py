@@ -1,15 +1,19 @@
 """Admission fair sharing: what each LocalQueue used in the past, of which less counts the longer ago it was.
 
-In: what a LocalQueue's admitted workloads use now, when that is sampled, and which workloads enter. Out: its usage as a
-number that orders LocalQueues. An admitted workload counts from its admission on, by a penalty that is settled when its
-usage is sampled (kubernetes-sigs/kueue pkg/util/admissionfairsharing, pkg/cache/queue/afs)."""
+In: samples of what a LocalQueue used, and which workloads enter. Out: its usage as a number that orders LocalQueues, and
+what the next sample is. An admitted workload counts from its reservation on, by a penalty that is settled when its usage is
+sampled (kubernetes-sigs/kueue pkg/util/admissionfairsharing, pkg/cache/queue/afs). Nothing here moves by itself: whoever
+has the same samples and entries has the same usage, whenever it is asked for and with whatever half-life."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Context, Decimal
+from typing import Any
+
+from controlplane.kube.quantities import NANO, canonical_quantity, nanos
 
 Amounts = Mapping[str, Decimal]
 """Amounts by resource, in units: cpu in cores."""
@@ -21,7 +25,7 @@ _NANO = Decimal("1e-9")
 @dataclass(frozen=True, slots=True)
 class AdmissionFairSharing:
     """How fast past usage fades, how often it is sampled (both in seconds), and what each resource weighs; 1 if it is not
-    named.
+    named. With a half-life of 0 no past usage counts.
     """
 
     half_life: float
@@ -31,9 +35,13 @@ class AdmissionFairSharing:
 
 @dataclass(slots=True)
 class _Entry:
+    """What is known of a LocalQueue. `pending` is the sum of its penalties, and exact: who enters and leaves leaves nothing."""
+
     consumed: Amounts = field(default_factory=dict)
     penalties: dict[str, Amounts] = field(default_factory=dict)
+    pending: Amounts = field(default_factory=dict)
     updated: float = 0.0
+    known: bool = False
 
 
 def decayed(old: Amounts, new: Amounts, elapsed: float, half_life: float) -> dict[str, Decimal]:
@@ -42,44 +50,116 @@ def decayed(old: Amounts, new: Amounts, elapsed: float, half_life: float) -> dic
     return _merged(_times(old, 1 - fresh), _times(new, fresh))
 
 
-class UsageHistory:
-    """The past usage of LocalQueues, by namespace and name."""
+def quantities(amounts: Amounts) -> dict[str, str]:
+    """Return amounts in the spelling of an API server, without those that are 0."""
+    return {name: canonical_quantity(f"{_nanos(amount)}n") for name, amount in sorted(amounts.items()) if amount}
 
-    def __init__(self, config: AdmissionFairSharing) -> None:
+
+def from_quantities(spelled: Mapping[str, str | int | float]) -> dict[str, Decimal]:
+    """Return amounts of such spellings; ValueError that names the resource of one that is no quantity."""
+    found = {}
+    for name, quantity in spelled.items():
+        try:
+            found[name] = _amount(nanos(quantity))
+        except ValueError as problem:
+            raise ValueError(f"{name}: {problem}") from problem
+    return found
+
+
+class UsageHistory:
+    """The past usage of LocalQueues, by namespace and name. `config` is None if nobody asks for it: what was recorded is
+    kept all the same."""
+
+    def __init__(self, config: AdmissionFairSharing | None) -> None:
         self.config = config
         self._entries: dict[str, _Entry] = {}
+        self._entered: dict[str, str] = {}
 
-    def seed(self, queue: str, consumed: Amounts, now: float) -> None:
-        """Note the usage that a LocalQueue's status tells."""
-        self._entries[queue] = _Entry(dict(consumed), updated=now)
+    # What has happened.
+
+    def record(self, queue: str, consumed: Amounts, now: float, settled: Collection[str] = ()) -> None:
+        """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are. Noted
+        twice, it is as if it was noted once."""
+        entry = self._entries.setdefault(queue, _Entry())
+        entry.consumed = {name: amount for name, amount in consumed.items() if amount}
+        entry.updated, entry.known = max(entry.updated, now), True
+        for workload in settled:
+            if workload in entry.penalties:
+                self.leave(workload)
+
+    def enter(self, queue: str, workload: str, penalty: Amounts, now: float) -> None:
+        """Note that quota was reserved for a workload. Its penalty takes the place of one that it has."""
+        self.leave(workload)
+        if any(penalty.values()):
+            entry = self._entries.setdefault(queue, _Entry(updated=now))
+            entry.penalties[workload] = penalty
+            entry.pending = _merged(entry.pending, penalty)
+            self._entered[workload] = queue
+
+    def leave(self, workload: str) -> None:
+        """Drop the penalty of a workload, if it has one."""
+        queue = self._entered.pop(workload, None)
+        if queue is not None:
+            entry = self._entries[queue]
+            gone = {name: -amount for name, amount in entry.penalties.pop(workload).items()}
+            entry.pending = {name: amount for name, amount in _merged(entry.pending, gone).items() if amount}
+
+    def stay(self, workload: str, queue: str) -> None:
+        """Drop the penalty of a workload in any other LocalQueue than the one that it is in."""
+        if self._entered.get(workload, queue) != queue:
+            self.leave(workload)
 
     def forget(self, queue: str) -> None:
         """Forget a LocalQueue."""
-        self._entries.pop(queue, None)
+        entry = self._entries.pop(queue, None)
+        for workload in entry.penalties if entry is not None else ():
+            self._entered.pop(workload, None)
 
-    def enter(self, queue: str, workload: str, requests: Amounts, now: float) -> None:
-        """Note that a workload was admitted: it counts as if it had run for one sampling interval."""
-        entry = self._entries.setdefault(queue, _Entry(updated=now))
-        entry.penalties[workload] = _times(requests, _alpha(self.config.sampling_interval, self.config.half_life))
+    # What is asked.
 
-    def leave(self, queue: str, workload: str) -> None:
-        """Drop the penalty of a workload that will never be settled."""
-        if entry := self._entries.get(queue):
-            entry.penalties.pop(workload, None)
+    def known(self, queue: str) -> bool:
+        """Whether there is a sample of a LocalQueue."""
+        return queue in self._entries and self._entries[queue].known
 
-    def settle(self, queue: str, workload: str, used: Amounts, now: float) -> None:
-        """Sample what a LocalQueue uses, and take a workload's penalty into what it used."""
-        entry = self._entries.setdefault(queue, _Entry(updated=now))
-        self._sample(entry, used, now)
-        entry.consumed = _merged(entry.consumed, entry.penalties.pop(workload, {}))
+    def consumed(self, queue: str) -> tuple[Amounts, float]:
+        """Return what a LocalQueue used in the past, without penalties, and when that was so: in seconds since 1970."""
+        entry = self._entries.get(queue, _Entry())
+        return entry.consumed, entry.updated
 
-    def sample(self, queue: str, used: Amounts, now: float) -> None:
-        """Sample what a LocalQueue uses."""
-        entry = self._entries.setdefault(queue, _Entry(updated=now))
-        if self.config.half_life == 0:
-            entry.consumed, entry.updated = {}, now
-        else:
-            self._sample(entry, used, now)
+    def entered(self, queue: str) -> Collection[str]:
+        """Return the workloads of a LocalQueue whose penalties are not settled."""
+        entry = self._entries.get(queue)
+        return tuple(entry.penalties) if entry is not None else ()
+
+    def penalty(self, requests: Amounts) -> dict[str, Decimal]:
+        """Return what a workload counts for that enters: as if it had run for one sampling interval."""
+        if self.config is None or self.config.half_life == 0:
+            return {}
+        return _times(requests, _alpha(self.config.sampling_interval, self.config.half_life))
+
+    def sampled(self, queue: str, used: Amounts, now: float, settled: Collection[str] = ()) -> dict[str, Decimal]:
+        """Return what a LocalQueue used in the past, now that it uses `used`, with the penalties of some workloads."""
+        entry, config = self._entries.get(queue, _Entry(updated=now)), self.config
+        if config is None or config.half_life == 0:
+            return {}
+        elapsed = max(0.0, now - entry.updated)
+        if not entry.consumed:
+            # An idle LocalQueue is not sampled. It is taken as if it had been: what begins now is not counted for all that time.
+            elapsed = math.fmod(elapsed, config.sampling_interval)
+        found = decayed(entry.consumed, used, elapsed, config.half_life)
+        for workload in settled:
+            found = _merged(found, entry.penalties.get(workload, {}))
+        return found
+
+    def due(self, queue: str, used: Amounts) -> float | None:
+        """Return when the next sample is to be taken, in seconds since 1970; None while it would say what the last one
+        said: nothing was used, and nothing is."""
+        entry, config = self._entries.get(queue), self.config
+        if entry is None or config is None:
+            return None
+        if not entry.consumed and (config.half_life == 0 or not any(used.values())):
+            return None
+        return entry.updated + config.sampling_interval
 
     def usage(self, queue: str, weight: float) -> float:
         """Return what a LocalQueue used, weighted; infinite for a weight of zero."""
@@ -88,14 +168,50 @@ class UsageHistory:
             return math.inf
         if entry is None:
             return 0.0
-        total = dict(entry.consumed)
-        for penalty in entry.penalties.values():
-            total = _merged(total, penalty)
-        return sum((self.config.weights.get(name, 1.0) * float(total[name]) for name in sorted(total)), 0.0) / weight
+        total = _merged(entry.consumed, entry.pending)
+        weights = self.config.weights if self.config is not None else {}
+        return sum((weights.get(name, 1.0) * float(total[name]) for name in sorted(total)), 0.0) / weight
 
-    def _sample(self, entry: _Entry, used: Amounts, now: float) -> None:
-        entry.consumed = decayed(entry.consumed, used, max(0.0, now - entry.updated), self.config.half_life)
-        entry.updated = max(entry.updated, now)
+    # What is kept.
+
+    def kept(self) -> dict[str, Any]:
+        """Return all of it by LocalQueue, as plain values; amounts in billionths."""
+        return {
+            queue: (
+                _whole(entry.consumed),
+                tuple((workload, _whole(penalty)) for workload, penalty in entry.penalties.items()),
+                entry.updated,
+                entry.known,
+            )
+            for queue, entry in self._entries.items()
+        }
+
+    def give(self, given: Mapping[str, Any]) -> None:
+        """Become what was kept."""
+        self._entries, self._entered = {}, {}
+        for queue, (consumed, penalties, updated, known) in given.items():
+            listed: dict[str, Amounts] = {workload: _parts(penalty) for workload, penalty in penalties}
+            pending: Amounts = {}
+            for penalty in listed.values():
+                pending = _merged(pending, penalty)
+            self._entries[queue] = _Entry(_parts(consumed), listed, pending, updated, known)
+            self._entered.update(dict.fromkeys(listed, queue))
+
+
+def _whole(amounts: Amounts) -> tuple[tuple[str, int], ...]:
+    return tuple((name, _nanos(amount)) for name, amount in amounts.items())
+
+
+def _parts(whole: Collection[tuple[str, int]]) -> dict[str, Decimal]:
+    return {name: _amount(billionths) for name, billionths in whole}
+
+
+def _nanos(amount: Decimal) -> int:
+    return int(_EXACT.multiply(amount, Decimal(NANO)))
+
+
+def _amount(billionths: int) -> Decimal:
+    return _EXACT.multiply(Decimal(billionths), _NANO)
 
 
 def _alpha(elapsed: float, half_life: float) -> float:

@@ -16,12 +16,12 @@ from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS
-from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, MULTIKUEUE_CLUSTERS, PODS, SECRETS, meta
+from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, MULTIKUEUE_CLUSTERS, PODS, SECRETS, SERVICES, meta
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.world import MANAGEMENT
 
 RULE = "only what is ours is written"
-_COPIES = (CONFIG_MAPS, SECRETS)
+_COPIES = (CONFIG_MAPS, SECRETS, SERVICES)
 
 
 class CandidateOwnershipRules:
@@ -58,6 +58,8 @@ class CandidateOwnershipRules:
         if write.verb == "delete":
             return _precondition(write) or self._victim(write)
         if write.verb == "patch" and before is not None:
+            if "spec" in write.body and not (write.uid and write.resource_version and CANDIDATE_LABEL in before.labels):
+                return "a spec is changed of a candidate's Pod alone, by UID and version"
             return "" if before.obj["spec"].get("schedulerName") == PROFILE else "it is another scheduler's"
         return "" if write.verb == "binding" else "not a write that it makes"
 
@@ -112,9 +114,13 @@ def _precondition(write: Written) -> str:
 
 
 def _spec(write: Written) -> str:
-    """A source patches the permit and the withdrawal of a Candidate, nothing else."""
+    """A source patches the permit and the withdrawal of a Candidate, or what it is to be made of, nothing else."""
     if write.subresource or write.body.keys() - {"metadata", "spec"}:
         return "the status is the target's"
     if not write.resource_version:
         return "without a resourceVersion"
-    return "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit or a withdrawal"
+    if write.body["spec"].keys() == {"template"}:
+        return "" if write.uid else "without a UID"
+    return (
+        "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit, a withdrawal or a change"
+    )

@@ -20,7 +20,7 @@ from controlplane.kube.kinds import EVENTS, PIPELINE_RUNS, PODS, Json, Kind, met
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.base import CONFIG_MAPS
-from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
+from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS, TASK_RUNS
 
 RULE = "only what is ours is written"
 _PRECONDITION = {"delete": "the precondition names", "patch": "the patch is for"}
@@ -123,6 +123,14 @@ def _status(write: Written) -> str:
     return "" if write.resource_version else "without a resourceVersion"
 
 
+def _cancelled(write: Written) -> str:
+    """A task may only be told to end, with a reason."""
+    spec = write.body.get("spec") or {}
+    if set(spec) != {"status", "statusMessage"} or spec["status"] != "TaskRunCancelled" or not spec["statusMessage"]:
+        return "it is more, or less, than told to end and why"
+    return ""
+
+
 def _pod_status(write: Written) -> str:
     return "" if write.subresource == "status" else "only its status is written"
 
@@ -150,6 +158,7 @@ _CONTROLLERS: dict[tuple[str, Kind], Callable[[Written], str]] = {
     ("patch", CONFIG_MAPS): _annotations(RULES_NOTE),
     ("patch", CLAIMS): _finalizers,
     ("patch", PIPELINE_RUNS): _status,
+    ("patch", TASK_RUNS): _cancelled,
     ("delete", PODS): _placeholders,
     ("delete", STATEFUL_SETS): _placeholders,
     ("delete", CLAIMS): _placeholders,

@@ -11,6 +11,8 @@ much is the user's doing."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.kube.conditions import is_true
@@ -20,6 +22,16 @@ from controlplane.simulation.kueue.common import holds_quota, is_active
 from controlplane.simulation.kueue.quota import Usage, usage_of
 
 OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
+
+
+class Accounts(Protocol):
+    """Who holds quota in one life of a cluster."""
+
+    def on_commit(self, commit: Commit) -> None:
+        """Look at a change of a Workload."""
+
+    def recount(self) -> None:
+        """Look at the whole cluster, from its objects alone."""
 
 
 class QuotaAccounts:

@@ -21,6 +21,7 @@ from controlplane.controllers.candidates.objects import (
     GROUP,
     OPT_MAX_SKEW,
     OPT_PLACEMENT,
+    OPT_SERVICES,
     SCHEDULER_NAME,
     SOURCE_LABEL,
 )
@@ -28,12 +29,13 @@ from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.candidates.changes import change_of
 from controlplane.dst.scenes.candidates.environment import CAMPUS, HIGH, NAMESPACE, NEAR, ZONE, CandidateEnvironment
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.actor_protocol import ActorContext
 from controlplane.dst.scenes.workloads.environment import Backup, ClusterEnvironment
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, Json, meta
+from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, STRATEGIC_PATCH, Json, meta
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.jobs import DURATION
@@ -150,6 +152,7 @@ def pod_of(step: Step) -> Json:
         head["annotations"] = {OPT_MAX_SKEW: "1"}
     elif sort == "conf":
         container["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+        head["annotations"] = {OPT_SERVICES: "settings"}
     return {"metadata": head, "spec": spec}
 
 
@@ -185,6 +188,14 @@ def _replace(scene: Scene, step: Step) -> None:
     if submitted is not None:
         _delete(scene, step)
         scene.after(step.seconds, _submit, scene, submitted)
+
+
+def _amend(scene: Scene, step: Step) -> None:
+    """The user changes what the API lets be changed of a pod."""
+    if step.where in scene.wanted:
+        store = scene.environment.management.store
+        body = change_of(step, store.get(PODS, NAMESPACE, step.where))
+        store.patch(PODS, NAMESPACE, step.where, body, content_type=STRATEGIC_PATCH, field_manager="user")
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------
@@ -368,6 +379,7 @@ ACTS: Final[dict[str, Act]] = {
     "submit-gang": _submit_gang,
     "delete-pod": _delete,
     "replace-pod": _replace,
+    "amend-pod": _amend,
     "delete-delegate": _delete_delegate,
     "delete-candidate": _delete_candidate,
     "cordon": _cordon,

@@ -10,12 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, HINT_CLUSTER, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATES,
+    HINT_CLUSTER,
+    SOURCE_LABEL,
+)
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.candidates.acts import group_of
+from controlplane.dst.scenes.candidates.changes import unlike
 from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, CandidateEnvironment
-from controlplane.kube.kinds import POD_GROUPS, PODS, SECRETS, Json, meta
+from controlplane.kube.kinds import POD_GROUPS, PODS, SECRETS, SERVICES, Json, meta
 from controlplane.runtime.controller import Controller
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.store import Store
@@ -119,7 +125,7 @@ def _runs(name: str, pod: Json, running: Sequence[tuple[str, Record]]) -> str:
     hint = (meta(pod).get("annotations") or {}).get(HINT_CLUSTER)
     if phase != "Running" or hint != where or scheduled(pod).get("status") != "True":
         return f"{name} runs on {where}, and says that it is {phase} on {hint}"
-    return ""
+    return unlike(name, pod, running[0][1].obj)
 
 
 def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
@@ -199,7 +205,7 @@ def _unnamed_copy(store: Store, candidates: Collection[Record]) -> str:
     """Return a copy of the source's in a target that no Candidate names any more, "" if there is none."""
     if any(record.obj["spec"]["source"]["name"].startswith("conf") for record in candidates):
         return ""
-    records = (*store.records(CONFIG_MAPS), *store.records(SECRETS))
+    records = (*store.records(CONFIG_MAPS), *store.records(SECRETS), *store.records(SERVICES))
     copies = (f"{copy.kind.kind} {copy.name}" for copy in records if copy.labels.get(SOURCE_LABEL) == CAMPUS)
     return next(copies, "")
 

@@ -14,7 +14,7 @@ from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDA
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.scenes.workloads.environment import BUSY, ClusterEnvironment, OnCommit, WorkloadEnvironment
-from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Json, Kind, meta
+from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES, Json, Kind, meta
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.controllers.behaviour import Behaviour, View
@@ -34,10 +34,14 @@ CPUS = 4  # of a node
 
 
 class CandidateEnvironment(WorkloadEnvironment):
-    """All clusters; `nodes` is how many each target has, the source none."""
+    """All clusters; `nodes` is how many each target has, the source none. `follows`: targets let Services come with a
+    pod.
+    """
 
-    def __init__(self, loop: VirtualLoop, seed: str, nodes: Mapping[str, int], on_commit: OnCommit) -> None:
-        self.nodes = dict(nodes)
+    def __init__(
+        self, loop: VirtualLoop, seed: str, nodes: Mapping[str, int], on_commit: OnCommit, *, follows: bool = False
+    ) -> None:
+        self.nodes, self.follows = dict(nodes), follows
         self._kubelets = random.Random(f"kubelets {seed}")  # noqa: S311 - reproducible on purpose
         self.ways: dict[str, Network] = {}
         self.idle: dict[str, str] = {}  # targets that do not do their part: "silent", or "forbidding"
@@ -51,9 +55,13 @@ class CandidateEnvironment(WorkloadEnvironment):
             self.furnish(name)
             self.allow(name)
         ensure(self.management.store, CONFIG_MAPS, "settings", NAMESPACE, data={"mode": "fast"})
+        if follows:
+            ports = [{"name": "http", "port": 80, "targetPort": 8080, "nodePort": 30080}]
+            spec = {"type": "NodePort", "selector": {"app": "settings"}, "ports": ports}
+            ensure(self.management.store, SERVICES, "settings", NAMESPACE, spec=spec)
 
     def _spec(self, name: str, cpu: int) -> ClusterSpec:
-        home = (*DEFAULT_KINDS, ServedKind(POD_GROUPS, status_subresource=False))
+        home = (*DEFAULT_KINDS, ServedKind(POD_GROUPS, status_subresource=False), ServedKind(SERVICES))
         return ClusterSpec(kinds=(*(home if name == MANAGEMENT else NODE_KINDS), *CANDIDATE_KINDS))
 
     def _behaviours(self, place: ClusterEnvironment) -> Sequence[Behaviour]:
@@ -129,7 +137,7 @@ class CandidateEnvironment(WorkloadEnvironment):
             CANDIDATE_SOURCES,
             CAMPUS,
             NAMESPACE,
-            spec={"cluster": CAMPUS, "podSecurity": "baseline"},
+            spec={"cluster": CAMPUS, "podSecurity": "baseline", **({"follow": ["Service"]} if self.follows else {})},
         )
 
     def allow(self, name: str, tier: int = 0) -> None:

@@ -94,6 +94,8 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
             # What is to be spread comes on top of what fits, and into one target less.
             nodes = {name: count + 1 for name, count in nodes.items()}
         steps += numbered(beside, len(steps) + 1)
+        amended = second_edition.amendments(random.Random(f"plan amend {SCENE} {seed}"), submitted)  # noqa: S311 - as above
+        steps += numbered(amended, len(steps) + 1)
         steps.sort(key=lambda step: step.at)
     return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
 

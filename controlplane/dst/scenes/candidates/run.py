@@ -62,7 +62,8 @@ class CandidateRun(SceneRun):
         self._set = False
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
         self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits)
-        self.environment = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit)
+        needy = any(step.where.startswith("conf-") for step in plan.steps if step.kind == "submit-pod")
+        self.environment = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit, follows=needy)
         self.rules = Everything(self.trace, self.loop, self.environment, self.settings, plan)
         self.databases = {SOURCE_LOG: SimulatedDatabase(self.loop, seed, Codec(TYPES))}
         for name, controllers in self.rules.targets.items():

@@ -97,6 +97,20 @@ def idle(source: random.Random, targets: Sequence[str]) -> list[Step]:
     return steps
 
 
+def amendments(source: random.Random, pods: Sequence[Step]) -> list[Step]:
+    """Draw changes of pods that were submitted, or none: while they are placed, or later. `value` says what is changed.
+
+    They are drawn from a source of their own, as `idle` is."""
+    if source.random() < 0.6:
+        return []
+    steps = []
+    for _ in range(source.choice((1, 2, 3))):
+        one = source.choice(pods)
+        later = source.choice((source.uniform(0.0, PLACING), source.uniform(0.0, 2.0), source.uniform(0.0, 120.0)))
+        steps.append(Step(0, round(one.at + later, 3), "amend-pod", one.where, 0.0, source.randint(0, 59)))
+    return steps
+
+
 def _pod(source: random.Random, pods: Sequence[Step]) -> str:
     """Draw the name of a pod; of a gang, a member's."""
     one = source.choice(pods)

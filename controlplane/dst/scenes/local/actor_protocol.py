@@ -34,6 +34,9 @@ class LocalActorContext(Protocol):
     def late_claim(self, name: str) -> None:
         """Create a claim that a run waits for."""
 
+    def too_big(self, obj: Json) -> None:
+        """Take note of a run with a task that no node can ever take."""
+
     def give_node(self, name: str) -> None:
         """Put a node back that was lost."""
 

@@ -32,6 +32,9 @@ DOCUMENTS: Final = (
 MODES: Final = ("pipelineruns", "workspaces", "isolate-pipelinerun", "disabled", "isolate-pipelineruns", "PipelineRuns")
 """Values of Tekton's flag; one of them is none."""
 
+TOO_MUCH: Final = "20"
+"""CPUs that no node of the scene has, those that come at the end included."""
+
 TEMPLATE: Final[Json] = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
 
 
@@ -96,6 +99,12 @@ def run(tasks: int, claims: tuple[str, ...], *, parallel: bool, scheduler: str =
     template = {"taskRunTemplate": {"podTemplate": {"schedulerName": scheduler}}} if scheduler else {}
     pipeline = {"workspaces": [{"name": space} for space in spaces], "tasks": body}
     return {"pipelineSpec": pipeline, "workspaces": bindings, **template}
+
+
+def too_big(spec: Json) -> None:
+    """Let the last task of a run ask for more than any node has."""
+    step = {"name": "step", "image": "task", "computeResources": {"requests": {"cpu": TOO_MUCH}}}
+    spec["pipelineSpec"]["tasks"][-1]["taskSpec"]["steps"] = [step]
 
 
 def paced(seconds: float, fails: int = 0) -> Json:

@@ -147,7 +147,13 @@ def _start(scene: LocalActorContext, step: Step, claims: tuple[str, ...], **more
     metadata = manifests.paced(step.seconds, fails)
     if step.value % 3 == 0:
         metadata["annotations"]["tekton.dev/auto-cleanup-pvc"] = "true"
-    return scene.environment.make(PIPELINE_RUNS, step.where, metadata=metadata, spec=spec | more)
+    big = step.value % 10 == 9 and bool(claims)
+    if big:
+        manifests.too_big(spec)
+    made = scene.environment.make(PIPELINE_RUNS, step.where, metadata=metadata, spec=spec | more)
+    if big:
+        scene.too_big(made)
+    return made
 
 
 def _run_later(scene: LocalActorContext, step: Step) -> None:

@@ -68,6 +68,7 @@ class LocalRun(SceneRun):
         self.cpus = dict(plan.quotas)
         self.claims: set[str] = set()
         self.stranded: set[str] = set()  # UIDs of runs whose flag changed before anybody had noted their mode
+        self.big: set[str] = set()  # UIDs of runs with a task that no node can ever take
         self.watchers: Watchers | None = None
         self.environment = OwnClusterEnvironment(self.loop, seed, plan.quotas, self._on_commit)
         self.environment.rules(manifests.BY_ALL)
@@ -149,7 +150,9 @@ class LocalRun(SceneRun):
                 return f"nobody leads the {sort}"
         assert self.watchers is not None
         modes, now = self.watchers.placeholders.modes, self.databases[CONTROLLERS].clock.now()
-        left = unfinished(self.environment, self.shadow, self.placed, self.stranded, modes, now)
+        # Where no placeholder says where a task has to be, one that fits nowhere waits as any pod does.
+        waiting = {uid for uid in self.big if modes.get(uid) == "disabled"}
+        left = unfinished(self.environment, self.shadow, self.placed, self.stranded | waiting, modes, now)
         return left or self.watchers.unlike()
 
     def at_the_end(self) -> None:
@@ -187,6 +190,10 @@ class LocalRun(SceneRun):
     def late_claim(self, name: str) -> None:
         """Create a claim that a run waits for."""
         self.environment.make(CLAIMS, name, spec=manifests.TEMPLATE["spec"])
+
+    def too_big(self, obj: Json) -> None:
+        """Take note of a run with a task that no node can ever take."""
+        self.big.add(meta(obj)["uid"])
 
     def give_node(self, name: str) -> None:
         """Put a node back that was lost."""

@@ -21,7 +21,7 @@ from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.environment import AdmissionHook, ClusterSetup, JobWebhook
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
-from controlplane.dst.scenes.workloads.processes import GATES, KIND, WEBHOOK
+from controlplane.dst.scenes.workloads.processes import BUILTIN, GATES, KIND, WEBHOOK
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.kinds import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
 from controlplane.simulation.apiserver.history import Commit
@@ -42,7 +42,7 @@ _AGAIN = 2.0  # seconds after which a pod that was taken away is there again
 
 def setup(traits: Collection[str]) -> ClusterSetup:
     """Return what a plan's clusters have beside the usual: the kinds that it names, and Kueue's gate where nobody else
-    makes jobs ours.
+    makes jobs ours. Where this service decides on quota, no Kueue is on the management cluster.
     """
     names = {trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND)}
     sets = any(one.kind.kind in names for one in SETS)
@@ -55,7 +55,11 @@ def setup(traits: Collection[str]) -> ClusterSetup:
             multikueue=spec.gates.multikueue and WEBHOOK not in traits,
             orchestrated_preemption=orchestrated,
         )
-        return replace(spec, kinds=kinds, sets=sets, pods=PODS.kind in names, gates=gates, preempts=orchestrated)
+        alone = BUILTIN in traits and name == MANAGEMENT
+        pods = PODS.kind in names
+        return replace(
+            spec, kinds=kinds, sets=sets, pods=pods, gates=gates, preempts=orchestrated, kueue=spec.kueue and not alone
+        )
 
     return with_kinds
 

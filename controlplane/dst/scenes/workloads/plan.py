@@ -62,8 +62,8 @@ TROUBLE: Trouble = {
     "bad-kubeconfig": (2, 10, 90),
     "new-token": (3, 5, 60),
 }
-_ON_MANAGEMENT_TOO = ON_THE_WAY | {"compact"}
-_ON_WORKER = _ON_MANAGEMENT_TOO | {
+ON_MANAGEMENT_TOO = ON_THE_WAY | {"compact"}
+ON_WORKER = ON_MANAGEMENT_TOO | {
     "unauthorized",
     "restore",
     "rebuild",
@@ -78,7 +78,7 @@ _ON_WORKER = _ON_MANAGEMENT_TOO | {
     "bad-kubeconfig",
     "new-token",
 }
-_ON_JOB = frozenset(["preempt", "delete-job", "priority", "suspend"])
+ON_JOB = frozenset(["preempt", "delete-job", "priority", "suspend"])
 
 
 def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
@@ -135,12 +135,12 @@ def _submission(source: random.Random, name: str) -> Step:
 def _trouble(source: random.Random, kind: str, workers: Sequence[str], jobs: Sequence[str], replicas: int) -> Step:
     at, seconds = span(source, TROUBLE, kind)
     value = source.randint(1, 60)
-    if kind in _ON_MANAGEMENT_TOO and source.random() < 0.25:
+    if kind in ON_MANAGEMENT_TOO and source.random() < 0.25:
         return Step(0, at, kind, MANAGEMENT, min(seconds, 90.0), value)
-    if kind in _ON_WORKER:
+    if kind in ON_WORKER:
         return Step(0, at, kind, source.choice(workers), seconds, value)
     if kind in ON_PROCESS:
         return Step(0, at, kind, f"replica-{source.randint(1, replicas)}", seconds, value)
-    if kind in _ON_JOB:
+    if kind in ON_JOB:
         return Step(0, at, kind, source.choice(jobs), seconds, value)
     return Step(0, at, kind, "", seconds, value)

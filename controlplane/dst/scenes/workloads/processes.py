@@ -6,17 +6,23 @@ copies wait for us before they preempt others; plans before the fourth edition h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
+from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.controllers.multikueue import nominate
 from controlplane.controllers.multikueue.context import KUEUES_GATE, MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.scoring import ScoringRules
+from controlplane.controllers.quota.admission.controller import AdmissionController
+from controlplane.controllers.quota.controller import QuotaController
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.job_kinds import adapters_for
+from controlplane.log.event import Event
+from controlplane.runtime.router import merged
 from controlplane.settings import Settings
 
 ALL_AT_ONCE, INCREMENTAL, SCORED, EXTERNAL = DISPATCHERS = ("all-at-once", "incremental", "scored", "external")
@@ -25,6 +31,8 @@ WEBHOOK, KUEUES = "webhook", "kueues-gate"
 GATES: Final = "gates"
 SNAPSHOTS: Final = "snapshots"
 """Processes keep what they have folded after every few events, and start from it. No edition draws it."""
+BUILTIN: Final = "builtin"
+"""This service decides on quota, and the management cluster has no Kueue. The scene `admission` has it."""
 KIND: Final = "kind:"
 COST, ZONE = "cost", "zone"
 USUAL_KINDS: Final = ("Job", "JobSet")
@@ -81,11 +89,24 @@ def _rules(traits: Collection[str]) -> ScoringRules:
     return ScoringRules(**found)
 
 
+def types_of(traits: Collection[str]) -> Sequence[type[Event]]:
+    """Return the types of the events that a log of such a run has."""
+    found = [MultiKueueController.types]
+    if QUOTA in traits:
+        found.append(QuotaController.types)
+    if BUILTIN in traits:
+        found += [AdmissionController.types, JobFrameworkController.types]
+    return merged(found)
+
+
 def settings_of(traits: Collection[str]) -> Settings:
     """Return the settings of the processes of a run; the policy takes the place of what they say of Workloads."""
     settings = Settings()
     if SNAPSHOTS in traits:
         settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, snapshot_every=20))
+    if BUILTIN in traits:
+        quota = msgspec.structs.replace(settings.quota, mode=BUILTIN, prioritize_preemptors="yes")
+        settings = msgspec.structs.replace(settings, quota=quota)
     if QUOTA not in traits:
         return settings
     return msgspec.structs.replace(

@@ -13,10 +13,11 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
 from controlplane.controllers.multikueue.hosting import HOME_KINDS
-from controlplane.controllers.quota.controller import QuotaController
+from controlplane.controllers.quota.admission.observe import ADMISSION
 from controlplane.controllers.quota.observe import QUOTA as QUOTA_STREAM
 from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.plan import Plan
@@ -29,7 +30,7 @@ from controlplane.dst.invariants.workloads.bodies import SpecHistory
 from controlplane.dst.invariants.workloads.decisions import Decisions
 from controlplane.dst.invariants.workloads.history import HistoryRules, is_news
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
-from controlplane.dst.invariants.workloads.quota import QuotaAccounts
+from controlplane.dst.invariants.workloads.quota import Accounts, QuotaAccounts
 from controlplane.dst.invariants.workloads.refusals import RefusalRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
 from controlplane.dst.invariants.workloads.replay import ReplayRules, difference, unlike
@@ -41,22 +42,31 @@ from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, JobWebhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.dst.scenes.workloads.processes import GATES, KUEUES, QUOTA, SNAPSHOTS, WEBHOOK, policy_of, settings_of
+from controlplane.dst.scenes.workloads.processes import (
+    GATES,
+    KUEUES,
+    QUOTA,
+    SNAPSHOTS,
+    WEBHOOK,
+    policy_of,
+    settings_of,
+    types_of,
+)
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.runtime.router import merged
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
-MOST_EVENTS = 5000  # ten times what a plan of this size needs
-
-_DECISIONS = (WorkloadDecision,)
+_OTHERS = tuple(f"{word}/" for word in (QUOTA_STREAM, ADMISSION, JOB_FRAMEWORK))
 
 
 class WorkloadRun(SceneRun):
     """A run under way; it is what its acts act on."""
+
+    most_events = 5000  # ten times what a plan of this size needs
+    decisions: tuple[type, ...] = (WorkloadDecision,)  # what the story tells
 
     def __init__(self, plan: Plan) -> None:
         seed = str(plan.seed)
@@ -66,8 +76,7 @@ class WorkloadRun(SceneRun):
         jobs = [adapter.kind for adapter in self.policy.adapters.values()]
         self._kinds_at_home, self._kinds_on_workers = (*HOME_KINDS, *jobs), (WORKLOADS, *jobs)
         self.shadow = MultiKueueController(self.policy, "shadow")
-        types = [MultiKueueController.types, *([QuotaController.types] if automated else [])]
-        self.database = SimulatedDatabase(self.loop, seed, Codec(merged(types)))
+        self.database = SimulatedDatabase(self.loop, seed, Codec(types_of(plan.traits)))
         self.database.on_append = self._on_append
         self.database.keeps_snapshots = SNAPSHOTS in plan.traits
         self.submitted: dict[str, Kind] = {}
@@ -83,7 +92,7 @@ class WorkloadRun(SceneRun):
             lambda cluster: in_use(self.shadow.index.connections.values(), cluster),
             place_of,
         )
-        self._ownership = OwnershipRules(self.trace, self.policy.origin, HOME, quotas=automated)
+        self._ownership = self._rules_of_ownership()
         self.planted = self._ownership.planted
         self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
         self._history = HistoryRules(self.trace, place=place_of)
@@ -100,7 +109,7 @@ class WorkloadRun(SceneRun):
             gated.setup(plan.traits),
             gated.hook(plan.traits, self.policy, self.webhook),
         )
-        self._accounts: dict[str, QuotaAccounts] = {}
+        self._accounts: dict[str, Accounts] = {}
         for name in self.environment.places:
             self._open_accounts(name)
         if plan.traits:
@@ -115,6 +124,9 @@ class WorkloadRun(SceneRun):
         at = ReplicaEnvironment(self.loop, seed, self.database, self.trace, self._on_folded)
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
         self.replicas = {name: service(name, settings, at, self._open_server, self.policy) for name in names}
+
+    def _rules_of_ownership(self) -> OwnershipRules:
+        return OwnershipRules(self.trace, self.policy.origin, HOME, quotas=QUOTA in self.plan.traits)
 
     # --- the run ---------------------------------------------------------------------------------------------------
 
@@ -196,7 +208,7 @@ class WorkloadRun(SceneRun):
     def _read(self) -> Iterator[Recorded]:
         """Yield all that the dispatch of Workloads hears of the log."""
         for recorded in self.database.read(0, 10**9):
-            if not _of_quota(recorded.stream):
+            if not of_others(recorded.stream):
                 yield recorded
 
     def look(self) -> None:
@@ -248,7 +260,7 @@ class WorkloadRun(SceneRun):
         for recorded in self._read():
             self.shadow.fold(recorded)
         for new, *_ in self.database.store.rows:
-            if not _of_quota(new.stream):
+            if not of_others(new.stream):
                 self._refusals.appended(new)
         for name in self.environment.places:
             cluster = HOME if name == MANAGEMENT else name
@@ -337,22 +349,27 @@ class WorkloadRun(SceneRun):
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
         for new, found in zip(events, self.database.read(before, len(events)), strict=True):
-            self.trace.note(topic(found.event, _DECISIONS), writer, line_of(found, _DECISIONS, f" ({found.cluster})"))
+            line = line_of(found, self.decisions, f" ({found.cluster})")
+            self.trace.note(topic(found.event, self.decisions), writer, line)
             self._whole.appended(new)
             self._decisions.before_fold(found, writer)
-            if _of_quota(found.stream):
+            self._heard(found, writer)
+            if of_others(found.stream):
                 continue
             self._history.appended(new)
             self._refusals.appended(new)
             self._runs.before_fold(found)
             self.shadow.fold(found)
-        if before > MOST_EVENTS:
+        if before > self.most_events:
             self.trace.violate("nothing is repeated for ever", f"{before} events at {self.loop.time():.0f} s")
 
+    def _heard(self, recorded: Recorded, writer: str) -> None:
+        """Hear of an event that a process appended, of whichever controller."""
 
-def _of_quota(stream: str) -> bool:
-    """Whether a stream is of quota automation, which sees objects of its own."""
-    return stream.startswith(f"{QUOTA_STREAM}/")
+
+def of_others(stream: str) -> bool:
+    """Whether a stream is of a controller that sees objects for itself: of quota automation, admission, job framework."""
+    return stream.startswith(_OTHERS)
 
 
 def _is_observed(cluster: str, commit: Commit) -> bool:

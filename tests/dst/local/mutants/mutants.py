@@ -138,13 +138,13 @@ def deciding_remembers(patch: pytest.MonkeyPatch) -> None:
 
 def a_cordoned_node_is_looked_at_once(patch: pytest.MonkeyPatch) -> None:
     """Today's Tekton: only until the first task."""
-    original = runs._move
+    original = runs.move
 
     def move(turn: Any, attempt: Any, name: str, uid: str) -> None:
         if not attempt.tasks:
             original(turn, attempt, name, uid)
 
-    patch.setattr(runs, "_move", move)
+    patch.setattr(runs, "move", move)
 
 
 def claims_are_nobodys(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,21 @@
+"""What is known of our copies in a namespace of a target, and which writes to them are open.
+
+In: events of `copies/CLUSTER/NS`, folded by the controller. Out: a value. Here because a snapshot has it, too."""
+
+from __future__ import annotations
+
+from controlplane.controllers.candidates.references.events import CopyObserved
+from controlplane.controllers.candidates.source.events import CandidateWrite
+from controlplane.runtime.writes import OpenWrites, WriteFailure
+
+
+class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
+    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a
+    backup. `kinds`: those of which there were copies, or may be.
+    """
+
+    version: int = 0
+    position: int = 0
+    copies: dict[str, CopyObserved] = {}
+    restored: bool = False
+    kinds: frozenset[str] = frozenset()

@@ -1,0 +1,84 @@
+"""Decides whether a candidate's Pod follows a change of its template, and says what of it cannot.
+
+In: the state of a candidate, the invitations of its namespace. Out: one decision, or none. A changed template is held
+against the invitation like a new one, bound or not; a Pod that is being bound is left alone until that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.amendment import Made
+from controlplane.controllers.candidates.target.events import (
+    AmendmentRefused,
+    CandidateObserved,
+    InvitationObserved,
+    PodAmended,
+)
+from controlplane.controllers.candidates.target.permissions import unfit_for
+from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
+
+_OVER = ("Succeeded", "Failed")
+_Unfit = tuple[TargetReason, str]
+
+
+def amended(
+    state: TargetState, seen: CandidateObserved, invitations: Sequence[InvitationObserved]
+) -> PodAmended | AmendmentRefused | None:
+    """Return what follows from the template that a candidate has now."""
+    pod = state.pod
+    if pod is None or pod.deleting or pod.phase in _OVER or state.missing or state.binding is not None:
+        return None
+    made = state.made or (Made(template=pod.template) if pod.template else None)
+    if made is None:
+        return None
+    agrees, forbidden = (pod.template or made.template) == seen.template, _forbidden(seen, invitations)
+    unfit = forbidden or (None if agrees else _refused(state, seen)) or _beyond(made, seen)
+    if unfit is not None and not (agrees and forbidden) and _is_news(state.amendment, seen, unfit):
+        return AmendmentRefused(template=seen.template, message=unfit[1], reason=unfit[0])
+    if agrees or forbidden is not None or POD in state.effects or seen.changeable is None:
+        return None
+    return PodAmended(
+        uid=pod.uid,
+        template=seen.template,
+        resource_version=pod.resource_version,
+        reason=TargetReason.SOURCE_CHANGED,
+    )
+
+
+def _is_news(said: AmendmentRefused | None, seen: CandidateObserved, unfit: _Unfit) -> bool:
+    return said is None or (said.template, said.reason, said.message) != (seen.template, *unfit)
+
+
+def _forbidden(seen: CandidateObserved, invitations: Sequence[InvitationObserved]) -> _Unfit | None:
+    """Return why a template may not be followed: what a new Pod would be refused for. Who is not invited any more
+    keeps what is bound as it is.
+    """
+    if seen.problem:
+        return TargetReason(seen.problem), seen.problem_message
+    invitation = next((one for one in invitations if one.cluster == seen.origin.cluster), None)
+    if invitation is None:
+        message = f'cluster "{seen.origin.cluster}" is not invited into namespace "{seen.namespace}" any more'
+        return TargetReason.NOT_INVITED, message
+    return unfit_for(seen, invitation)
+
+
+def _refused(state: TargetState, seen: CandidateObserved) -> _Unfit | None:
+    """Return the API server's no to the change."""
+    failure = state.trouble.get(AMENDMENT)
+    if failure is None:
+        return None
+    return TargetReason.POD_REFUSED, f'Pod "{seen.name}" cannot be changed: {failure.message or failure.error}'
+
+
+def _beyond(made: Made, seen: CandidateObserved) -> _Unfit | None:
+    """Return what of a change cannot follow, None if all of it can, or if that is not known."""
+    if not made.fixed or not seen.fixed or made.fixed == seen.fixed:
+        return None
+    return (
+        TargetReason.CANNOT_BE_CHANGED,
+        (
+            f'Pod "{seen.name}": spec: more than labels, annotations, images, tolerations and deadlines was changed (its '
+            "resources were resized?), which a Pod in another cluster cannot follow; delete the pod to have it placed anew"
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Stops a job, step by step: one that can be suspended is, pods are deleted.
+
+In: a pass of deciding about a job. Out: the next step, added to it. Pure."""
+
+from __future__ import annotations
+
+from controlplane.controllers.jobframework import events, pod_writes
+from controlplane.controllers.jobframework.pod_sets import is_restored
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.writes import JobPass, adapter_of
+
+
+def stop(
+    step: JobPass,
+    job: events.QueuedJobObserved,
+    workload: events.JobWorkloadObserved | None,
+    reason: JobReason,
+    message: str,
+    *,
+    child: bool = False,
+) -> bool:
+    """Take the next step that stops a job; return whether none is left. A child job is only suspended."""
+    adapter = adapter_of(step, job)
+    if adapter.ends_by_deletion:
+        return pod_writes.stop(step, workload, reason, message)
+    if not job.suspended:
+        todo = "suspend"
+    elif child or not adapter.stops_by_steps:
+        return True
+    elif job.started:
+        todo = "reset"
+    elif job.stopping or not is_restored(job, workload):
+        todo = "restore"
+    else:
+        return True
+    decision = events.JobStopDecided(
+        name=job.name,
+        uid=job.uid,
+        resource_version=job.resource_version,
+        kind=job.kind,
+        step=todo,
+        body=job.body,
+        spec=workload.spec if workload is not None and not child else "",
+        message=message,
+        quiet=child,
+        reason=reason,
+    )
+    step.write(decision)
+    return False

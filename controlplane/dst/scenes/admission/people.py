@@ -1,0 +1,99 @@
+"""What people do where this service decides on quota: to their jobs, to Workloads, to queues.
+
+In: a step and the scene. Out: what they do to the management cluster's objects. An act whose object is not there (any more)
+does nothing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from controlplane.clusters.protocol import ApiError
+from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.admission.queues import PRIORITIES, priority_of, queue_of
+from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.dst.scenes.workloads.people import create_job, job_of, workloads_of
+from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, WORKLOADS, Kind
+from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
+
+_STOPS = ("Hold", "HoldAndDrain")
+
+
+def _submit(kind: Kind) -> Act:
+    def submit(scene: ActorContext, step: Step) -> None:
+        job = job_of(kind, step, {})
+        labels = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
+        job["metadata"]["labels"] = labels
+        job["spec"] = merged(job["spec"], ADAPTERS[kind].delegated(MULTIKUEUE))
+        create_job(scene, kind, job)
+
+    return submit
+
+
+def _stop_queue(scene: ActorContext, step: Step) -> None:
+    """An administrator stops the queue of a job for a while: its ClusterQueue, or its LocalQueue alone."""
+    store, name = scene.environment.management.store, queue_of(step.where)
+    policy = _STOPS[step.value % 2]
+    if step.value % 4 < 2:
+        store.patch(LOCAL_QUEUES, "default", name, {"spec": {"stopPolicy": policy}}, field_manager="user")
+        scene.after(step.seconds, _open, scene, LOCAL_QUEUES, "default", name)
+        return
+    queue = store.get(LOCAL_QUEUES, "default", name)["spec"]["clusterQueue"]
+    store.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": policy}}, field_manager="user")
+    scene.after(step.seconds, _open, scene, CLUSTER_QUEUES, "", queue)
+
+
+def _open(scene: ActorContext, kind: Kind, namespace: str, name: str) -> None:
+    with suppress(ApiError):
+        patch = {"spec": {"stopPolicy": "None"}}
+        scene.environment.management.store.patch(kind, namespace, name, patch, field_manager="user")
+
+
+def open_queues(scene: ActorContext) -> None:
+    """Let every queue admit again, also one that a backup has brought back stopped."""
+    store = scene.environment.management.store
+    for kind in (LOCAL_QUEUES, CLUSTER_QUEUES):
+        for record in list(store.records(kind)):
+            if (record.obj["spec"].get("stopPolicy") or "None") != "None":
+                _open(scene, kind, record.namespace, record.name)
+
+
+def _delete_workload(scene: ActorContext, step: Step) -> None:
+    """Somebody deletes the Workload of a job."""
+    for record in workloads_of(scene, step.where):
+        with suppress(ApiError):
+            scene.environment.management.store.delete(WORKLOADS, record.namespace, record.name)
+
+
+def _start_job(scene: ActorContext, step: Step) -> None:
+    """A user starts his job himself, whether it has quota or not."""
+    kind = scene.submitted.get(step.where)
+    if kind is not None and step.where not in scene.deleted:
+        part = merged({}, ADAPTERS[kind].stopped({"spec": {}}))
+        path, value = ADAPTERS[kind].suspend_path, False
+        inner = part
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = value
+        scene.environment.management.store.patch(kind, "default", step.where, {"spec": part}, field_manager="user")
+
+
+def _raise(scene: ActorContext, step: Step) -> None:
+    """A user gives his job another class of priority, which its Workload follows."""
+    kind = scene.submitted.get(step.where)
+    if kind is not None and step.where not in scene.deleted:
+        name = tuple(PRIORITIES)[step.value % len(PRIORITIES)]
+        part = {"metadata": {"labels": {PRIORITY_CLASS: name}}}
+        scene.environment.management.store.patch(kind, "default", step.where, part, field_manager="user")
+
+
+ACTS: dict[str, Act] = {
+    "submit": _submit(JOBS),
+    "submit-set": _submit(JOBSETS),
+    "submit-unfit": _submit(JOBS),
+    "stop-queue": _stop_queue,
+    "delete-workload": _delete_workload,
+    "start-job": _start_job,
+    "raise": _raise,
+}

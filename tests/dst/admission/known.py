@@ -1,0 +1,17 @@
+"""What the scene of admission has found, by seed: what is mended, and what is not yet.
+
+`MENDED`: the smallest forms that were found, as (seed, `--steps`, what it was). `KNOWN`: seeds of the ordinary run that
+fail, with the reason; whoever mends one moves it."""
+
+from __future__ import annotations
+
+MENDED: list[tuple[int, str, str]] = [
+    (1, "", "quota that an overtaken reservation had was in the ledger still when the next one was decided"),
+    (20, "", "a job whose Workload was deleted said for ever that it runs, and got no other Workload"),
+    (39, "", "a Workload that its check had rejected was the first of a StrictFIFO queue for ever"),
+    (147, "", "the condition of a Workload that waits was written again at once after the write was refused"),
+    (309, "", "ClusterQueues that reclaim from each other took the same quota in turn (quota.prioritizePreemptors)"),
+    (347, "", "the same, while another victim of the preemptor waits for a cluster that is away"),
+]
+
+KNOWN: dict[int, str] = {}

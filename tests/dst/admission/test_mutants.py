@@ -1,0 +1,27 @@
+"""The scene of admission bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows them
+all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dst.admission.mutants import MUTANTS, find
+from tests.dst.mutants.hunt import shown
+
+MORE = range(1, 40)  # where to look when the service has changed so much that the known seed no longer shows it
+_QUICK = ("uncounted", "never-free")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.deep) for name in MUTANTS]
+)
+def test_it_is_found(name: str) -> None:
+    mutant = MUTANTS[name]
+    found = find(mutant, [mutant.seed, *MORE])
+    assert found is not None, f"nothing notices that {mutant.what}"
+
+
+def test_the_page_shows_them_all() -> None:
+    assert {name: (what, rule, int(seed)) for name, what, rule, seed in shown(r"admission (\d+)")} == {
+        name: (mutant.what, mutant.rule, mutant.seed) for name, mutant in MUTANTS.items()
+    }

@@ -1,0 +1,61 @@
+"""Plans of the scene of admission: what they draw can be played, and a part of one is a run of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.__main__ import run
+from controlplane.dst.engine.story import command
+from controlplane.dst.invariants.admission.quota import overdrawn
+from controlplane.dst.play import play
+from controlplane.dst.scenes.admission import people
+from controlplane.dst.scenes.admission.plan import plan_of
+from controlplane.dst.scenes.admission.queues import SHAPES, QueueShape, Shape, cluster_queues
+from controlplane.dst.scenes.workloads.acts import ACTS
+from controlplane.dst.scenes.workloads.plan import TROUBLE
+
+FITS_EVERYWHERE = 3000  # thousandths of a CPU: the largest job of a plan
+
+
+def test_every_kind_of_step_is_drawn_and_can_be_played() -> None:
+    drawn = {step.kind for seed in range(200) for step in plan_of(seed).steps}
+    assert drawn <= {*people.ACTS, *ACTS}
+    assert {*people.ACTS, *TROUBLE} - {"preempt", "drain-queue"} <= drawn
+    assert not drawn & {"preempt", "drain-queue"}, "Kueue is not there to do that"
+
+
+def test_a_part_of_a_plan_is_a_run_of_its_own() -> None:
+    plan = plan_of(3)
+    some = plan.only(plan.numbers[::3])
+    assert play(some).digest == play(some).digest
+    assert command(some).startswith("controlplane simulate --seed 3 --scene admission --steps 1,4")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_job_fits_into_any_queue_that_nobody_else_uses(shape: Shape) -> None:
+    names = cluster_queues(shape)
+    assert [overdrawn({name: FITS_EVERYWHERE}, names, shape.cohort) for name in names] == [""] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("used", "wrong"),
+    [
+        ({"cluster-queue": 4000, "queue-b": 4000}, ""),
+        ({"cluster-queue": 5000, "queue-b": 3000}, ""),
+        ({"cluster-queue": 6000, "queue-b": 3000}, "the Cohort uses"),
+        ({"queue-b": 5000}, "borrowed"),
+        ({"cluster-queue": 7000}, "the Cohort uses"),
+        ({"nobodys": 1000}, "has no quota"),
+    ],
+)
+def test_what_is_too_much(used: dict[str, int], wrong: str) -> None:
+    """4 CPUs of which 2 are lent, 3 of which 1 is, and 1 of the Cohort's own; the second borrows 1 at most."""
+    shape = Shape((QueueShape(4, lends=2), QueueShape(3, borrows=1, lends=1)), cohort=1)
+    found = overdrawn(used, cluster_queues(shape), shape.cohort)
+    assert wrong in found
+    assert bool(found) == bool(wrong)
+
+
+def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--scene", "admission", "--plan", "1", "--seed", "3"]) == 2
+    assert "--plan goes with other scenes" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""A hundred and twenty seeds of the scene of admission hold. `controlplane simulate --scene admission --seeds A..B` plays more."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.dst.engine.plan import chosen
+from controlplane.dst.engine.run import Outcome
+from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.play import play
+from controlplane.dst.scenes.admission.plan import plan_of
+from tests.dst.admission.known import KNOWN, MENDED
+from tests.support.deep import deep_after
+
+SEEDS, AT_ONCE = range(1, 121), 5
+#: Every twenty-fourth seed together, so that no test has all of a run of long ones.
+TESTS = len(SEEDS) // AT_ONCE
+
+
+def broken(outcome: Outcome) -> str:
+    return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
+
+
+@pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
+def test_five_seeds_hold(first: int) -> None:
+    seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
+    failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]
+    assert not failed, "\n".join(["of these, each by itself:", *failed])
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED)
+def test_what_was_found_is_mended(seed: int, steps: str, what: str) -> None:
+    plan = plan_of(seed)
+    text = broken(play(plan.only(chosen(steps)) if steps else plan).brief())
+    assert not text, f"{what}\n{text}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", KNOWN)
+def test_a_known_seed(seed: int) -> None:
+    """Whoever mends what it shows takes it off the list."""
+    if text := broken(play(plan_of(seed)).brief()):
+        pytest.xfail(f"{KNOWN[seed]}\n{text}")
+
+
+def test_every_seed_is_played_once() -> None:
+    played = [seed for first in SEEDS[:TESTS] for seed in SEEDS[first - 1 :: TESTS]]
+    assert sorted(played) == list(SEEDS)
+
+
+def test_a_seed_is_the_same_run_each_time() -> None:
+    assert play(plan_of(3)).digest == play(plan_of(3)).digest

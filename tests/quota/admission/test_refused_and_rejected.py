@@ -1,0 +1,80 @@
+"""What the simulated outages have shown of quota that is reserved here: the ledger of an overtaken reservation, Workloads that a
+check has rejected, and conditions whose write was refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.index import CYCLE
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Request
+from controlplane.runtime.controller import WriteRefusal
+from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.test_admission import answer, checked
+
+
+def test_a_reservation_that_was_overtaken_is_out_of_the_ledger_before_the_next_one() -> None:
+    """Who decides first, the Workload's own stream or the cycle, is not said: the cycle waits for the entry."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "5")
+    scene.decide()
+    scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
+    assert scene.controller.index.workload(f"{NS}/a").posted.amounts
+    assert not scene.controller.decide(CYCLE, scene.now).events
+    scene.settle()
+    assert scene.is_true("a", "Admitted")
+    entries = [
+        one.event for one in scene.log if isinstance(one.event, events.QuotaReservationDecided | events.QuotaPosted)
+    ]
+    assert [one.amounts["default"]["cpu"] for one in entries] == [5000, -5000, 5000]
+
+
+def test_who_is_rejected_without_quota_keeps_nobody_behind_it_waiting() -> None:
+    scene = Scene()
+    checked(scene, cpu="5", queueingStrategy="StrictFIFO")
+    scene.workload("long", "q", "5")
+    scene.settle()
+    scene.now += timedelta(seconds=1)
+    scene.workload("unfit", "q", "1", priority=1)
+    scene.now += timedelta(seconds=1)
+    scene.workload("next", "q", "5")
+    scene.settle()
+    answer(scene, "unfit", "Rejected")
+    waits = scene.condition("unfit", "QuotaReserved")
+    assert (waits["status"], waits["message"]) == ("False", "The workload has failed admission checks")
+    scene.finish("long")
+    scene.settle()
+    assert scene.is_true("next", "QuotaReserved")
+    scene.finish("next")
+    answer(scene, "unfit", "Pending")
+    assert scene.is_true("unfit", "QuotaReserved"), "what was mended is tried again"
+
+
+def test_why_it_waits_is_not_written_again_before_the_pause_after_a_refusal_is_over() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "3")
+    scene.settle()
+
+    def refused(request: Request) -> WriteRefusal | None:
+        mine = request.ref.kind == kinds.WORKLOADS and request.ref.name == "b"
+        return WriteRefusal(500, "InternalError", "not now") if mine else None
+
+    scene.refuses = refused
+    scene.workload("b", "q", "4")
+    scene.settle()
+    failed = scene.said(events.AdmissionWriteFailed, "b")
+    assert failed
+    for name in ("c", "d"):  # the queue changes, and with it what is to be said
+        scene.workload(name, "q", "1")
+        scene.settle()
+        scene.finish("a" if name == "c" else "c")
+        scene.workload("a2" if name == "c" else "a3", "q", "3", priority=5)
+        scene.settle()
+    assert scene.said(events.AdmissionWriteFailed, "b") == failed
+    scene.refuses = lambda request: None
+    scene.pass_time(600)
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForQuota"

@@ -1,0 +1,139 @@
+"""What must hold of past usage, whatever was used and however often it was sampled."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.controllers.quota.engine.usage_history import (
+    AdmissionFairSharing,
+    Amounts,
+    UsageHistory,
+    decayed,
+    from_quantities,
+    quantities,
+)
+
+QUEUE = "ns/a"
+NANO = Decimal("1e-9")
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    st.integers(0, 2**60).map(lambda nanos: Decimal(nanos) * NANO),
+    max_size=3,
+)
+SECONDS = st.floats(0, 10_000_000, allow_nan=False)
+HALF_LIVES = st.sampled_from([0.0, 1.0, 60.0, 3600.0, 604_800.0])
+CONFIGS = st.builds(AdmissionFairSharing, HALF_LIVES, st.sampled_from([1.0, 300.0, 3600.0]))
+
+
+@given(old=AMOUNTS, shorter=SECONDS, more=SECONDS, half_life=HALF_LIVES)
+def test_what_is_not_used_any_more_fades_and_is_never_negative(
+    old: Amounts, shorter: float, more: float, half_life: float
+) -> None:
+    soon, later = (decayed(old, {}, elapsed, half_life) for elapsed in (shorter, shorter + more))
+    for name, amount in old.items():
+        assert 0 <= later[name] <= soon[name] <= amount
+
+
+@given(old=AMOUNTS, used=AMOUNTS, elapsed=SECONDS, half_life=HALF_LIVES)
+def test_past_usage_lies_between_what_it_was_and_what_is_used(
+    old: Amounts, used: Amounts, elapsed: float, half_life: float
+) -> None:
+    found = decayed(old, used, elapsed, half_life)
+    for name in {*old, *used}:
+        ends = old.get(name, Decimal(0)), used.get(name, Decimal(0))
+        # Each product is rounded down, and the two factors are floats, whose sum is 1 but for their last bit.
+        inexact = max(ends) * Decimal("1e-15")
+        assert min(ends) - 2 * NANO - inexact <= found[name] <= max(ends) + inexact
+
+
+@given(config=CONFIGS, used=AMOUNTS, seconds=st.lists(SECONDS, max_size=5), requests=AMOUNTS)
+def test_what_is_noted_twice_is_as_noted_once(
+    config: AdmissionFairSharing, used: Amounts, seconds: list[float], requests: Amounts
+) -> None:
+    once, twice = UsageHistory(config), UsageHistory(config)
+    now = 0.0
+    for count, elapsed in enumerate(seconds):
+        now += elapsed
+        workload = f"ns/w{count}"
+        for history, times in ((once, 1), (twice, 2)):
+            for _ in range(times):
+                history.enter(QUEUE, workload, history.penalty(requests), now)
+        assert once.kept() == twice.kept()
+        settled = [workload] if count % 2 else []
+        sample = once.sampled(QUEUE, used, now, settled)
+        for history, times in ((once, 1), (twice, 2)):
+            for _ in range(times):
+                history.record(QUEUE, sample, now, settled)
+    assert once.kept() == twice.kept()
+
+
+@given(config=CONFIGS, requests=AMOUNTS, weight=st.sampled_from([0.5, 1.0, 3.0]))
+def test_settling_at_once_changes_no_usage(config: AdmissionFairSharing, requests: Amounts, weight: float) -> None:
+    history = UsageHistory(config)
+    history.record(QUEUE, {"cpu": Decimal(1)}, 0)
+    history.enter(QUEUE, "ns/w", history.penalty(requests), 10)
+    before = history.usage(QUEUE, weight)
+    history.record(QUEUE, history.sampled(QUEUE, {}, 0, ["ns/w"]), 0, ["ns/w"])
+    if config.half_life:
+        assert history.usage(QUEUE, weight) == before
+    else:
+        assert history.usage(QUEUE, weight) == 0
+
+
+@given(config=CONFIGS, consumed=AMOUNTS, requests=AMOUNTS, seconds=SECONDS)
+def test_what_was_kept_is_the_same_again(
+    config: AdmissionFairSharing, consumed: Amounts, requests: Amounts, seconds: float
+) -> None:
+    history, other = UsageHistory(config), UsageHistory(config)
+    history.record(QUEUE, consumed, seconds)
+    history.enter(QUEUE, "ns/w", history.penalty(requests), seconds)
+    history.enter("ns/b", "ns/v", history.penalty(requests), seconds)
+    other.give(history.kept())
+    assert other.kept() == history.kept()
+    assert other.usage(QUEUE, 1.0) == history.usage(QUEUE, 1.0)
+    for one in (history, other):
+        one.leave("ns/v")
+        one.stay("ns/w", "ns/elsewhere")
+    assert other.kept() == history.kept()
+    assert history.entered(QUEUE) == history.entered("ns/b") == ()
+
+
+@given(amounts=AMOUNTS)
+def test_quantities_are_the_same_amounts(amounts: Amounts) -> None:
+    assert from_quantities(quantities(amounts)) == {name: amount for name, amount in amounts.items() if amount}
+
+
+def test_who_was_idle_begins_as_if_it_had_been_sampled() -> None:
+    history = UsageHistory(AdmissionFairSharing(300, 300))
+    history.record(QUEUE, {}, 0)
+    assert history.due(QUEUE, {}) is None
+    assert history.sampled(QUEUE, {"cpu": Decimal(4)}, 10 * 300 + 1) == decayed({}, {"cpu": Decimal(4)}, 1, 300)
+    assert history.due(QUEUE, {"cpu": Decimal(4)}) == 300
+
+
+def test_with_a_half_life_of_zero_the_past_is_reset_and_then_nothing_is_due() -> None:
+    history = UsageHistory(AdmissionFairSharing(0, 300))
+    history.record(QUEUE, {"cpu": Decimal(4)}, 0)
+    assert history.due(QUEUE, {}) == 300
+    history.record(QUEUE, history.sampled(QUEUE, {"cpu": Decimal(8)}, 300), 300)
+    assert history.usage(QUEUE, 1.0) == 0
+    assert history.due(QUEUE, {"cpu": Decimal(8)}) is None
+    assert history.penalty({"cpu": Decimal(8)}) == {}
+
+
+def test_other_settings_do_not_change_what_was_recorded() -> None:
+    slow, fast, none = (UsageHistory(one) for one in (AdmissionFairSharing(600), AdmissionFairSharing(6), None))
+    for history in (slow, fast, none):
+        history.record(QUEUE, {"cpu": Decimal(4)}, 0)
+        history.enter(QUEUE, "ns/w", {"cpu": Decimal(2)}, 1)
+    assert slow.kept() == fast.kept() == none.kept()
+    assert slow.usage(QUEUE, 1.0) == fast.usage(QUEUE, 1.0) == 6
+
+
+def test_what_is_no_quantity_names_the_resource() -> None:
+    with pytest.raises(ValueError, match=r"cpu: not a quantity: 'much'"):
+        from_quantities({"memory": "1Gi", "cpu": "much"})
