@@ -32,6 +32,50 @@ def test_a_reservation_that_was_overtaken_is_out_of_the_ledger_before_the_next_o
     assert [one.amounts["default"]["cpu"] for one in entries] == [5000, -5000, 5000]
 
 
+def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> None:
+    """The echo of that write would overtake the reservation: the Workload would lose its place, and its victims be preempted
+    twice."""
+    scene = Scene()
+    scene.queue("q", "5", preemption={"withinClusterQueue": "LowerPriority"})
+    scene.workload("a", "q", "5")
+    scene.settle()
+    scene.workload("b", "q", "5", priority=5)
+    scene.decide()
+    scene.loses = lambda request: request.ref.name == "b"
+    scene.carry_out()
+    assert scene.is_true("a", "Preempted")
+    scene.release("a")
+    scene.decide()
+    scene.decide()
+    assert not scene.said(events.QuotaReservationDecided, "b"), "its condition is still being written"
+    assert len(scene.said(events.QuotaReservationDecided, "a")) == 1, "what it waits for is not given to others"
+    scene.loses = lambda request: False
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+    assert not scene.said(events.AdmissionWriteFailed)
+    assert [len(scene.said(events.QuotaReservationDecided, name)) for name in "ab"] == [1, 1]
+
+
+def test_quota_is_reserved_once_the_write_of_why_it_waits_was_refused() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "5")
+    scene.settle()
+    scene.workload("b", "q", "5")
+    scene.decide()
+    scene.loses = lambda request: request.ref.name == "b"
+    scene.carry_out()
+    scene.finish("a")
+    scene.decide()
+    assert not scene.said(events.QuotaReservationDecided, "b")
+    scene.loses = lambda request: False
+    scene.refuses = lambda request: (
+        WriteRefusal(422, "Invalid", "not now") if not scene.said(events.AdmissionWriteFailed) else None
+    )
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+
+
 def test_who_is_rejected_without_quota_keeps_nobody_behind_it_waiting() -> None:
     scene = Scene()
     checked(scene, cpu="5", queueingStrategy="StrictFIFO")

@@ -17,7 +17,7 @@ from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
-from controlplane.controllers.quota.admission.state import rests
+from controlplane.controllers.quota.admission.state import WorkloadState, rests
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
@@ -42,12 +42,19 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
             stream = workload_stream(key)
             if stream in others:
                 continue  # one decision about a Workload in a cycle: the next one comes with the next
-            if isinstance(event, events.QuotaReservationDecided) and index.workload(key).posted.amounts:
-                continue  # the ledger says still what an overtaken reservation had: its entry comes first
+            if isinstance(event, events.QuotaReservationDecided) and _comes_first(index.workload(key)):
+                continue  # it keeps its place in this cycle, and whatever ends that lets the next one decide
             others[stream] = index.workload(key).version
             cause = max(index.workload(key).position, index.touched.get(index.tree(decision.cluster_queue), 0))
             found.append(NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=cause or index.moved))
     return found, others
+
+
+def _comes_first(state: WorkloadState) -> bool:
+    """Whether something comes before quota can be reserved: the ledger's entry of a reservation that was overtaken, or the
+    outcome of an open write, since the version of the Workload that it makes would overtake the reservation.
+    """
+    return bool(state.posted.amounts or state.effects)
 
 
 def _events(
@@ -164,8 +171,9 @@ def _inadmissible(
     info = pending.find(decision.workload) if pending is not None else None
     if info is not None:
         status.request_resources(_requests(info))
-    # Where a write was refused it is said once the pause is over, by what the Workload's own stream decides.
-    found = write_fields(seen.status, status.status) if not rests(index.workload(decision.workload), now) else {}
+    # Where a write was refused, or another is open, it is said once that is over, by what the Workload's own stream decides.
+    state = index.workload(decision.workload)
+    found = write_fields(seen.status, status.status) if not (state.effects or rests(state, now)) else {}
     progress = decision.progress
     if progress is not None and info is not None and progress.shape != info.shape:
         progress = None  # it is outdated, and would be looked at no more

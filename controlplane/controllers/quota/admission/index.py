@@ -147,7 +147,7 @@ class AdmissionIndex:
                 self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
             case events.WorkloadInadmissible():
-                waits = event if event.written or state.trouble else None
+                waits = event if event.written or state.trouble or state.effects else None
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():
@@ -219,6 +219,7 @@ class AdmissionIndex:
                 self.engine.history.leave(key)
             self._put(recorded, state)
         self.workloads[key] = state
+        self._dirty[CYCLE] = None
 
     def _put(self, recorded: Recorded, state: WorkloadState) -> None:
         """Tell the engine of a Workload as it was seen."""
