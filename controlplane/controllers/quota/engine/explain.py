@@ -16,8 +16,8 @@ from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
-from controlplane.controllers.quota.engine.pending import order_of
 from controlplane.controllers.quota.engine.preemption import Need
+from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
@@ -105,10 +105,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             continue
         queue = state.snapshot.queues[pending.name]
         by_usage = state.by_usage(queue.spec)
-        line = sorted(
-            (*pending.active.values(), *pending.inadmissible.values()),
-            key=lambda one: (state.usage_of(one.workload.local_queue) if by_usage else 0.0, order_of(one.workload)),
-        )
+        line = sorted(pending.all(), key=key_of(state, pending))
         place = next(at for at, one in enumerate(line) if one.key == key)
         refused = problem(state.snapshot, queue, info)
         wait = Wait(
