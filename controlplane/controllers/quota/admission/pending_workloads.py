@@ -47,8 +47,12 @@ class PendingLine:
 
     def of_local_queue(self, local_queue: str, offset: int, limit: int) -> list[PendingWorkload]:
         """Return those of a LocalQueue, by its namespace and name, from a position in it on."""
-        its = ((position, one) for position, one in enumerate(self._sorted()) if one.workload.local_queue == local_queue)
-        found = [(info, position, at) for at, (position, info) in enumerate(islice(its, offset + limit)) if at >= offset]
+        its = (
+            (position, one) for position, one in enumerate(self._sorted()) if one.workload.local_queue == local_queue
+        )
+        found = [
+            (info, position, at) for at, (position, info) in enumerate(islice(its, offset + limit)) if at >= offset
+        ]
         return self._entries(found)
 
     def _sorted(self) -> Iterator[Info]:
