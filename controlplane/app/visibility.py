@@ -25,6 +25,7 @@ from controlplane.kube.access import SUBJECT_ACCESS_REVIEWS, is_allowed
 from controlplane.kube.api_requests import RequestAttributes
 from controlplane.kube.front_proxy import MASTERS, UserInfo
 from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.visibility_openapi import openapi_documents
 from controlplane.settings.quota import VisibilitySettings
 from controlplane.tasks import end
 from controlplane.web.aggregated import NO_METHOD, NO_RESOURCE, AggregatedApi, AggregatedServer, Unavailable
@@ -183,7 +184,8 @@ async def serving(
 ) -> AsyncIterator[AggregatedServer]:
     """Serve the API while the block runs. Raises `ListenError`."""
     api = PendingWorkloadsApi(service)
-    served = AggregatedApi(visibility.documents(), visibility.aggregated_discovery(), api, api.missing)
+    documents = visibility.documents() | openapi_documents()
+    served = AggregatedApi(documents, visibility.aggregated_discovery(), api, api.missing)
     cluster = await open_server()
     try:
         server = AggregatedServer(served, ClientAuthority(certificate), AccessReviews(cluster))

@@ -167,9 +167,9 @@ class AggregatedServer:
             message = f"only the following media types are accepted: {_JSON}"
             return _answer(406, status(406, "NotAcceptable", message))
         if accepted == _AGGREGATED:
-            return _discovery(request, self._api.discovery)
+            return _document(request, self._api.discovery, _AGGREGATED)
         if found is not None:
-            return _answer(200, found)
+            return _document(request, found, _JSON)
         code, body = await self._api.answer(asked, request.query)
         return _answer(code, body)
 
@@ -179,12 +179,13 @@ def _answer(code: int, body: Json, content_type: str = _JSON, **headers: str) ->
     return web.Response(status=code, body=orjson.dumps(body), headers=made)
 
 
-def _discovery(request: web.Request, document: Json) -> web.Response:
+def _document(request: web.Request, document: Json, content_type: str) -> web.Response:
+    """Return a document, or the word that it is the one that the client has."""
     tag = f'"{hashlib.sha256(orjson.dumps(document)).hexdigest().upper()}"'
-    headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public"}
+    headers = {"ETag": tag, "Vary": "Accept"}
     if request.headers.get("If-None-Match") == tag:
-        return web.Response(status=304, headers=headers)
-    return _answer(200, document, _AGGREGATED, **headers)
+        return web.Response(status=304, headers={**_UNCACHED, **headers})
+    return _answer(200, document, content_type, **headers)
 
 
 def _accepted(accept: tuple[str, ...] | list[str], *, aggregated: bool) -> str:

@@ -201,6 +201,11 @@ async def test_kubectl_is_told_what_waits_and_who_may_not_is_not(folder: Path, k
     served = json.loads(await kubectl("get", "--raw", GROUP))
     assert served["preferredVersion"]["version"] == "v1beta2"
 
+    async def documented() -> bool:
+        found = [await kubectl("get", "--raw", f"/openapi/{path}") for path in ("v2", f"v3{GROUP}/v1beta2")]
+        return all("io.k8s.kueue.visibility.v1beta2.PendingWorkloadsSummary" in one for one in found)
+
+    await until("the OpenAPI documents to be taken over", documented, 90)
     await _refused(kubectl, folder)
     await api.close()
 
