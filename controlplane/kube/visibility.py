@@ -50,9 +50,9 @@ def _number(text: str) -> int:
     return found
 
 
-def summary(version: str, items: list[Json]) -> Json:
-    """Return the answer to a request for pending workloads."""
-    return {"kind": SUMMARY, "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": items}
+def summary(version: str) -> Json:
+    """Return the answer to a request for pending workloads, without any; `items` are the last of it."""
+    return {"kind": SUMMARY, "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": []}
 
 
 def documents() -> dict[str, Json]:

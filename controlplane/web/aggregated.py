@@ -56,12 +56,12 @@ class Authorizes(Protocol):
 @dataclass(frozen=True, slots=True)
 class AggregatedApi:
     """What is served. `documents` of discovery by path, `discovery` that of `/apis` for who asks for all in one. `answer`
-    returns the code and the body of a resource's answer, or raises `Unavailable`; `ready` says what is missing, "" for
+    returns the code and the body of a resource's answer, encoded or not, or raises `Unavailable`; `ready` says what is missing, "" for
     nothing."""
 
     documents: Mapping[str, Json]
     discovery: Json
-    answer: Callable[[RequestAttributes, Mapping[str, str]], Awaitable[tuple[int, Json]]]
+    answer: Callable[[RequestAttributes, Mapping[str, str]], Awaitable[tuple[int, Json | bytes]]]
     ready: Callable[[], str]
 
 
@@ -174,9 +174,9 @@ class AggregatedServer:
         return _answer(code, body)
 
 
-def _answer(code: int, body: Json, content_type: str = _JSON, **headers: str) -> web.Response:
+def _answer(code: int, body: Json | bytes, content_type: str = _JSON, **headers: str) -> web.Response:
     made = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", **_UNCACHED, **headers}
-    return web.Response(status=code, body=orjson.dumps(body), headers=made)
+    return web.Response(status=code, body=body if isinstance(body, bytes) else orjson.dumps(body), headers=made)
 
 
 def _document(request: web.Request, document: Json, content_type: str) -> web.Response:

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from controlplane.app.visibility import PendingWorkloadsApi
 from controlplane.kube.api_requests import attributes
 from controlplane.web.aggregated import Unavailable
@@ -27,8 +29,10 @@ async def told(replica: Replica) -> list[str] | None:
     except Unavailable:
         return None
     assert code == 200
-    assert all(one["metadata"]["namespace"] == NS for one in body["items"])
-    return sorted(one["metadata"]["ownerReferences"][0]["name"] for one in body["items"])
+    assert isinstance(body, bytes)
+    items = msgspec.json.decode(body)["items"]
+    assert all(one["metadata"]["namespace"] == NS for one in items)
+    return sorted(one["metadata"]["ownerReferences"][0]["name"] for one in items)
 
 
 async def says(replica: Replica, *jobs: str) -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from controlplane.app.service import Service
@@ -54,7 +55,8 @@ def api_of(scene: Scene, *, current: bool = True) -> PendingWorkloadsApi:
 async def asked(
     scene: Scene, path: str, method: str = "GET", *, current: bool = True, **query: str
 ) -> tuple[int, Json]:
-    return await api_of(scene, current=current)(attributes(method, path), query)
+    code, body = await api_of(scene, current=current)(attributes(method, path), query)
+    return code, msgspec.json.decode(body) if isinstance(body, bytes) else body
 
 
 async def positions(scene: Scene, path: str, **query: str) -> list[tuple[str, int, int]]:
