@@ -30,6 +30,7 @@ from controlplane.web.webhook import CertificateError
 _log = structlog.get_logger(__name__)
 
 _MOST = 256  # connections at a time: every API server of a cluster keeps some
+_HEADERS = 2048  # of a request: one for each group of its user
 _JSON = "application/json"
 _AGGREGATED = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _UNCACHED = {"Cache-Control": "no-cache, private"}
@@ -85,7 +86,8 @@ class AggregatedServer:
         """Listen; `ListenError` if that cannot be done, which names the settings of a section."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._server = await serve_guarded(app, self._guard, address, port, section, self._authority.context)
+        context = self._authority.context
+        self._server = await serve_guarded(app, self._guard, address, port, section, context, _HEADERS)
         self._task = asyncio.create_task(self._watch(), name="aggregated api certificate")
 
     async def stop(self) -> None:

@@ -126,11 +126,18 @@ async def serve_guarded(
     port: int,
     section: str,
     context: ssl.SSLContext | None = None,
+    headers: int = 0,
 ) -> WebServer:
-    """As `serve`, with so many connections; `section` is that of the settings which say where to listen."""
+    """As `serve`, with so many connections; `section` is that of the settings which say where to listen. `headers`: how many
+    a request may have, 0 for as many as the library lets it."""
     app.middlewares.append(guard.middleware)
     runner = web.AppRunner(
-        app, access_log=None, shutdown_timeout=5, keepalive_timeout=guard.patience, lingering_time=1.0
+        app,
+        access_log=None,
+        shutdown_timeout=5,
+        keepalive_timeout=guard.patience,
+        lingering_time=1.0,
+        **({"max_headers": headers} if headers else {}),
     )
     await runner.setup()
     try:

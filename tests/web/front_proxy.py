@@ -74,7 +74,7 @@ class Client:
 
     async def raw(self, request: bytes) -> bytes:
         """Send bytes with the front proxy's certificate, and return the first line of the answer."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self._context("front"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context("front"))
         writer.write(request)
         try:
             return await reader.readline()
@@ -83,9 +83,10 @@ class Client:
 
     def session(self, shows: str) -> aiohttp.ClientSession:
         """Return a session whose connections show a certificate."""
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._context(shows)))
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.context(shows)))
 
-    def _context(self, shows: str) -> ssl.SSLContext:
+    def context(self, shows: str) -> ssl.SSLContext:
+        """Return a client's side of TLS that shows a certificate."""
         trust = ssl.create_default_context(cafile=str(self.folder / "server" / "ca.crt"))
         trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if shows:

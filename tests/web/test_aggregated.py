@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -113,6 +114,23 @@ async def test_a_certificate_with_another_name_is_refused(served: Server, client
     assert await refused(client, "front") == 401
     served.running.trust(front_proxy(config_map(folder / "front" / "ca.crt", "[]")))
     assert await refused(client, "front") == 200, "where no names are given any will do"
+
+
+async def test_no_session_can_be_resumed(client: Client) -> None:
+    context = client.context("front")
+    _, writer = await asyncio.open_connection("127.0.0.1", client.port, ssl=context)
+    shown = writer.get_extra_info("ssl_object")
+    assert (shown.version(), shown.session_reused) == ("TLSv1.3", False)
+    writer.close()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # in which a server keeps sessions by itself
+    with pytest.raises((OSError, EOFError)):
+        await asyncio.open_connection("127.0.0.1", client.port, ssl=context)
+
+
+async def test_a_user_may_be_in_many_groups(served: Server, client: Client) -> None:
+    groups = tuple(f"oidc:/organisation/department/team-{number}" for number in range(500))
+    assert (await client.ask(THING, groups=groups)).status == 200
+    assert served.asked[0][0].groups == (*groups, "system:authenticated")
 
 
 async def test_who_is_not_named_is_refused(served: Server, client: Client) -> None:
