@@ -128,11 +128,15 @@ class AggregatedServer:
         if request.path == "/readyz":
             missing = self._api.ready()
             return web.Response(text=missing or "ok", status=503 if missing else 200, headers=_UNCACHED)
+        answer = await self._authenticated(request)
+        if self._shown(request) is None:  # no certificate, or one that does not count any more
+            answer.force_close()
+        return answer
+
+    async def _authenticated(self, request: web.Request) -> web.Response:
         user = self._user(request)
         if user is None:
-            answer = _answer(401, status(401, "Unauthorized", "Unauthorized"))
-            answer.force_close()
-            return answer
+            return _answer(401, status(401, "Unauthorized", "Unauthorized"))
         asked = attributes(request.method, request.path)
         try:
             if not await self._authorizes(user, asked):
@@ -144,11 +148,14 @@ class AggregatedServer:
                 answer.headers["Retry-After"] = str(error.again)
             return answer
 
+    def _shown(self, request: web.Request) -> str | None:
+        """Return the common name of the certificate that the connection has shown, None if it has shown none."""
+        transport = request.transport
+        return self._authority.common_name(transport.get_extra_info("ssl_object")) if transport is not None else None
+
     def _user(self, request: web.Request) -> UserInfo | None:
         """Return who asks, None if it is not known."""
-        transport = request.transport
-        shown = transport.get_extra_info("ssl_object") if transport is not None else None
-        name = self._authority.common_name(shown)
+        name = self._shown(request)
         if name is None or self._proxy is None or not self._proxy.admits(name):
             return None
         try:
