@@ -208,6 +208,26 @@ class ObjectRetention(Value, rename="camel"):
     ] = None
 
 
+class QuotaMetricsSettings(Value, rename="camel"):
+    """Which of Kueue's metrics are reported; what Kueue calls `metrics` in its configuration."""
+
+    cluster_queue_resources: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each ClusterQueue, flavor "
+            "and resource; Kueue's `metrics.enableClusterQueueResources`.",
+        ),
+    ] = "no"
+    local_queues: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the metrics have each LocalQueue too; Kueue's `metrics.localQueueMetrics.enable`.",
+        ),
+    ] = "yes"
+
+
 class QuotaSettings(Value, rename="camel"):
     """Who reserves quota and admits Workloads on the management cluster."""
 
@@ -249,6 +269,7 @@ class QuotaSettings(Value, rename="camel"):
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
     object_retention: ObjectRetention = ObjectRetention()
+    metrics: QuotaMetricsSettings = QuotaMetricsSettings()
 
     @property
     def says_pods_ready(self) -> bool:
