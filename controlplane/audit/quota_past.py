@@ -170,9 +170,9 @@ def plain(one: WaitInterval) -> dict[str, Any]:
     }
 
 
-def lasted(one: WaitInterval, now: datetime) -> str:
-    """Return for how long an interval lasted, or lasts by now."""
-    return span((one.until or now) - one.since)
+def lasted(one: WaitInterval) -> str:
+    """Return for how long an interval lasted, "" while it does."""
+    return span(one.until - one.since) if one.until is not None else ""
 
 
 def missing(one: WaitInterval) -> str:

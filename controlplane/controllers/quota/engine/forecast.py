@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
 from controlplane.controllers.quota.engine.explain import in_line
-from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import ClusterQueue, Workload
 from controlplane.controllers.quota.engine.state import State
 
@@ -52,6 +51,11 @@ class Excerpt:
     ahead: tuple[Workload, ...]
     waiting: tuple[Workload, ...]
     left_out: int
+
+    @property
+    def target(self) -> Workload:
+        """The workload itself."""
+        return self.waiting[0]
 
     def state(self, now: float) -> State:
         """Return a state of its own."""
