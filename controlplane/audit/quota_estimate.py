@@ -139,11 +139,10 @@ class _Draws:
     def _most(self, key: str) -> float:
         """Return for how many seconds one may run at most."""
         seen = self.index.workload(key).observed
-        if seen is None or seen.maximum_execution_seconds is None:
+        most: int | None = seen.maximum_execution_seconds if seen is not None else None
+        if most is None:
             return math.inf
-        return max(
-            0.0, seen.maximum_execution_seconds - float(seen.status.get("accumulatedPastExecutionTimeSeconds") or 0)
-        )
+        return max(0.0, most - float(seen.status.get("accumulatedPastExecutionTimeSeconds") or 0))
 
 
 def _rank(draw: int, key: str) -> float:

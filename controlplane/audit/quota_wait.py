@@ -8,55 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 
 from controlplane.audit import quota_estimate, quota_runs
-from controlplane.audit.fleet import in_pieces
+from controlplane.audit.quota_load import load
 from controlplane.audit.reads import LogReader
-from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.controllers.quota.engine.explain import FlavorOption, Shortage, Wait, explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.log.folding import Folding
 
-# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. Queues,
-# flavors and checks are few.
-_STREAMS: LiteralString = """
-SELECT s.stream FROM audit.streams s
-CROSS JOIN LATERAL (
-    SELECT e.type, e.reason FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND (%(until)s::bigint IS NULL OR e.position <= %(until)s)
-    ORDER BY e.version DESC LIMIT 1
-) l
-CROSS JOIN LATERAL (
-    SELECT e.type = 'AdmissionWorkloadObserved'
-           AND NOT e.data @? '$.status.conditions[*] ? (@.type == "Finished" && @.status == "True")' AS lives
-    FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('AdmissionWorkloadObserved', 'AdmissionWorkloadGone')
-      AND (%(until)s::bigint IS NULL OR e.position <= %(until)s)
-    ORDER BY e.version DESC LIMIT 1
-) w
-WHERE s.log = %(log)s AND s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0'
-  AND NOT (l.type = 'QuotaPosted' AND l.reason IN ('WorkloadFinished', 'WorkloadDeleted')) AND w.lives
-UNION ALL
-SELECT s.stream FROM audit.streams s
-WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
-  AND NOT (s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0')"""
 _MOST_NAMED = 3
-
-
-def load(reader: LogReader, settings: EngineSettings, namespace: str, name: str) -> AdmissionIndex | None:
-    """Return what admission knows of Workloads that wait for quota or have some, if a Workload is one that it has seen."""
-    rows = reader.rows("SELECT FROM audit.streams WHERE log = %(log)s AND stream = %(stream)s",
-                       stream=f"admission/workload/{namespace}/{name}")  # fmt: skip
-    if not rows:
-        return None
-    streams = [row["stream"] for row in reader.rows(_STREAMS, until=reader.until)]
-    index = AdmissionIndex(settings)
-    folding = Folding(index.fold)
-    for recorded in in_pieces(reader, streams):
-        folding(recorded)
-    return index
 
 
 def waits(reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime) -> Wait | None:

@@ -21,9 +21,7 @@ COLUMNS = ("queue", "waits", "estimated", "left", "error", "bias", "bounds", "he
 
 @click.command(cls=Verb)
 @click.option("--since", metavar="TIME", help="Only waits that ended since a time: 2026-01-31T13:00:00Z, or 7d ago.")
-@click.option(
-    "--sample", type=click.IntRange(1, 10_000), default=200, show_default=True, help="At most so many waits."
-)
+@click.option("--sample", type=click.IntRange(1, 10_000), default=200, show_default=True, help="At most so many waits.")
 @in_queue
 @listing("csv")
 @log_option

@@ -154,7 +154,7 @@ def test_who_is_behind_is_not_estimated_earlier_and_the_same_question_has_the_sa
         assert after.at is None or (before.at is not None and before.at <= after.at)
         assert after.late is None or (before.late is not None and before.late <= after.late)
     assert all(one.at is None or one.at >= now for one in found)
-    assert all(one.late is None or one.at is not None and one.at <= one.late for one in found)
+    assert all(one.late is None or (one.at is not None and one.at <= one.late) for one in found)
 
 
 def names(scene: Scene) -> list[str]:
@@ -227,16 +227,23 @@ def test_too_many_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 AT = datetime.fromisoformat("2026-01-01T14:05:00+00:00")
 TOLD: Sequence[tuple[dict[str, Any], str]] = [
-    ({}, "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 14:40), from 212 runs of the same queue."),
+    (
+        {},
+        "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 14:40), from 212 runs of the same queue.",
+    ),
     (
         {"late": AT + timedelta(days=1), "samples": [("kind", 40), ("all", 1000)]},
-        "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 2026-01-02 14:05), from 40 runs of the same kind and"
-        " 1000 runs of all queues.",
+        (
+            "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 2026-01-02 14:05), from 40 runs of the same kind"
+            " and 1000 runs of all queues."
+        ),
     ),
     (
         {"late": None, "checks": True, "bounded": True},
-        "Estimate: quota at about 2026-01-01 14:05 UTC (in 25m; how late at most is not known), and its admission checks come after,"
-        " from 212 runs of the same queue, and not all that wait were followed.",
+        (
+            "Estimate: quota at about 2026-01-01 14:05 UTC (in 25m; how late at most is not known), and its admission checks come after,"
+            " from 212 runs of the same queue, and not all that wait were followed."
+        ),
     ),
 ]
 
@@ -265,7 +272,12 @@ async def test_it_is_read_from_the_log(database_url: str) -> None:
             assert found["estimate"] == plain(asked(scene, name), scene.now)
     said = ["--database-url", database_url, "why", f"{NS}/{line[0]}", "--at", scene.now.isoformat()]
     text = CliRunner().invoke(cli, said, catch_exceptions=False).stdout
-    assert "Estimate: admitted at about 2026-01-01 00:20 UTC (in 50s; 9 of 10 by 00:20), from 4 runs of the same kind." in text
-    told = json.loads(CliRunner().invoke(cli, [*said, "-o", "json"], catch_exceptions=False).stdout)["quota"]["estimate"]
+    assert (
+        "Estimate: admitted at about 2026-01-01 00:20 UTC (in 50s; 9 of 10 by 00:20), from 4 runs of the same kind."
+        in text
+    )
+    told = json.loads(CliRunner().invoke(cli, [*said, "-o", "json"], catch_exceptions=False).stdout)["quota"][
+        "estimate"
+    ]
     assert (told["at"], told["seconds"], told["reason"]) == ("2026-01-01T00:20:00Z", 50.0, "")
     assert told["samples"] == [{"group": "kind", "runs": 4, "workloads": 4}]

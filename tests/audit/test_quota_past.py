@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -35,9 +36,7 @@ def seen(*conditions: tuple[str, str, str], **fields: Any) -> Event:
 
 
 def waits(message: str = "", why: str = "WaitingForQuota", victims: Sequence[str] = ()) -> Event:
-    return sample(
-        admission.WorkloadInadmissible, why=why, message=message, cluster_queue="cq", victims=list(victims)
-    )
+    return sample(admission.WorkloadInadmissible, why=why, message=message, cluster_queue="cq", victims=list(victims))
 
 
 RESERVED = sample(admission.QuotaReservationDecided)
@@ -160,7 +159,7 @@ def test_who_never_waited_for_a_second_has_nothing_to_tell() -> None:
 
 
 def test_of_a_scene_with_a_preemption() -> None:
-    events = scene().log
+    events = scene(earlier=0).log
     found = {
         name: told(intervals(one for one in events if one.stream == f"{OF_WORKLOAD}{NS}/{name}"))
         for name in ("nightly", "urgent", "train", "report")
@@ -177,14 +176,14 @@ def test_of_a_scene_with_a_preemption() -> None:
 
 
 def test_intervals_follow_one_another() -> None:
-    events = scene().log
+    events = scene(earlier=0).log
     for name in ("nightly", "urgent", "train"):
         found = intervals(one for one in events if one.stream == f"{OF_WORKLOAD}{NS}/{name}")
-        assert all(one.until is not None and one.until <= after.since for one, after in zip(found, found[1:], strict=False))
+        assert all(one.until is not None and one.until <= after.since for one, after in itertools.pairwise(found))
 
 
 async def test_why_tells_them(database_url: str) -> None:
-    await keep(database_url, scene().log, types=READ)
+    await keep(database_url, scene(earlier=0).log, types=READ)
     asked = ["--database-url", database_url, "why", f"{NS}/nightly"]
     text = CliRunner().invoke(cli, asked, catch_exceptions=False).stdout
     assert "WAITED FROM (UTC)" in text

@@ -26,9 +26,7 @@ from tests.quota.test_explain import NOW, queue, state_of, workload
 A_MINUTE = 60.0
 
 
-def asked(
-    state: State, name: str, ends: Mapping[str, float], lasts: float = A_MINUTE, most: int = 1000
-) -> Forecast:
+def asked(state: State, name: str, ends: Mapping[str, float], lasts: float = A_MINUTE, most: int = 1000) -> Forecast:
     """Return the forecast; `ends` in seconds from now."""
     of = excerpt(state, f"ns/{name}")
     assert of is not None
@@ -152,13 +150,17 @@ def test_what_is_missing_is_read_out_of_the_message(resource: str, amount: int, 
         ("", ()),
         ("Workload no longer fits after processing another workload", ()),
         (
-            "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered "
-            "podsets requests (0) + current podset request (11) > maximum capacity (10)",
+            (
+                "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered "
+                "podsets requests (0) + current podset request (11) > maximum capacity (10)"
+            ),
             (MissingQuota("default", "cpu", "1", never=True),),
         ),
         (
-            "insufficient unused quota for cpu in flavor a, 500m more needed, insufficient unused quota for memory in flavor b, "
-            "2Gi more needed",
+            (
+                "insufficient unused quota for cpu in flavor a, 500m more needed, insufficient unused quota for memory in flavor b, "
+                "2Gi more needed"
+            ),
             (MissingQuota("a", "cpu", "500m"), MissingQuota("b", "memory", "2Gi")),
         ),
     ],
