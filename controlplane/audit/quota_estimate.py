@@ -57,8 +57,8 @@ class Estimate(Value):
 
 def estimate(index: AdmissionIndex, durations: Durations, key: str, wait: Wait, now: datetime) -> Estimate:
     """Return when a Workload gets quota, given why it waits."""
-    of = excerpt(index.engine, key)
-    if of is None or wait.inadmissible or wait.uncovered or of.target.requeue_at == math.inf:
+    of = excerpt(index.engine, key) if not wait.inadmissible and not wait.uncovered else None
+    if of is None or of.target.requeue_at == math.inf:
         return Estimate(reason=NOT_QUOTA)
     if any(all(one.unusable or any(s.never for s in one.shortages) for one in group) for group in wait.groups):
         return Estimate(reason=NEVER)
