@@ -19,6 +19,7 @@ from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
 from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
 
 
 @pytest.fixture
@@ -82,6 +83,23 @@ async def test_so_it_is_of_any_history(database_url: str, seed: int) -> None:
             assert waits(reader, EngineSettings(), NS, f"w{number}", scene.now) == wait
             waiting += wait is not None
     assert waiting > 3
+
+
+async def test_so_it_is_where_past_usage_counts(database_url: str) -> None:
+    """All samples are read: each says whose entry penalty is in it."""
+    scene = scene_of("a", "b")
+    for name, queue in (("hog", "a"), ("small", "b"), ("a1", "a"), ("b1", "b"), ("a2", "a")):
+        scene.workload(name, queue, "1" if name == "small" else "3")
+        scene.settle()
+        scene.pass_time(200)
+    await keep(database_url, scene.log, types=READ)
+    settings, waiting = EngineSettings(admission_fair_sharing=SHARING), ("a1", "b1", "a2")
+    with LogReader.connect(database_url) as reader:
+        for name in waiting:
+            wait = explain(scene.controller.index.engine, f"{NS}/{name}", scene.now.timestamp())
+            assert wait is not None
+            assert wait.used
+            assert waits(reader, settings, NS, name, scene.now) == wait
 
 
 async def test_in_sentences(database_url: str, scene: Scene) -> None:

@@ -159,7 +159,9 @@ async def test_victims_are_counted_in_how_it_waited(database_url: str, scene: Tw
     path = f"{API}/workloads/{FOREIGN}/theirs"
     (seen,) = await asked(database_url, path, user="auditor")
     assert [one["others"] for one in seen.json()["waited"] if one["others"]] == [f"{OWN}/mine preempted for it"]
-    (event,) = [one for one in scene.log if isinstance(one.event, events.WorkloadInadmissible) and one.event.victims][:1]
+    (event,) = [one for one in scene.log if isinstance(one.event, events.WorkloadInadmissible) and one.event.victims][
+        :1
+    ]
     (found,) = intervals([as_shown(event, lambda namespace: namespace == FOREIGN)])
     assert others(found) == f"{OTHER} preempted for it"
 

@@ -270,7 +270,6 @@ async def test_any_free_port_is_another_where_somebody_was_faster(data: Path, mo
             assert one(server.tcp_url, "SELECT inet_server_port()") == server.port
 
 
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root drops its rights")
 def test_root_does_not_open_the_folders_above(data: Path) -> None:
     closed = data.parent / "closed"
