@@ -10,7 +10,7 @@ import click
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_places, open_reader
-from controlplane.cli.options import Options, in_queue, listing
+from controlplane.cli.options import Options, Whole, in_queue, listing
 from controlplane.cli.output import emit
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ COLUMNS = ("queue", "waits", "estimated", "left", "error", "bias", "bounds", "he
 
 @click.command(cls=Verb)
 @click.option("--since", metavar="TIME", help="Only waits that ended since a time: 2026-01-31T13:00:00Z, or 7d ago.")
-@click.option("--sample", type=click.IntRange(1, 10_000), default=200, show_default=True, help="At most so many waits.")
+@click.option(
+    "--sample", type=Whole(1, 10_000), default=200, show_default=True, metavar="N", help="At most so many waits."
+)
 @in_queue
 @listing("csv")
 @log_option
