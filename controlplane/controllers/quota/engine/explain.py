@@ -16,7 +16,7 @@ from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
-from controlplane.controllers.quota.engine.pending import order_of
+from controlplane.controllers.quota.engine.pending import PendingQueue, order_of
 from controlplane.controllers.quota.engine.preemption import Need
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
@@ -105,10 +105,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             continue
         queue = state.snapshot.queues[pending.name]
         by_usage = state.by_usage(queue.spec)
-        line = sorted(
-            (*pending.active.values(), *pending.inadmissible.values()),
-            key=lambda one: (state.usage_of(one.workload.local_queue) if by_usage else 0.0, order_of(one.workload)),
-        )
+        line = in_line(state, pending)
         place = next(at for at, one in enumerate(line) if one.key == key)
         refused = problem(state.snapshot, queue, info)
         wait = Wait(
@@ -122,6 +119,15 @@ def explain(state: State, key: str, now: float) -> Wait | None:
         )
         return wait if refused is not None else _with_groups(state, queue, info, wait, now)
     return None
+
+
+def in_line(state: State, pending: PendingQueue) -> list[Info]:
+    """Return who waits in a ClusterQueue, in the order in which they are considered."""
+    by_usage = state.by_usage(state.snapshot.queues[pending.name].spec)
+    return sorted(
+        (*pending.active.values(), *pending.inadmissible.values()),
+        key=lambda one: (state.usage_of(one.workload.local_queue) if by_usage else 0.0, order_of(one.workload)),
+    )
 
 
 def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:
