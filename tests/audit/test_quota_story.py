@@ -86,7 +86,6 @@ def test_a_reservation_a_preemption_and_the_wait_after_it(scene: Scene) -> None:
         "quota of q changes by default: cpu -8",
         "Workload's status is to say: Admitted False (NoReservation), QuotaReserved False (PendingEvaluation)",
         f"Workload has to wait in q (WaitingForQuota): {NEEDED.format(4)}",
-        "Workload's status is to say: QuotaReserved False (WaitingForQuota)",
         "quota is to be reserved and the Workload admitted in q: default: cpu 8",
     ]
     why = {moment.type: moment.why for moment in told}
