@@ -17,9 +17,18 @@ _REASONS = "a reason of its scheduler ([the list](scheduler-events.md))"
 class NewMetric(Protocol):
     """What makes a metric."""
 
-    def __call__(self, kind: type[M], name: str, label_names: str, doc: str, buckets: tuple[float, ...] = ()) -> M:
+    def __call__(
+        self,
+        kind: type[M],
+        name: str,
+        label_names: str,
+        doc: str,
+        buckets: tuple[float, ...] = (),
+        *,
+        prefix: str = "controlplane",
+    ) -> M:
         """Return a metric of a kind; `label_names` are separated by spaces, `buckets` are a histogram's bounds in
-        seconds.
+        seconds, and its name begins with `prefix`.
         """
 
 

@@ -29,6 +29,7 @@ from prometheus_client import (
 from prometheus_client.metrics import MetricWrapperBase
 
 from controlplane.candidate_metrics import CandidateMetrics
+from controlplane.quota_metrics import GAUGES, PREFIX, QuotaMetrics
 from controlplane.settings.secret import MASK, mask_urls
 
 _SECRET_WORDS = (
@@ -156,6 +157,7 @@ class Metrics:
         self._make_effects()
         self._make_dispatch()
         self.candidates = CandidateMetrics(self._new, _WAITS)
+        self._make_quota()
         self._make_scheduler()
         self._make_local()
 
@@ -309,6 +311,13 @@ class Metrics:
             Counter, "retries_total", "cluster reason", "Workloads that were taken back from a cluster, and why."
         )
 
+    def _make_quota(self) -> None:
+        """Quota that this service reserves, as Kueue counts it."""
+        self.quota = QuotaMetrics(self._new)
+        for name, (label_names, doc) in GAUGES.items():
+            labels = (*label_names.split(), "replica_role")
+            self.table.append((f"{PREFIX}_{name}", "gauge", labels, doc))
+
     def _make_scheduler(self) -> None:
         """The scheduler beside a target cluster."""
         new = self._new
@@ -378,6 +387,9 @@ Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format,
 histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
 have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
 The usual `process_*` and `python_*` metrics are there as well.
+
+What begins with `kueue_` has the names, labels and buckets that it has in Kueue. Those of quota, queues and Cohorts are there where
+`quota.mode` is `builtin`, and reported by the process that leads: gauges as the state is when they are read, counters from then on.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -12,6 +12,7 @@ from typing import get_args
 
 from controlplane.app.candidate_measure import CandidateMeasure, Placing
 from controlplane.app.hosted import HostedControllers
+from controlplane.app.quota_measure import QuotaReport
 from controlplane.audit.absence import owed
 from controlplane.controllers.candidates.source.events import CandidateDecision
 from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
@@ -88,29 +89,36 @@ class Measure(ProcessMeasure):
         fleet: MultiKueueController,
         spans: Spans | None = None,
         placing: Placing | None = None,
+        quota: QuotaReport | None = None,
     ) -> None:
         super().__init__(metrics, spans)
-        self._fleet, self._placing = fleet, placing
+        self._fleet, self._placing, self._quota = fleet, placing, quota
         self._candidates: CandidateMeasure | None = None
         self._shown: set[str] = set()
         self._waits = Waits(metrics)
 
     def leads(self, epoch: int) -> None:
-        """Say that this process leads from now on; what source pods come to is counted from here."""
+        """Say that this process leads from now on; what source pods and quota come to is counted from here."""
         super().leads(epoch)
         if self._placing is not None:
             self._candidates = CandidateMeasure(self._metrics, self._placing)
+        if self._quota is not None:
+            self._quota.begin()
 
     def folded(self, events: Sequence[Recorded], live: bool) -> None:
-        """Count what was folded; decisions, lags and candidates only of what happened while this process led."""
+        """Count what was folded; decisions, lags, candidates and quota only of what happened while this process led."""
         super().folded(events, live)
         if live and self._candidates is not None:
             self._candidates.folded(events)
+        if live and self._quota is not None:
+            self._quota.folded(events)
 
     def follows(self) -> None:
         """Say that this process does not lead, and forget what only a leader knows."""
         super().follows()
         self._candidates = None
+        if self._quota is not None:
+            self._quota.end()
         self._waits = Waits(self._metrics)
         for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
             labelled.clear()

@@ -15,6 +15,7 @@ import structlog
 from controlplane.app.hosted import TYPES, HostedControllers
 from controlplane.app.leadership import ServiceTerm
 from controlplane.app.measure import Measure
+from controlplane.app.quota_measure import QuotaReport
 from controlplane.clock import Clock, SystemClock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
@@ -85,7 +86,10 @@ class Service(Process):
         self.sources, self.runs, self.jobs = hosted.sources, hosted.runs, hosted.jobs
         self.admission = hosted.admission
         gate, log, leader = self._open(Codec(TYPES))
-        measure = Measure(self._context.metrics, fleet, self._context.spans, hosted.sources)
+        metrics, admission = self._context.metrics, hosted.admission
+        settings = self._context.settings.quota.metrics
+        quota = QuotaReport(metrics, admission.index, settings) if admission is not None else None
+        measure = Measure(metrics, fleet, self._context.spans, hosted.sources, quota)
         self._present = ServiceTerm(self._context, hosted, measure, gate, log, leader)
         return self._present
 

@@ -8,44 +8,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 
-from controlplane.audit.fleet import in_pieces
+from controlplane.audit import quota_estimate, quota_runs
+from controlplane.audit.quota_load import load
 from controlplane.audit.reads import LogReader
-from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.controllers.quota.engine.explain import FlavorOption, Shortage, Wait, explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.log.folding import Folding
 
-# What ended is told by the newest that was seen of it. Queues, flavors and checks are few.
-_STREAMS: LiteralString = """
-SELECT s.stream FROM audit.streams s
-LEFT JOIN LATERAL (
-    SELECT e.type, e.type = 'AdmissionWorkloadObserved'
-               AND e.data @? '$.status.conditions[*] ? (@.type == "Finished" && @.status == "True")' AS finished
-    FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('AdmissionWorkloadObserved', 'AdmissionWorkloadGone')
-      AND (%(until)s::bigint IS NULL OR e.position <= %(until)s)
-    ORDER BY e.position DESC LIMIT 1
-) w ON s.stream LIKE 'admission/workload/%%'
-WHERE s.log = %(log)s AND s.kind = 'admission'
-  AND (s.stream NOT LIKE 'admission/workload/%%' OR (w.type = 'AdmissionWorkloadObserved' AND NOT w.finished))"""
 _MOST_NAMED = 3
 
 
 def waits(reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime) -> Wait | None:
     """Return why a Workload waits for quota; None if it waits for none, or Kueue decides on it."""
-    rows = reader.rows("SELECT FROM audit.streams WHERE log = %(log)s AND stream = %(stream)s",
-                       stream=f"admission/workload/{namespace}/{name}")  # fmt: skip
-    if not rows:
+    index = load(reader, settings, namespace, name)
+    return explain(index.engine, f"{namespace}/{name}", now.timestamp()) if index is not None else None
+
+
+def answer(
+    reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime
+) -> dict[str, Any] | None:
+    """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does."""
+    index, key = load(reader, settings, namespace, name), f"{namespace}/{name}"
+    wait = explain(index.engine, key, now.timestamp()) if index is not None else None
+    if index is None or wait is None:
         return None
-    streams = [row["stream"] for row in reader.rows(_STREAMS, until=reader.until)]
-    index = AdmissionIndex(settings)
-    folding = Folding(index.fold)
-    for recorded in in_pieces(reader, streams):
-        folding(recorded)
-    return explain(index.engine, f"{namespace}/{name}", now.timestamp())
+    found = quota_estimate.estimate(index, quota_runs.recorded(reader), key, wait, now)
+    return {**plain(wait), "estimate": quota_estimate.plain(found, now)}
 
 
 def plain(wait: Wait) -> dict[str, Any]:
@@ -113,6 +103,8 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
         yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
     for option in wait["flavors"]:
         yield from _of_flavor(option, sees)
+    if wait.get("estimate") is not None:
+        yield quota_estimate.sentence(wait["estimate"])
 
 
 def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterator[str]:

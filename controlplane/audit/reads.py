@@ -111,6 +111,7 @@ class Filter(Value):
     until: int | None = None
     streams: Sequence[str] | None = None
     types: Sequence[str] | None = None
+    positions: Sequence[int] | None = None
     cluster: str = ""
     begin: datetime | None = None
     end: datetime | None = None
@@ -122,6 +123,7 @@ class Filter(Value):
             ("position <= %(until)s", "until", self.until),
             ("stream = ANY(%(streams)s)", "streams", None if self.streams is None else list(self.streams)),
             ("type = ANY(%(types)s)", "types", None if self.types is None else list(self.types)),
+            ("position = ANY(%(positions)s)", "positions", None if self.positions is None else list(self.positions)),
             ("cluster = %(cluster)s", "cluster", self.cluster or None),
             ("recorded_at >= %(begin)s", "begin", self.begin),
             ("recorded_at < %(end)s", "end", self.end),

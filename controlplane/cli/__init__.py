@@ -44,6 +44,10 @@ VERBS: dict[str, CommandEntry] = {
         "controlplane.cli.timeline:timeline", "Tell the story of a Workload: what happened when, where and why."
     ),
     "why": CommandEntry("controlplane.cli.why:why", "Say why a Workload is where it is, waits, or was taken back."),
+    "estimate-error": CommandEntry(
+        "controlplane.cli.estimate_error:estimate_error",
+        "Show how far the estimates of why were off: when a Workload gets quota.",
+    ),
     "as-of": CommandEntry(
         "controlplane.cli.as_of:as_of", "Show the clusters, Workloads or LocalQueues as they were at a time."
     ),

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
     from controlplane.audit.ended import Statement
     from controlplane.audit.explain import Explanation
+    from controlplane.audit.quota_past import WaitInterval
     from controlplane.audit.reads import LogReader
     from controlplane.log.event import Recorded
 
 STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
+WAITED_COLUMNS = ("waited from (UTC)", "until (UTC)", "for", "reason", "clusterqueue", "missing", "others")
+_MOST_WAITS = 20
+_OF_WORKLOADS = ("workload/", "admission/workload/")
 
 
 @click.command(cls=Verb)
@@ -60,7 +64,10 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
       quota (of one that waits for it where quota.mode is builtin, else
       null): cluster_queue, position, pending, ahead, tried, inadmissible,
       uncovered, used, flavors (with resources: wanted, free, missing, most, never,
-      holders; preemptible, would_end)
+      holders; preemptible, would_end), estimate (of when it gets quota: at,
+      seconds, late, late_seconds, reason, draws, bounded, checks, samples)
+      waited (how it waited for that quota): since, until, reason, message,
+      cluster_queue, missing, victims, preemptor, position
       events: position, at, type, reason, cluster, what, data
       statements (of what has ended): about, text, cluster, attempt, at,
       seconds (null, or how long), positions
@@ -73,10 +80,11 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
         return _watch(options, full)
     workload, explanation = ask(options, full, at)
     quota = _quota(options, workload, explanation, at)
+    waited = _waited(options, workload, at)
     if options.output != "table":
-        dump(options.output, _value(workload, explanation, quota))
+        dump(options.output, _value(workload, explanation, quota, waited))
     else:
-        _print(explanation, quota)
+        _print(explanation, quota, waited)
     return Exit.OK
 
 
@@ -90,16 +98,22 @@ def _watch(options: Options, name: str) -> int:
         with quietly(number := next(looks)):
             workload, explanation = ask(options, name)
             quota = _quota(options, workload, explanation)
-        said = explanation.standing.word, explanation.sentence, *_sentences(quota)
+            waited = _waited(options, workload)
+        # An estimate is another one with each look, as long as nothing happens.
+        said = (
+            explanation.standing.word,
+            explanation.sentence,
+            *_sentences({**quota, "estimate": None} if quota else None),
+        )
         if said == last[0]:
             return
         last[0] = said
         if options.output != "table":
-            document(options.output, _value(workload, explanation, quota))
+            document(options.output, _value(workload, explanation, quota, waited))
         elif number:
             click.echo()
         if options.output == "table":
-            _print(explanation, quota)
+            _print(explanation, quota, waited)
 
     return follow(options, history.open_reader(options), look)
 
@@ -108,17 +122,28 @@ def _quota(
     options: Options, workload: str, explanation: Explanation, at: datetime | None = None
 ) -> dict[str, Any] | None:
     """Return why a Workload waits for quota, where this service decides on it."""
-    from controlplane.audit.quota_wait import plain as plain_wait
-    from controlplane.audit.quota_wait import waits
+    from controlplane.audit.quota_wait import answer
     from controlplane.clock import SystemClock
     from controlplane.controllers.quota.admission.hosting import engine_settings
 
-    if explanation.standing.word != "Pending" or not workload.startswith(("workload/", "admission/workload/")):
+    if explanation.standing.word != "Pending" or not workload.startswith(_OF_WORKLOADS):
         return None
     namespace, name = workload.split("/")[-2:]
     with history.open_reader(options, at=at) as reader:
-        found = waits(reader, engine_settings(options.settings()), namespace, name, at or SystemClock().now())
-    return None if found is None else plain_wait(found)
+        return answer(reader, engine_settings(options.settings()), namespace, name, at or SystemClock().now())
+
+
+def _waited(options: Options, workload: str, at: datetime | None = None) -> list[WaitInterval]:
+    """Return how a Workload waited for quota, where this service decides on it."""
+    from controlplane.audit.quota_past import intervals
+    from controlplane.audit.quota_story import OF_WORKLOAD
+    from controlplane.audit.reads import Filter
+
+    if not workload.startswith(_OF_WORKLOADS):
+        return []
+    namespace, name = workload.split("/")[-2:]
+    with history.open_reader(options, at=at) as reader:
+        return intervals(reader.events(Filter(streams=[f"{OF_WORKLOAD}{namespace}/{name}"])))
 
 
 def _sentences(quota: dict[str, Any] | None) -> list[str]:
@@ -127,8 +152,11 @@ def _sentences(quota: dict[str, Any] | None) -> list[str]:
     return list(sentences(quota)) if quota is not None else []
 
 
-def _value(workload: str, explanation: Explanation, quota: dict[str, Any] | None) -> dict[str, Any]:
+def _value(
+    workload: str, explanation: Explanation, quota: dict[str, Any] | None, waited: Sequence[WaitInterval]
+) -> dict[str, Any]:
     """Return the answer as plain values."""
+    from controlplane.audit.quota_past import plain as plain_interval
     from controlplane.audit.words import fields_of, reason_of, type_of, what
 
     stands = explanation.standing
@@ -139,6 +167,7 @@ def _value(workload: str, explanation: Explanation, quota: dict[str, Any] | None
         "waits_for": stands.waits_for,
         "sentence": explanation.sentence,
         "quota": quota,
+        "waited": [plain_interval(one) for one in waited],
         "events": [
             {
                 "position": recorded.position,
@@ -155,16 +184,37 @@ def _value(workload: str, explanation: Explanation, quota: dict[str, Any] | None
     }
 
 
-def _print(explanation: Explanation, quota: dict[str, Any] | None) -> None:
+def _print(explanation: Explanation, quota: dict[str, Any] | None, waited: Sequence[WaitInterval]) -> None:
     line(f"{explanation.standing.word}: {explanation.sentence}")
     for sentence in _sentences(quota):
         line(sentence)
+    _print_waited(waited)
     if explanation.statements:
         click.echo()
         table(STATEMENT_COLUMNS, [_row(statement) for statement in explanation.statements])
     if explanation.events:
         click.echo()
         table(COLUMNS, [_event(recorded) for recorded in explanation.events])
+
+
+def _print_waited(waited: Sequence[WaitInterval]) -> None:
+    """Print how a Workload waited for quota: the newest intervals, and how many there were before."""
+    from controlplane.audit import quota_past
+
+    told = quota_past.worth_telling(waited)
+    if not told:
+        return
+    click.echo()
+    if len(told) > _MOST_WAITS:
+        line(f"It waited in {len(told)} intervals, of which these are the newest; -o json has all.")
+    table(WAITED_COLUMNS, [_interval(one) for one in told[-_MOST_WAITS:]])
+
+
+def _interval(one: WaitInterval) -> tuple[object, ...]:
+    from controlplane.audit import quota_past
+
+    cells = one.reason or "not tried yet", one.cluster_queue, quota_past.missing(one), quota_past.others(one)
+    return history.stamp(one.since), history.stamp(one.until), quota_past.lasted(one), *cells
 
 
 def _event(recorded: Recorded) -> tuple[object, ...]:

@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
-from controlplane.settings.rules import Checked, Choice, Duration, Integer, Names, Setting, ip_address
+from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
+from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
 from controlplane.settings.words import FILE, PORT, YES_NO
 from controlplane.values import Value
 
 PREEMPTION_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 BUILTIN = "builtin"
 _LONGEST = timedelta(days=36_500)
-_RESOURCE = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 
 
 class FairSharing(Value, rename="camel"):
@@ -123,7 +123,7 @@ class WeightOfEach:
 
 
 def _resource(name: object) -> str:
-    if not isinstance(name, str) or re.fullmatch(_RESOURCE, name) is None:
+    if not isinstance(name, str) or re.fullmatch(RESOURCE, name) is None:
         raise ValueError(f'has "{name}", which is no name of a resource: write one such as cpu or nvidia.com/gpu')
     return name
 
@@ -224,6 +224,46 @@ class VisibilitySettings(Value, rename="camel"):
     port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8082
 
 
+class QuotaResources(Value, rename="camel"):
+    """What of the requests of pods counts as quota; what Kueue calls `resources` in its configuration."""
+
+    exclude_resource_prefixes: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("prefixes of resources, such as example.com/", r"[A-Za-z0-9][-A-Za-z0-9_./]*", 316),
+            "With `builtin`: resources whose name begins so are left out of quota, whatever asks for them.",
+        ),
+    ] = ()
+    transformations: Annotated[
+        tuple[Transformation, ...],
+        Setting(
+            Transformations(),
+            "With `builtin`: what is counted for each unit of a resource that pods ask for, beside it (`Retain`) or in its place "
+            "(`Replace`), times what they ask for of the resource `multiplyBy`.",
+        ),
+    ] = ()
+
+
+class QuotaMetricsSettings(Value, rename="camel"):
+    """Which of Kueue's metrics are reported; what Kueue calls `metrics` in its configuration."""
+
+    cluster_queue_resources: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each ClusterQueue, flavor "
+            "and resource; Kueue's `metrics.enableClusterQueueResources`.",
+        ),
+    ] = "no"
+    local_queues: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the metrics have each LocalQueue too; Kueue's `metrics.localQueueMetrics.enable`.",
+        ),
+    ] = "yes"
+
+
 class QuotaSettings(Value, rename="camel"):
     """Who reserves quota and admits Workloads on the management cluster."""
 
@@ -265,6 +305,8 @@ class QuotaSettings(Value, rename="camel"):
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
     object_retention: ObjectRetention = ObjectRetention()
+    metrics: QuotaMetricsSettings = QuotaMetricsSettings()
+    resources: QuotaResources = QuotaResources()
     visibility: VisibilitySettings = VisibilitySettings()
 
     @property

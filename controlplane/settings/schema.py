@@ -11,6 +11,7 @@ from controlplane.settings.access_providers import AccessProviders
 from controlplane.settings.load import shown
 from controlplane.settings.model import LEAVES, Leaf, Settings
 from controlplane.settings.quota import DurationOrNever, WeightOfEach
+from controlplane.settings.resource_transformations import Transformations
 from controlplane.settings.retention import DurationOfEach
 from controlplane.settings.rules import Choice, Duration, Integer, Items, Names, ValueRule
 
@@ -53,6 +54,6 @@ def _type(rule: ValueRule) -> Schema:
             return {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
         case WeightOfEach():
             return {"type": ["object", "array"]}
-        case AccessProviders():
+        case AccessProviders() | Transformations():
             return {"type": "array", "items": {"type": "object"}}
     return {"type": "string"}

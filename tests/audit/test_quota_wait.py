@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
 from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
 
 
 @pytest.fixture
@@ -51,6 +53,53 @@ async def test_it_is_what_the_controller_would_say(database_url: str, scene: Sce
         for name, wait in said.items():
             assert waits(reader, EngineSettings(), NS, name, scene.now) == wait
     assert [name for name, wait in said.items() if wait is None] == ["first", "done", "nobody"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_so_it_is_of_any_history(database_url: str, seed: int) -> None:
+    """Whoever preempts whom, in whichever of two trees, and whatever had been decided before: what is read is enough."""
+    chance = random.Random(seed)
+    scene = Scene()
+    preemption = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+    for name, cohort in (("a", "c"), ("b", "c"), ("other", "")):
+        strategy = chance.choice(["StrictFIFO", "BestEffortFIFO"])
+        scene.queue(name, "5", cohortName=cohort, preemption=preemption, queueingStrategy=strategy)
+    for number in range(24):
+        queue, cpu, priority = chance.choice("ab" * 2 + "o"), str(chance.randint(1, 4)), chance.randint(0, 2)
+        scene.workload(f"w{number}", "other" if queue == "o" else queue, cpu, priority=priority)
+        scene.settle()
+        scene.pass_time(chance.choice([0, 1, 60]))
+        for name in [key.rpartition("/")[2] for key in scene.controller.index.engine.snapshot.workloads]:
+            if scene.is_true(name, "Evicted"):
+                scene.release(name)
+            elif chance.random() < 0.15:
+                scene.finish(name)
+            scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    engine, waiting = scene.controller.index.engine, 0
+    with LogReader.connect(database_url) as reader:
+        for number in range(24):
+            wait = explain(engine, f"{NS}/w{number}", scene.now.timestamp())
+            assert waits(reader, EngineSettings(), NS, f"w{number}", scene.now) == wait
+            waiting += wait is not None
+    assert waiting > 3
+
+
+async def test_so_it_is_where_past_usage_counts(database_url: str) -> None:
+    """All samples are read: each says whose entry penalty is in it."""
+    scene = scene_of("a", "b")
+    for name, queue in (("hog", "a"), ("small", "b"), ("a1", "a"), ("b1", "b"), ("a2", "a")):
+        scene.workload(name, queue, "1" if name == "small" else "3")
+        scene.settle()
+        scene.pass_time(200)
+    await keep(database_url, scene.log, types=READ)
+    settings, waiting = EngineSettings(admission_fair_sharing=SHARING), ("a1", "b1", "a2")
+    with LogReader.connect(database_url) as reader:
+        for name in waiting:
+            wait = explain(scene.controller.index.engine, f"{NS}/{name}", scene.now.timestamp())
+            assert wait is not None
+            assert wait.used
+            assert waits(reader, settings, NS, name, scene.now) == wait
 
 
 async def test_in_sentences(database_url: str, scene: Scene) -> None:

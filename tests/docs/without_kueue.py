@@ -20,10 +20,17 @@ PAGE = ROOT / "docs" / "howto" / "without-kueue.md"
 _READS = ("$ controlplane why", "$ controlplane timeline")
 
 
-def scene() -> Scene:
-    """Three ask for a ClusterQueue that has room for two of them; a fourth one preempts, and that one waits again."""
+def scene(earlier: int = 6) -> Scene:
+    """Three ask for a ClusterQueue that has room for two of them; a fourth one preempts, and that one waits again. Some have run
+    and ended before, for four minutes and more."""
     found = Scene()
     found.queue("batch", "10", preemption={"withinClusterQueue": "LowerPriority"})
+    for number in range(earlier):
+        found.workload(f"report-{number}", "batch", "3")
+        found.settle()
+        found.pass_time(240 + 30 * number)
+        found.finish(f"report-{number}")
+        found.settle()
     for name, cpu, priority in (("report", "3", 10), ("nightly", "6", 0), ("train", "9", 5), ("urgent", "5", 10)):
         found.workload(name, "batch", cpu, priority=priority)
         found.settle()

@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 import pytest
 
+from controlplane.audit.quota_past import intervals, others
 from controlplane.audit.quota_wait import sentences
 from controlplane.audit.reads import READ
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -116,6 +117,13 @@ async def test_the_page_says_why_it_waits_and_names_only_what_may_be_seen(databa
     assert quota[0] == f"It is number 2 of 2 that wait in ClusterQueue q, behind {FOREIGN}/more."
     assert f"{FOREIGN}/theirs (9) has it." in quota[1]
     assert quota[1] in page.text
+    assert quota[-1] == "No estimate of when: no run is recorded that has ended."
+    waited = story.json()["waited"]
+    assert [one["reason"] for one in waited] == ["WaitingForQuota"]
+    assert waited[0]["others"] == f"it was preempted for {FOREIGN}/theirs"
+    assert waited[0]["missing"] == "7 of cpu in flavor default"
+    assert "How it waited for quota" in page.text
+    assert waited[0]["others"] in page.text
     assert event.json()["data"]["preemptor"] == f"{FOREIGN}/theirs"
     what = [one["what"] for one in story.json()["moments"]]
     assert f"Workload is to be preempted for {FOREIGN}/theirs (InClusterQueue)" in what
@@ -128,6 +136,7 @@ async def test_the_page_says_why_it_waits_and_names_only_what_may_be_seen(databa
     quota = hidden[0].json()["quota"]
     assert quota[0] == "It is number 2 of 2 that wait in ClusterQueue q, behind another Workload."
     assert "another Workload has it." in quota[1]
+    assert [one["others"] for one in hidden[0].json()["waited"]] == ["it was preempted for another Workload"]
     what = [one["what"] for one in hidden[0].json()["moments"]]
     assert "Workload is to be preempted for another Workload (InClusterQueue)" in what
     for answer in hidden:
@@ -142,6 +151,19 @@ async def test_what_has_quota_waits_for_none(database_url: str, scene: TwoTeams)
     (story,) = await asked(database_url, f"{API}/workloads/{FOREIGN}/theirs", user="auditor")
     assert story.json()["state"] == "Admitted"
     assert story.json()["quota"] == []
+
+
+async def test_victims_are_counted_in_how_it_waited(database_url: str, scene: TwoTeams) -> None:
+    await keep(database_url, scene.log, types=READ)
+    await write(database_url, [known(OWN), known(FOREIGN)], types=READ)
+    path = f"{API}/workloads/{FOREIGN}/theirs"
+    (seen,) = await asked(database_url, path, user="auditor")
+    assert [one["others"] for one in seen.json()["waited"] if one["others"]] == [f"{OWN}/mine preempted for it"]
+    (event,) = [one for one in scene.log if isinstance(one.event, events.WorkloadInadmissible) and one.event.victims][
+        :1
+    ]
+    (found,) = intervals([as_shown(event, lambda namespace: namespace == FOREIGN)])
+    assert others(found) == f"{OTHER} preempted for it"
 
 
 def test_victims_are_named_only_to_who_may_see_them(scene: TwoTeams) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
+from controlplane.audit import quota_past
 from controlplane.audit.answer import Told, told
 from controlplane.audit.archived import archived_stream, gone_stream
 from controlplane.audit.ended import Statement
 from controlplane.audit.find import Found, find, nearest
 from controlplane.audit.lanes import Lane
-from controlplane.audit.quota_wait import plain, sentences, waits
+from controlplane.audit.quota_wait import answer, sentences
 from controlplane.audit.shown import clock
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
@@ -71,9 +72,25 @@ class StatementItem(Value):
     positions: list[int]
 
 
+class WaitItem(Value):
+    """An interval in which it waited for quota: why, in which ClusterQueue, what was missing, and who was preempted for it or whom
+    it had been preempted for, in words."""
+
+    since: datetime
+    until: datetime | None
+    lasted: str
+    reason: str
+    message: str
+    cluster_queue: str
+    missing: str
+    others: str
+    position: int
+
+
 class WorkloadStory(Value):
-    """One Workload. `quota` says why it waits for quota, where this service decides on that; Workloads of namespaces that are
-    not to be seen are counted there. `events` are the newest ones, or all; `more` says how many there are besides."""
+    """One Workload. `quota` says why it waits for quota and when it would have it, where this service decides on that, and
+    `waited` how it waited; Workloads of namespaces that are not to be seen are counted there. `events` are the newest ones, or
+    all; `more` says how many there are besides."""
 
     namespace: str
     name: str
@@ -84,6 +101,7 @@ class WorkloadStory(Value):
     waits_for: str
     sentence: str
     quota: list[str]
+    waited: list[WaitItem]
     rests_on: list[EventItem]
     statements: list[StatementItem]
     lanes: Sequence[Lane]
@@ -114,6 +132,7 @@ def workload(asked: Asked) -> WorkloadStory:
         others=[stream.removeprefix("workload/") for stream in found.others],
         **_standing(story),
         quota=_quota(asked, found, story),
+        waited=_waited(story),
         rests_on=[event_item(recorded) for recorded in story.explanation.events],
         statements=[_statement(one) for one in story.explanation.statements],
         lanes=story.lanes,
@@ -158,8 +177,26 @@ def _quota(asked: Asked, found: Found, story: Told) -> list[str]:
     if story.explanation.standing.word != "Pending" or not found.key:
         return []
     namespace, _, name = found.key.partition("/")
-    wait = waits(asked.reader, engine_settings(asked.settings), namespace, name, asked.moment)
-    return [] if wait is None else list(sentences(plain(wait), asked.sees))
+    wait = answer(asked.reader, engine_settings(asked.settings), namespace, name, asked.moment)
+    return [] if wait is None else list(sentences(wait, asked.sees))
+
+
+def _waited(story: Told) -> list[WaitItem]:
+    """Return how a Workload waited for quota: by its events as they are shown, so that nobody is named who is not to be."""
+    return [
+        WaitItem(
+            since=one.since,
+            until=one.until,
+            lasted=quota_past.lasted(one),
+            reason=one.reason,
+            message=one.message,
+            cluster_queue=one.cluster_queue,
+            missing=quota_past.missing(one),
+            others=quota_past.others(one),
+            position=one.position,
+        )
+        for one in quota_past.worth_telling(quota_past.intervals(story.events))
+    ]
 
 
 def event_item(recorded: Recorded) -> EventItem:

@@ -593,3 +593,18 @@ def test_what_is_not_in_view_is_named() -> None:
     gone = connectivity.ClusterLost(reason="Unreachable", message="connection refused")
     scene.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=gone, cluster=MANAGEMENT))
     assert scene.controller.index.unseen == "admission does not see all that quota rests on"
+
+
+def test_who_waits_is_tried_again_when_another_may_be_preempted_from_now_on() -> None:
+    scene = Scene()
+    scene.queue("q", "5", preemption={"withinClusterQueue": "LowerPriority"})
+    scene.workload("a", "q", "5", priority=10)
+    scene.workload("b", "q", "5", priority=10)
+    scene.settle()
+    assert scene.condition("b", "QuotaReserved")["status"] == "False"
+    scene.put(kinds.WORKLOADS, "a", NS, spec={**scene.of("a")["spec"], "priority": 1})
+    scene.settle()
+    assert scene.is_true("a", "Preempted")
+    scene.release("a")
+    scene.settle()
+    assert scene.is_true("b", "Admitted")

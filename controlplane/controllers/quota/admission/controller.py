@@ -6,7 +6,6 @@ something that quota rests on is not in view."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,7 +32,6 @@ from controlplane.controllers.quota.admission.reconcile import IN_USE, Reconcile
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
-from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Request
 from controlplane.kube.requests import merge_diff
@@ -147,7 +145,17 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             over = retention.expired(seen, self.after_finished, now, ours=is_ours(self.index, seen))
             if over.step is not None or over.wake is not None:
                 return over.step, over.wake
-        return looked.step or _unsaid(state, now), looked.wake
+        return looked.step or self._unsaid(state, now), looked.wake
+
+    def _unsaid(self, state: WorkloadState, now: datetime) -> ReconcileWrite | None:
+        """Return the write of why a Workload waits, where a cycle could not write it, or its write was overtaken."""
+        waits, seen = state.unsaid, state.observed
+        if waits is None:
+            return None
+        pending = self.index.engine.queues.pending.get(waits.cluster_queue)
+        info = pending.find(f"{seen.namespace}/{seen.name}") if pending is not None else None
+        status = cycles.waiting(seen, info, waits.why, waits.message, now)
+        return ReconcileWrite(R.CONDITIONS_SYNCED, status) if status != seen.status else None
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
         return NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=position or self.index.moved)
@@ -254,15 +262,6 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if isinstance(decision, events.WorkloadPreemptionDecided):
             preemptor = self.index.workload(decision.preemptor).observed
         return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
-
-
-def _unsaid(state: WorkloadState, now: datetime) -> ReconcileWrite | None:
-    """Return the write of why a Workload waits, where the first one was overtaken."""
-    waits, seen = state.unsaid, state.observed
-    if waits is None:
-        return None
-    status = WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
-    return ReconcileWrite(R.CONDITIONS_SYNCED, status.status) if status.unreserve(waits.why, waits.message) else None
 
 
 def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> events.AdmissionWrite:

@@ -17,7 +17,7 @@ from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
-from controlplane.controllers.quota.admission.state import WorkloadState, rests
+from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
@@ -52,9 +52,10 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
 
 def _comes_first(state: WorkloadState) -> bool:
     """Whether something comes before quota can be reserved: the ledger's entry of a reservation that was overtaken, or the
-    outcome of an open write, since the version of the Workload that it makes would overtake the reservation.
+    outcome of the write of why it waits, since the version of the Workload that this makes would overtake the reservation.
+    Any other write is decided together with what the cycle rests on, and takes its place before it is sent.
     """
-    return bool(state.posted.amounts or state.effects)
+    return bool(state.posted.amounts) or says_why(state)
 
 
 def _events(
@@ -158,6 +159,17 @@ def _admission(given: QuotaAdmission) -> Json:
     }
 
 
+def waiting(
+    seen: events.AdmissionWorkloadObserved, info: Info | None, reason: str, message: str, now: datetime
+) -> Json:
+    """Return the status of a Workload that waits: why, and what it asks for where that is known."""
+    status = _status(seen, now)
+    status.unreserve(reason, message)
+    if info is not None:
+        status.request_resources(_requests(info))
+    return status.status
+
+
 def _inadmissible(
     index: AdmissionIndex,
     decision: decisions.Inadmissible,
@@ -165,15 +177,12 @@ def _inadmissible(
     number: int,
     now: datetime,
 ) -> events.WorkloadInadmissible:
-    status = _status(seen, now)
-    status.unreserve(decision.reason, decision.message)
     pending = index.engine.queues.pending.get(decision.cluster_queue)
     info = pending.find(decision.workload) if pending is not None else None
-    if info is not None:
-        status.request_resources(_requests(info))
-    # Where a write was refused, or another is open, it is said once that is over, by what the Workload's own stream decides.
+    status = waiting(seen, info, decision.reason, decision.message, now)
+    # Where such a write is open, or was refused, it is said once that is over, by what the Workload's own stream decides.
     state = index.workload(decision.workload)
-    found = write_fields(seen.status, status.status) if not (state.effects or rests(state, now)) else {}
+    found = write_fields(seen.status, status) if not (says_why(state) or rests(state, now)) else {}
     progress = decision.progress
     if progress is not None and info is not None and progress.shape != info.shape:
         progress = None  # it is outdated, and would be looked at no more

@@ -12,6 +12,7 @@ from dataclasses import replace
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.engine import model, parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
+from controlplane.controllers.quota.engine.resource_rules import ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
@@ -44,9 +45,13 @@ def workload(
     }
     found = replace(
         parse_workloads.workload(obj, by.requeuing_timestamp, by.readmission_order),
-        pod_sets=tuple(_pod_set(one, said, at) for at, one in enumerate(seen.pod_sets)),
+        pod_sets=tuple(_counted(_pod_set(one, said, at), by.resources) for at, one in enumerate(seen.pod_sets)),
     )
     return replace(found, requeue_at=math.inf) if waits or _rejected(seen) else found
+
+
+def _counted(pod_set: model.PodSet, rules: ResourceRules) -> model.PodSet:
+    return replace(pod_set, requests=rules.counted(pod_set.requests)) if rules else pod_set
 
 
 def _rejected(seen: events.AdmissionWorkloadObserved) -> bool:

@@ -6,12 +6,15 @@ nothing of that is watched."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.kube.quantities import NANO, nanos
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -28,6 +31,23 @@ def engine_settings(settings: Settings) -> EngineSettings:
         requeuing_timestamp=waiting.requeuing_strategy.timestamp,
         readmission_order=settings.quota.readmission_order,
         prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
+        resources=resource_rules(settings),
+    )
+
+
+def resource_rules(settings: Settings) -> ResourceRules:
+    """Return what of the requests of pods counts, by the settings."""
+    found = settings.quota.resources
+    return ResourceRules(
+        excluded=found.exclude_resource_prefixes,
+        transformations={
+            one.input: ResourceTransformation(
+                outputs={name: Fraction(nanos(quantity), NANO) for name, quantity in one.outputs},
+                replaces=one.strategy == "Replace",
+                multiply_by=one.multiply_by,
+            )
+            for one in found.transformations
+        },
     )
 
 

@@ -22,6 +22,7 @@ from controlplane.controllers.quota.admission.state import (
     WorkloadState,
     folded_write,
     posted,
+    says_why,
     seen_again,
     without_said,
 )
@@ -147,7 +148,7 @@ class AdmissionIndex:
                 self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
             case events.WorkloadInadmissible():
-                waits = event if event.written or state.trouble or state.effects else None
+                waits = event if event.written or state.trouble or says_why(state) else None
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():

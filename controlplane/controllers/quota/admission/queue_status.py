@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 import math
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reconcile import IN_USE
-from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, truncated
+from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NO_STOP
@@ -93,10 +93,7 @@ def is_admitted(index: AdmissionIndex, key: str) -> bool:
     if state.reservation is not None:
         return state.reservation.admitted
     seen = state.observed
-    return seen is not None and WorkloadStatus(seen.status, 0, _NEVER).is_true(ADMITTED)
-
-
-_NEVER = datetime.min.replace(tzinfo=UTC)
+    return seen is not None and as_read(seen.status).is_true(ADMITTED)
 
 
 def _summed(several: list[Info]) -> Usage:
@@ -133,7 +130,7 @@ def local_readiness(index: AdmissionIndex, *, stopped: bool, name: str) -> tuple
         return "False", "Stopped", "LocalQueue is stopped"
     if cluster is None:
         return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
-    if WorkloadStatus(cluster.status, 0, _NEVER).is_true(ACTIVE):
+    if as_read(cluster.status).is_true(ACTIVE):
         return "True", "Ready", "Can submit new workloads to localQueue"
     return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
 

@@ -40,7 +40,7 @@ class WorkloadQueues:
     """The queues of a Workload. `local` and `cluster` are as they were seen, None if they are not there; `name` is the
     ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
     the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
-    it is not even tried, since one like it did not fit."""
+    it is not even tried, since one like it did not fit; `tried`: it was, and its condition does not say so yet."""
 
     local: events.AdmissionLocalQueueObserved | None = None
     cluster: events.AdmissionClusterQueueObserved | None = None
@@ -49,6 +49,7 @@ class WorkloadQueues:
     checks: Collection[str] = ()
     problem: str = ""
     no_fit: str = ""
+    tried: bool = False
 
 
 @dataclass(slots=True)
@@ -135,10 +136,8 @@ def _finished(case: _Case) -> Found:
 def _retry_time(case: _Case) -> Found:
     at = case.work.retry_time()
     if at is not None:
-        case.work.status["requeueState"] = {
-            **(case.work.status.get("requeueState") or {}),
-            "requeueAt": timestamp(at),
-        }
+        before = case.work.status.get("requeueState") or {}
+        case.work.status["requeueState"] = {**before, "requeueAt": timestamp(at)}
         yield case.done(R.RETRY_TIME_SET)
 
 
@@ -257,9 +256,8 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
     told = (str(reserved.get("reason", "")), str(reserved.get("message", ""))) if reserved is not None else None
     if not case.seen.active:
         return ws.DEACTIVATED, "The workload is deactivated"
-    if told is not None and told[0] == ws.ON_HOLD:
-        return told
-    if (found := _queue_blocker(case)) is not None:
+    found = told if told is not None and told[0] == ws.ON_HOLD else _queue_blocker(case)
+    if found is not None:
         return found
     if case.queues.problem:
         return ws.MISCONFIGURED, case.queues.problem
@@ -267,9 +265,11 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
     if case.work.in_state(ws.REJECTED):
         return ws.PENDING_EVALUATION, "The workload has failed admission checks"
-    if told is not None and told[0] in _BYPASSED and case.queues.no_fit:
+    if told is None or case.queues.tried:
+        return told
+    if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
-    if told is None or told[0] in _BY_SCHEDULER:
+    if told[0] in _BY_SCHEDULER:
         return told
     return ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 

@@ -58,6 +58,11 @@ def rests(state: ObjectState, now: datetime) -> bool:
     return any(trouble.until > now for trouble in state.trouble.values())
 
 
+def says_why(state: WorkloadState) -> bool:
+    """Whether the write is open that says why a Workload waits."""
+    return any(isinstance(effect.decision, events.WorkloadInadmissible) for effect in state.effects.values())
+
+
 def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:
     """Return the state of an object that was seen. A write is open for the version that it was decided on alone."""
     stays = {

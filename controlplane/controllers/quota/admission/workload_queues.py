@@ -29,7 +29,7 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
     if cluster is None or node is None:
         return WorkloadQueues(local=local, name=name)
     pending = index.engine.queues.pending.get(name)
-    workload = facts.workload(seen, index.pod_defaults(seen.namespace))
+    workload, key = facts.workload(seen, index.pod_defaults(seen.namespace)), f"{seen.namespace}/{seen.name}"
     problem = misconfigured(index.engine.snapshot, node, workload)
     return WorkloadQueues(
         local=local,
@@ -38,7 +38,8 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
         active=node.active and not index.engine.snapshot.has_cycle(node),
         checks=_checks(node, seen),
         problem=problem[0] if problem is not None else "",
-        no_fit=pending.known_not_to_fit(f"{seen.namespace}/{seen.name}") if pending is not None else "",
+        no_fit=pending.known_not_to_fit(key) if pending is not None else "",
+        tried=index.workload(key).unsaid is not None,
     )
 
 

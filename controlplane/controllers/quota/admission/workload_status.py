@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.kube.kinds import Json
@@ -23,6 +23,7 @@ PENDING_EVALUATION, GATED, ON_HOLD = "PendingEvaluation", "AdmissionGated", "OnH
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 _MESSAGE_LIMIT = 32 * 1024
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def truncated(message: str, limit: int = _MESSAGE_LIMIT) -> str:
@@ -235,6 +236,11 @@ class WorkloadStatus:
             return False
         self.status["resourceRequests"] = requests
         return True
+
+
+def as_read(status: Json) -> WorkloadStatus:
+    """Return a status that is asked and not changed."""
+    return WorkloadStatus(status, 0, _NEVER)
 
 
 def moment(found: Any) -> datetime | None:

@@ -16,6 +16,7 @@ from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
+from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need
 from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.snapshot import QueueNode
@@ -105,7 +106,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             continue
         queue = state.snapshot.queues[pending.name]
         by_usage = state.by_usage(queue.spec)
-        line = sorted(pending.all(), key=key_of(state, pending))
+        line = in_line(state, pending)
         place = next(at for at, one in enumerate(line) if one.key == key)
         refused = problem(state.snapshot, queue, info)
         wait = Wait(
@@ -119,6 +120,11 @@ def explain(state: State, key: str, now: float) -> Wait | None:
         )
         return wait if refused is not None else _with_groups(state, queue, info, wait, now)
     return None
+
+
+def in_line(state: State, pending: PendingQueue) -> list[Info]:
+    """Return who waits in a ClusterQueue, in the order in which they are considered."""
+    return sorted(pending.all(), key=key_of(state, pending))
 
 
 def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
-from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, spelled, sub
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
@@ -98,18 +98,13 @@ class FlavorAssigner:
         queue, (flavor, resource) = self.queue, place
         wanted, most = add(used, amount), queue.potential_available(place)
         if wanted > most:
-            told = (
-                f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
-                f"({spelled(resource, used)}) + current podset request ({spelled(resource, amount)}) > maximum capacity "
-                f"({spelled(resource, most)})"
-            )
+            told = reasons.beyond_all(resource, flavor, used, amount, most)
             return Granular(Possibility.NO_FIT, 0), told, reasons.EXCEEDS_MAX_QUOTA
         borrowing, may_reclaim = lowest_subtree_that_fits(queue, place, wanted)
         available = max(0, queue.available(place))
         if wanted <= available:
             return Granular(Possibility.FIT, borrowing), "", ""
-        missing = spelled(resource, sub(wanted, available))
-        told = f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
+        told = reasons.unused_missing(resource, flavor, sub(wanted, available))
         if queue.quota(place).nominal >= wanted or may_reclaim or self._preempts_while_borrowing:
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""

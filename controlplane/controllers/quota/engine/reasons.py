@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import NamedTuple
+
+from controlplane.controllers.quota.engine.amounts import UNLIMITED, add, quota, spelled, sub
 
 # Reasons of a QuotaReserved condition that is False.
 NO_MATCHING_FLAVOR = "NoMatchingFlavor"
@@ -54,3 +58,51 @@ def preempted(uid: str, job_uid: str, reason: str, preemptor: str, preemptee: st
         f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, JobUID: {job_uid or 'UNKNOWN'}) due to "
         f"{_IN_WORDS[reason]}; preemptor path: {preemptor}; preemptee path: {preemptee}"
     )
+
+
+class MissingQuota(NamedTuple):
+    """How much of a flavor's resource a message says is missing. `never`: it exceeds all that there is."""
+
+    flavor: str
+    resource: str
+    amount: str
+    never: bool = False
+
+
+def unused_missing(resource: str, flavor: str, missing: int) -> str:
+    """Return the message of quota that others use; `missing` in the engine's units."""
+    return f"insufficient unused quota for {resource} in flavor {flavor}, {spelled(resource, missing)} more needed"
+
+
+def beyond_all(resource: str, flavor: str, used: int, amount: int, most: int) -> str:
+    """Return the message of quota that there is not: `amount` after `used` by pod sets before, of `most`."""
+    return (
+        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
+        f"({spelled(resource, used)}) + current podset request ({spelled(resource, amount)}) > maximum capacity "
+        f"({spelled(resource, most)})"
+    )
+
+
+_MISSING = re.compile(
+    r"insufficient (?:unused )?quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), (?:(?P<missing>\S+) more needed|"
+    r"previously considered podsets requests \((?P<used>\S+)\) \+ current podset request \((?P<amount>\S+)\)"
+    r" > maximum capacity \((?P<most>\S+)\))"
+)
+
+
+def missing_in(message: str) -> tuple[MissingQuota, ...]:
+    """Return what a message says is missing, in its order; empty if it names no quota."""
+    found = []
+    for match in _MISSING.finditer(message):
+        resource, flavor = match["resource"], match["flavor"]
+        if match["missing"] is not None:
+            found.append(MissingQuota(flavor, resource, match["missing"]))
+            continue
+        used, amount, most = (_amount(resource, match[name]) for name in ("used", "amount", "most"))
+        wanted = add(used, amount)
+        found.append(MissingQuota(flavor, resource, spelled(resource, sub(wanted, most)), never=True))
+    return tuple(found)
+
+
+def _amount(resource: str, text: str) -> int:
+    return UNLIMITED if text == spelled(resource, UNLIMITED) else quota(resource, text)

@@ -211,8 +211,9 @@ class State:
         if workload.reserves:
             self.queues.drop(key)
             self.snapshot.put_workload(workload)
-            if before is not None and before.usage != self.snapshot.workloads[key].usage:
-                self._released(before, now)
+            after = self.snapshot.workloads[key]
+            if before is not None and (before.usage != after.usage or before.workload.priority != workload.priority):
+                self._released(before, now)  # others may fit now, or may preempt it
             return
         if before is not None:
             self.snapshot.drop_workload(key)

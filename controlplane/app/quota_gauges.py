@@ -1,0 +1,213 @@
+"""The gauges of quota, under Kueue's names, read from the state when somebody asks for the metrics.
+
+In: the folded state of admission. Out: metric families. What is gone is not reported any more, and nothing is computed that
+nobody reads (kubernetes-sigs/kueue pkg/cache/queue/metrics.go, pkg/cache/scheduler/clusterqueue.go, cohort_metrics.go, main
+after v0.19.2)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
+from controlplane.controllers.quota.admission.workload_status import FINISHED, as_read
+from controlplane.controllers.quota.engine.amounts import UNLIMITED, Usage, add
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import NO_STOP
+from controlplane.controllers.quota.engine.shares import dominant_resource_share
+from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.tree import QuotaNode
+from controlplane.kube import kinds
+from controlplane.quota_metrics import GAUGES, PREFIX, ROLE
+
+Families = dict[str, GaugeMetricFamily]
+_CLUSTER_QUEUE_STATES, _CONDITION_STATES = ("pending", "active", "terminating"), ("True", "False", "Unknown")
+
+
+class QuotaGauges(Collector):
+    """See the module. `resources`: also quotas and usage of ClusterQueues; `local_queues`: also what is by LocalQueue."""
+
+    def __init__(self, index: AdmissionIndex, *, resources: bool, local_queues: bool) -> None:
+        self._index = index
+        self._resources, self._local_queues = resources, local_queues
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return what is to be reported now."""
+        found: Families = {}
+        admitted: dict[str, list[Info]] = {}
+        for queue in self._index.engine.snapshot.queues.values():
+            admitted[queue.name] = [info for key, info in queue.workloads.items() if is_admitted(self._index, key)]
+            self._cluster_queue(found, queue, admitted[queue.name])
+        self._finished(found)
+        for cohort in self._index.engine.snapshot.cohorts():
+            self._cohort(found, cohort, admitted)
+        if self._local_queues:
+            self._by_local_queue(found, admitted)
+        return [found[name] for name in GAUGES if name in found]
+
+    def _cluster_queue(self, found: Families, queue: QueueNode, admitted: list[Info]) -> None:
+        name = queue.name
+        active, inadmissible = self._waiting(queue)
+        _add(found, "pending_workloads", (name, "active"), active)
+        _add(found, "pending_workloads", (name, "inadmissible"), inadmissible)
+        _add(found, "reserving_active_workloads", (name,), len(queue.workloads))
+        _add(found, "admitted_active_workloads", (name,), len(admitted))
+        seen = self._index.seen(kinds.CLUSTER_QUEUES, "", name)
+        state = "terminating" if seen is not None and seen.deleting else "active" if queue.active else "pending"
+        for one in _CLUSTER_QUEUE_STATES:
+            _add(found, "cluster_queue_status", (name, one), one == state)
+        tree = (queue.parent.name, queue.root().name) if queue.parent is not None else ("", "")
+        _add(found, "cluster_queue_info", (name, *tree), 1)
+        if self._resources:
+            self._resources_of(found, queue, admitted)
+
+    def _waiting(self, queue: QueueNode) -> tuple[int, int]:
+        """Return how many wait that are tried, and how many wait for a change: all if the ClusterQueue does not admit."""
+        pending = self._index.engine.queues.pending.get(queue.name)
+        if pending is None:
+            return 0, 0
+        active, inadmissible = len(pending.active), len(pending.inadmissible)
+        return (active, inadmissible) if queue.active else (0, active + inadmissible)
+
+    def _resources_of(self, found: Families, queue: QueueNode, admitted: list[Info]) -> None:
+        cohort, name, usage = queue.parent.name if queue.parent is not None else "", queue.name, _summed(admitted)
+        for place, quota in queue.quotas.items():
+            labels = (cohort, name, *place)
+            _add(found, "cluster_queue_nominal_quota", labels, _units(place[1], quota.nominal))
+            _add(found, "cluster_queue_borrowing_limit", labels, _limit(place[1], quota.borrowing_limit))
+            _add(found, "cluster_queue_lending_limit", labels, _limit(place[1], quota.lending_limit))
+            _add(found, "cluster_queue_resource_reservation", labels, _units(place[1], queue.usage.get(place, 0)))
+            _add(found, "cluster_queue_resource_usage", labels, _units(place[1], usage.get(place, 0)))
+        asked: dict[str, int] = {place[1]: 0 for place in queue.quotas}
+        pending = self._index.engine.queues.pending.get(name)
+        for info in (*pending.active.values(), *pending.inadmissible.values()) if pending is not None else ():
+            for pod_set in info.pod_sets:
+                for resource, amount in pod_set.requests.items():
+                    asked[resource] = add(asked.get(resource, 0), amount)
+        for resource, amount in asked.items():
+            _add(found, "cluster_queue_resource_pending", (name, resource), _units(resource, amount))
+        if self._index.engine.settings.fair_sharing:
+            share = dominant_resource_share(queue).weighted
+            _add(found, "cluster_queue_weighted_share", (name, cohort), math.nan if share == math.inf else share)
+
+    def _cohort(self, found: Families, cohort: QuotaNode, admitted: Mapping[str, list[Info]]) -> None:
+        name = cohort.name
+        _add(
+            found, "cohort_info", (name, cohort.parent.name if cohort.parent is not None else "", cohort.root().name), 1
+        )
+        for place, amount in cohort.subtree.items():
+            if amount > 0:
+                _add(found, "cohort_subtree_quota", (name, *place), _units(place[1], amount))
+        total: Usage = {}
+        count = 0
+        for queue in cohort.subtree_queues():
+            count += len(admitted.get(queue.name, ()))
+            for place, amount in queue.usage.items():
+                total[place] = add(total.get(place, 0), amount)
+        for place, amount in total.items():
+            if amount > 0:
+                _add(found, "cohort_subtree_resource_reservations", (name, *place), _units(place[1], amount))
+        _add(found, "cohort_subtree_admitted_active_workloads", (name,), count)
+        if self._index.engine.settings.fair_sharing:
+            _add(found, "cohort_weighted_share", (name,), dominant_resource_share(cohort).weighted)
+
+    def _finished(self, found: Families) -> None:
+        """Count those that have ended and are still there, by the ClusterQueue that they were admitted to."""
+        cluster_queues: Counter[str] = Counter(dict.fromkeys(self._index.engine.snapshot.queues, 0))
+        local_queues: Counter[tuple[str, str]] = Counter({(one.name, one.namespace): 0 for one in self._local()})
+        for state in self._index.workloads.values():
+            seen = state.observed
+            if seen is None or not as_read(seen.status).is_true(FINISHED):
+                continue
+            cluster_queues[str((seen.status.get("admission") or {}).get("clusterQueue", ""))] += 1
+            local_queues[seen.queue, seen.namespace] += 1
+        for name in self._index.engine.snapshot.queues:
+            _add(found, "finished_workloads", (name,), cluster_queues[name])
+        if self._local_queues:
+            for local in self._local():
+                labels = (local.name, local.namespace)
+                _add(found, "local_queue_finished_workloads", labels, local_queues[labels])
+
+    def _local(self) -> Iterator[events.AdmissionLocalQueueObserved]:
+        for state in self._index.objects.values():
+            if isinstance(state.observed, events.AdmissionLocalQueueObserved):
+                yield state.observed
+
+    def _by_local_queue(self, found: Families, admitted: Mapping[str, list[Info]]) -> None:
+        engine = self._index.engine
+        reserving, running, active, inadmissible = (_by_queue(several) for several in self._infos(admitted))
+        for local in self._local():
+            labels, key = (local.name, local.namespace), f"{local.namespace}/{local.name}"
+            name = str(local.spec.get("clusterQueue") or "")
+            queue = engine.snapshot.queues.get(name)
+            waits = len(active.get(key, ())), len(inadmissible.get(key, ()))
+            if queue is not None and not queue.active:
+                waits = 0, sum(waits)
+            _add(found, "local_queue_pending_workloads", (*labels, "active"), waits[0])
+            _add(found, "local_queue_pending_workloads", (*labels, "inadmissible"), waits[1])
+            own, mine = reserving.get(key, []), running.get(key, [])
+            _add(found, "local_queue_reserving_active_workloads", labels, len(own))
+            _add(found, "local_queue_admitted_active_workloads", labels, len(mine))
+            stopped = (local.spec.get("stopPolicy") or NO_STOP) != NO_STOP
+            ready, _, _ = local_readiness(self._index, stopped=stopped, name=name)
+            for one in _CONDITION_STATES:
+                _add(found, "local_queue_status", (*labels, one), one == ready)
+            reserved, used = _summed(own), _summed(mine)
+            for place in queue.quotas if queue is not None else ():
+                _add(
+                    found,
+                    "local_queue_resource_reservation",
+                    (*labels, *place),
+                    _units(place[1], reserved.get(place, 0)),
+                )
+                _add(found, "local_queue_resource_usage", (*labels, *place), _units(place[1], used.get(place, 0)))
+            if engine.settings.admission_fair_sharing is not None:
+                _add(found, "local_queue_admission_fair_sharing_usage", (*labels, name), engine.usage_of(key))
+
+    def _infos(self, admitted: Mapping[str, list[Info]]) -> Iterator[Iterable[Info]]:
+        """Yield who has quota, who is admitted, who is tried, and who waits for a change."""
+        engine = self._index.engine
+        yield engine.snapshot.workloads.values()
+        yield (info for several in admitted.values() for info in several)
+        yield (info for pending in engine.queues.pending.values() for info in pending.active.values())
+        yield (info for pending in engine.queues.pending.values() for info in pending.inadmissible.values())
+
+
+def _by_queue(several: Iterable[Info]) -> dict[str, list[Info]]:
+    found: dict[str, list[Info]] = {}
+    for info in several:
+        found.setdefault(info.workload.local_queue, []).append(info)
+    return found
+
+
+def _add(found: Families, name: str, labels: tuple[str, ...], value: float) -> None:
+    family = found.get(name)
+    if family is None:
+        label_names, doc = GAUGES[name]
+        family = found[name] = GaugeMetricFamily(f"{PREFIX}_{name}", doc, labels=[*label_names.split(), "replica_role"])
+    family.add_metric([*labels, ROLE], float(value))
+
+
+def _summed(several: Iterable[Info]) -> Usage:
+    total: Usage = {}
+    for info in several:
+        for place, amount in info.usage.items():
+            total[place] = add(total.get(place, 0), amount)
+    return total
+
+
+def _limit(resource: str, amount: int | None) -> float:
+    return math.inf if amount is None else _units(resource, amount)
+
+
+def _units(resource: str, amount: int) -> float:
+    """Return an amount in units: cpu in cores."""
+    if amount == UNLIMITED:
+        return math.inf
+    return amount / 1000 if resource == "cpu" else float(amount)

@@ -1,0 +1,222 @@
+"""What the metrics hear of quota: one place that turns what was seen of Workloads into Kueue's numbers.
+
+In: the Workloads as they were when this process began to lead, then every event of theirs, in order. Out: counts by queue.
+What counts is a change that was seen in a Workload's status, and not the decision on it, which may be overtaken. Times are
+those of conditions, in whole seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import Histogram
+
+from controlplane.app.quota_gauges import QuotaGauges
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import workload_status as ws
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
+from controlplane.kube.kinds import Json
+from controlplane.log.event import Recorded
+from controlplane.quota_metrics import ROLE, ByQueue, QueuePlace, QuotaMetrics
+from controlplane.settings.quota import QuotaMetricsSettings
+from controlplane.telemetry import Metrics
+
+_WORKLOAD, _TREE = "admission/workload/", ("admission/clusterqueue/", "admission/cohort/")
+
+
+class QuotaReport:
+    """Has quota counted and its gauges reported while this process leads."""
+
+    def __init__(self, metrics: Metrics, index: AdmissionIndex, settings: QuotaMetricsSettings) -> None:
+        self._metrics, self._index, self._settings = metrics, index, settings
+        self._measure: QuotaMeasure | None = None
+        self._gauges: QuotaGauges | None = None
+
+    def begin(self) -> None:
+        """Report from now on."""
+        self.end()
+        local_queues = self._settings.local_queues == "yes"
+        self._measure = QuotaMeasure(self._metrics.quota, self._index, local_queues=local_queues)
+        resources = self._settings.cluster_queue_resources == "yes"
+        self._gauges = QuotaGauges(self._index, resources=resources, local_queues=local_queues)
+        self._metrics.registry.register(self._gauges)
+
+    def folded(self, several: Sequence[Recorded]) -> None:
+        """Count what some more events brought about."""
+        if self._measure is not None:
+            self._measure.folded(several)
+
+    def end(self) -> None:
+        """Report nothing any more: what was known last would be reported for ever."""
+        self._measure = None
+        if self._gauges is not None:
+            self._metrics.registry.unregister(self._gauges)
+            self._gauges = None
+
+
+class QuotaMeasure:
+    """See the module. It is made when a process begins to lead, and serves for as long as it does. `local_queues`: those
+    are counted too."""
+
+    def __init__(self, metrics: QuotaMetrics, index: AdmissionIndex, *, local_queues: bool) -> None:
+        self._metrics, self._index, self._local_queues = metrics, index, local_queues
+        self._seen = {key: state.observed for key, state in index.workloads.items() if state.observed is not None}
+        self._preempting: dict[str, str] = {}
+        self._cohorts: set[str] = set()
+
+    def folded(self, several: Sequence[Recorded]) -> None:
+        """Count what some more events brought about."""
+        cycles: dict[int, bool] = {}
+        for recorded in several:
+            event: Any = recorded.event
+            if recorded.stream.startswith(_WORKLOAD):
+                self._of_workload(recorded.stream.removeprefix(_WORKLOAD), recorded, event)
+            match event:
+                case events.QuotaReservationDecided():
+                    cycles[event.cycle] = True
+                case events.WorkloadInadmissible():
+                    cycles.setdefault(event.cycle, False)
+                case events.AdmissionClusterQueueGone():
+                    self._metrics.forget_cluster_queue(recorded.stream.removeprefix("admission/clusterqueue/"))
+                case events.AdmissionLocalQueueGone():
+                    _, _, namespace, name = recorded.stream.split("/")
+                    self._metrics.forget_local_queue(namespace, name)
+                case events.AdmissionCohortGone():
+                    self._forget_cohorts({recorded.stream.removeprefix("admission/cohort/")})
+            if recorded.stream.startswith(_TREE):
+                self._forget_cohorts(self._cohorts - {one.name for one in self._index.engine.snapshot.cohorts()})
+        for admits in cycles.values():
+            self._metrics.attempts.labels("success" if admits else "inadmissible", ROLE).inc()
+
+    def _forget_cohorts(self, names: Collection[str]) -> None:
+        for name in names:
+            self._metrics.forget_cohort(name)
+            self._cohorts.discard(name)
+
+    def _of_workload(self, key: str, recorded: Recorded, event: Any) -> None:
+        if isinstance(event, events.AdmissionWorkloadObserved):
+            before = self._seen.get(key)
+            self._seen[key] = event
+            if before is not None and before.uid == event.uid and before.status != event.status:
+                self._changed(key, before, event, recorded.recorded_at)
+        elif isinstance(event, events.AdmissionWorkloadGone):
+            before = self._seen.get(key)
+            if before is not None and before.uid == event.uid:
+                del self._seen[key]
+                self._preempting.pop(key, None)
+        elif isinstance(event, events.WorkloadPreemptionDecided):
+            self._preempting[key] = self._cluster_queue_of(event.preemptor)
+
+    def _changed(
+        self,
+        key: str,
+        before: events.AdmissionWorkloadObserved,
+        after: events.AdmissionWorkloadObserved,
+        now: datetime,
+    ) -> None:
+        """Count what became of a Workload."""
+        old, new = as_read(before.status), as_read(after.status)
+        place, released = self._place(after), self._place(before)
+        metrics, kind, queued = self._metrics, after.priority_class, _queued_since(after, new)
+        if new.reserved and not old.reserved:
+            _count(metrics.reserved, place, kind)
+            _observe(metrics.reserved_wait, place, queued, _since(new, ws.QUOTA_RESERVED), kind)
+        if new.is_true(ws.ADMITTED) and not old.is_true(ws.ADMITTED):
+            self._admitted(place, kind, queued, new)
+        self._evicted(place if place.cluster_queue else released, kind, old, new)
+        if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
+            reason = str((new.condition(ws.PREEMPTED) or {}).get("reason", ""))
+            metrics.preempted.labels(self._preempting.pop(key, ""), reason, ROLE).inc()
+        if old.reserved and not new.reserved and new.is_true(ws.EVICTED) and released.cluster_queue:
+            reason, since = str((new.condition(ws.EVICTED) or {}).get("reason", "")), _since(new, ws.EVICTED)
+            if since is not None:
+                passed = max(0.0, (now - since).total_seconds())
+                metrics.eviction_latency.labels(released.cluster_queue, reason, ROLE).observe(passed)
+        if new.is_true(ws.PODS_READY) and not old.is_true(ws.PODS_READY) and place.cluster_queue:
+            ready = new.condition(ws.PODS_READY) or {}
+            if ready.get("reason") == "Started":
+                _observe(metrics.ready_wait, place, queued, _since(new, ws.PODS_READY), kind)
+                admitted = _since(new, ws.ADMITTED)
+                _observe(metrics.admitted_until_ready, place, admitted, _since(new, ws.PODS_READY), kind)
+        if new.is_true(ws.FINISHED) and not old.is_true(ws.FINISHED):
+            self._finished(place, kind, new)
+
+    def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
+        _count(self._metrics.admitted, place, kind)
+        at = _since(new, ws.ADMITTED)
+        _observe(self._metrics.admitted_wait, place, queued, at, kind)
+        if new.checks:
+            _observe(self._metrics.checks_wait, place, _since(new, ws.QUOTA_RESERVED), at, kind)
+        node = self._index.engine.snapshot.queues.get(place.cluster_queue)
+        for cohort in node.ancestors() if node is not None else ():
+            self._metrics.cohort_admitted.labels(cohort.name, kind, ROLE).inc()
+            self._cohorts.add(cohort.name)
+
+    def _evicted(self, place: QueuePlace, kind: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
+        """Count evictions, which a Workload's status counts by reason and cause."""
+        if not place.cluster_queue:
+            return
+        for reason, cause, first in _evictions(old.status, new.status):
+            _count(self._metrics.evicted, place, reason, cause, kind)
+            if first:
+                self._metrics.evicted_once.labels(place.cluster_queue, reason, cause, kind, ROLE).inc()
+            ready, evicted = _since(old, ws.PODS_READY), _since(new, ws.EVICTED)
+            if old.is_true(ws.PODS_READY) and ready is not None and evicted is not None:
+                ran = max(0.0, (evicted - ready).total_seconds())
+                self._metrics.ready_to_evicted.labels(place.cluster_queue, reason, cause, ROLE).observe(ran)
+
+    def _finished(self, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
+        _count(self._metrics.finished, place, kind)
+        admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
+        if new.is_true(ws.ADMITTED) and admitted is not None and ended is not None:
+            past = int(new.status.get("accumulatedPastExecutionTimeSeconds") or 0)
+            for metric in self._metrics.execution.at(place, kind):
+                metric.observe(past + max(0.0, (ended - admitted).total_seconds()))
+
+    def _place(self, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
+        queue = str((seen.status.get("admission") or {}).get("clusterQueue", ""))
+        if not self._local_queues or not queue:
+            return QueuePlace(queue)
+        return QueuePlace(queue, seen.namespace, seen.queue)
+
+    def _cluster_queue_of(self, workload: str) -> str:
+        seen = self._index.workload(workload).observed
+        local = self._index.engine.queues.local.get(f"{seen.namespace}/{seen.queue}") if seen is not None else None
+        return local.cluster_queue if local is not None else ""
+
+
+def _count(metric: ByQueue[Any], place: QueuePlace, *labels: str) -> None:
+    for one in metric.at(place, *labels):
+        one.inc()
+
+
+def _observe(
+    metric: ByQueue[Histogram], place: QueuePlace, since: datetime | None, until: datetime | None, *labels: str
+) -> None:
+    if since is not None and until is not None:
+        for one in metric.at(place, *labels):
+            one.observe(max(0.0, (until - since).total_seconds()))
+
+
+def _since(status: WorkloadStatus, type_: str) -> datetime | None:
+    return moment((status.condition(type_) or {}).get("lastTransitionTime"))
+
+
+def _queued_since(seen: events.AdmissionWorkloadObserved, status: WorkloadStatus) -> datetime | None:
+    """Return since when a Workload waits: it was created, or is queued again."""
+    return _since(status, ws.REQUEUED) or moment(seen.created)
+
+
+def _evictions(before: Json, after: Json) -> Iterator[tuple[str, str, bool]]:
+    """Yield reason and cause of each new eviction, and whether it is the first one for them."""
+    known = {
+        (one.get("reason"), one.get("underlyingCause", "")): int(one.get("count") or 0)
+        for one in (before.get("schedulingStats") or {}).get("evictions") or ()
+    }
+    for one in (after.get("schedulingStats") or {}).get("evictions") or ():
+        reason, cause = str(one.get("reason", "")), str(one.get("underlyingCause", ""))
+        had = known.get((reason, cause), 0)
+        for number in range(had, int(one.get("count") or 0)):
+            yield reason, cause, number == 0

@@ -1,0 +1,210 @@
+"""The metrics of quota that is reserved by this service, under the names, labels and buckets that they have in Kueue
+(kubernetes-sigs/kueue pkg/metrics/metrics.go, main after v0.19.2).
+
+In: what makes a metric (`controlplane.telemetry.Metrics`). Out: counters and histograms as fields, and what the gauges are
+called, which are read from the state when somebody asks for them (`controlplane.app.quota_gauges`). Dashboards and alerts
+that are made for Kueue go on with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+from controlplane.candidate_metrics import NewMetric
+
+M = TypeVar("M", bound=MetricWrapperBase)
+PREFIX = "kueue"
+ROLE = "leader"
+"""The label `replica_role`: only the leader reserves quota and counts."""
+
+_BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
+_CLASS, _EVICTED = "priority_class", "reason underlying_cause priority_class"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a Workload is counted: its ClusterQueue, and its LocalQueue if those are counted, otherwise ""."""
+
+    cluster_queue: str
+    namespace: str = ""
+    local_queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ByQueue(Generic[M]):
+    """A metric of ClusterQueues, and its like of LocalQueues."""
+
+    cluster: M
+    local: M
+
+    def at(self, place: QueuePlace, *labels: str) -> Sequence[M]:
+        """Return what is to be counted of a Workload."""
+        found = [self.cluster.labels(place.cluster_queue, *labels, ROLE)]
+        if place.local_queue:
+            found.append(self.local.labels(place.local_queue, place.namespace, *labels, ROLE))
+        return found
+
+
+GAUGES: dict[str, tuple[str, str]] = {
+    "pending_workloads": (
+        "cluster_queue status",
+        "Workloads that wait: `active` ones are tried, `inadmissible` ones wait for a change.",
+    ),
+    "local_queue_pending_workloads": ("name namespace status", "The same of a LocalQueue."),
+    "reserving_active_workloads": ("cluster_queue", "Workloads that have quota."),
+    "local_queue_reserving_active_workloads": ("name namespace", "The same of a LocalQueue."),
+    "admitted_active_workloads": ("cluster_queue", "Workloads that are admitted, and have not ended."),
+    "local_queue_admitted_active_workloads": ("name namespace", "The same of a LocalQueue."),
+    "finished_workloads": ("cluster_queue", "Workloads that have ended, and are still there."),
+    "local_queue_finished_workloads": ("name namespace", "The same of a LocalQueue."),
+    "cluster_queue_status": ("cluster_queue status", "1 for what it is: `pending`, `active` or `terminating`."),
+    "local_queue_status": (
+        "name namespace active",
+        "1 for what its condition `Active` is: `True`, `False` or `Unknown`.",
+    ),
+    "cluster_queue_info": (
+        "cluster_queue parent_cohort root_cohort",
+        "1 for each ClusterQueue, with the Cohorts that it is in.",
+    ),
+    "cohort_info": ("cohort parent_cohort root_cohort", "1 for each Cohort."),
+    "cohort_subtree_quota": ("cohort flavor resource", "Nominal quota of a Cohort and all below it."),
+    "cohort_subtree_resource_reservations": ("cohort flavor resource", "What is reserved below a Cohort."),
+    "cohort_subtree_admitted_active_workloads": (
+        "cohort",
+        "Workloads below a Cohort that are admitted, and have not ended.",
+    ),
+    "cohort_weighted_share": ("cohort", "The share of a Cohort, with `quota.fairSharing.enable`."),
+    "local_queue_resource_reservation": ("name namespace flavor resource", "What is reserved for a LocalQueue."),
+    "local_queue_resource_usage": ("name namespace flavor resource", "What its admitted Workloads have of that."),
+    "local_queue_admission_fair_sharing_usage": (
+        "name namespace cluster_queue",
+        "What a LocalQueue used in the past, weighted, with `quota.admissionFairSharing.enable`.",
+    ),
+    "cluster_queue_resource_reservation": (
+        "cohort cluster_queue flavor resource",
+        "What is reserved in a ClusterQueue.",
+    ),
+    "cluster_queue_resource_usage": (
+        "cohort cluster_queue flavor resource",
+        "What its admitted Workloads have of that.",
+    ),
+    "cluster_queue_resource_pending": ("cluster_queue resource", "What Workloads ask for that wait."),
+    "cluster_queue_nominal_quota": ("cohort cluster_queue flavor resource", "Nominal quota."),
+    "cluster_queue_borrowing_limit": (
+        "cohort cluster_queue flavor resource",
+        "How much it may borrow; `+Inf` if there is no limit.",
+    ),
+    "cluster_queue_lending_limit": (
+        "cohort cluster_queue flavor resource",
+        "How much it lends; `+Inf` if there is no limit.",
+    ),
+    "cluster_queue_weighted_share": (
+        "cluster_queue cohort",
+        "The share of a ClusterQueue, with `quota.fairSharing.enable`; `NaN` if it borrows with a weight of 0.",
+    ),
+}
+"""Each gauge: its labels but for `replica_role`, separated by spaces, and what it means."""
+
+
+class QuotaMetrics:
+    """See the module."""
+
+    def __init__(self, new: NewMetric) -> None:
+        self._new = new
+        self._made: list[tuple[frozenset[str], MetricWrapperBase]] = []
+        self.attempts = new(
+            Counter,
+            "admission_attempts_total",
+            "result replica_role",
+            "Cycles that decided something: `success` if a Workload got quota, otherwise `inadmissible`.",
+            prefix=PREFIX,
+        )
+        self.reserved = self._both(Counter, "quota_reserved_workloads_total", _CLASS, "Workloads that got quota.")
+        self.reserved_wait = self._both(
+            Histogram, "quota_reserved_wait_time_seconds", _CLASS, "From being queued, or queued again, to quota."
+        )
+        self.admitted = self._both(Counter, "admitted_workloads_total", _CLASS, "Workloads that were admitted.")
+        self.admitted_wait = self._both(
+            Histogram, "admission_wait_time_seconds", _CLASS, "From being queued, or queued again, to admission."
+        )
+        self.checks_wait = self._both(
+            Histogram, "admission_checks_wait_time_seconds", _CLASS, "From quota to admission, where there are checks."
+        )
+        self.ready_wait = self._both(
+            Histogram,
+            "ready_wait_time_seconds",
+            _CLASS,
+            "From being queued, or queued again, until its pods are ready.",
+        )
+        self.admitted_until_ready = self._both(
+            Histogram, "admitted_until_ready_wait_time_seconds", _CLASS, "From admission until its pods are ready."
+        )
+        self.finished = self._both(Counter, "finished_workloads_total", _CLASS, "Workloads that ended.")
+        self.execution = self._both(
+            Histogram, "execution_time_seconds", _CLASS, "How long an admitted Workload ran, all times that it ran."
+        )
+        self.evicted = self._both(Counter, "evicted_workloads_total", _EVICTED, "Workloads that were evicted.")
+        self.evicted_once = self._one(
+            Counter,
+            "evicted_workloads_once_total",
+            f"cluster_queue {_EVICTED}",
+            "Each Workload once for a reason and cause.",
+        )
+        self.ready_to_evicted = self._one(
+            Histogram,
+            "pods_ready_to_evicted_time_seconds",
+            "cluster_queue reason underlying_cause",
+            "From ready pods to the eviction of a Workload.",
+        )
+        self.eviction_latency = self._one(
+            Histogram,
+            "workload_eviction_latency_seconds",
+            "cluster_queue reason",
+            "From an eviction until its quota is free.",
+        )
+        self.preempted = self._one(
+            Counter,
+            "preempted_workloads_total",
+            "preempting_cluster_queue reason",
+            "Workloads that were preempted, by the ClusterQueue of the Workload that they made room for.",
+        )
+        self.cohort_admitted = self._one(
+            Counter,
+            "cohort_subtree_admitted_workloads_total",
+            f"cohort {_CLASS}",
+            "Workloads that were admitted below a Cohort.",
+        )
+
+    def _one(self, kind: type[M], name: str, labels: str, doc: str) -> M:
+        buckets = _BUCKETS if issubclass(kind, Histogram) else ()
+        made = self._new(kind, name, f"{labels} replica_role", doc, buckets, prefix=PREFIX)
+        self._made.append((frozenset(labels.split()), made))
+        return made
+
+    def _both(self, kind: type[M], name: str, labels: str, doc: str) -> ByQueue[M]:
+        return ByQueue(
+            self._one(kind, name, f"cluster_queue {labels}", doc),
+            self._one(kind, f"local_queue_{name}", f"name namespace {labels}", f"{doc[:-1]}, by LocalQueue."),
+        )
+
+    def forget_cluster_queue(self, name: str) -> None:
+        """Drop what was counted of a ClusterQueue that is gone."""
+        self._forget({"cluster_queue": name})
+        self._forget({"preempting_cluster_queue": name})
+
+    def forget_local_queue(self, namespace: str, name: str) -> None:
+        """Drop what was counted of a LocalQueue that is gone."""
+        self._forget({"name": name, "namespace": namespace})
+
+    def forget_cohort(self, name: str) -> None:
+        """Drop what was counted of a Cohort that is gone."""
+        self._forget({"cohort": name})
+
+    def _forget(self, labels: dict[str, str]) -> None:
+        for known, metric in self._made:
+            if known.issuperset(labels):
+                metric.remove_by_labels(labels)
