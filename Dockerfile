@@ -22,6 +22,7 @@ COPY deploy/multikueue-webhook deploy/multikueue-webhook
 COPY deploy/pipelineruns deploy/pipelineruns
 COPY deploy/podgroups deploy/podgroups
 COPY deploy/rbac deploy/rbac
+COPY deploy/visibility deploy/visibility
 COPY controlplane controlplane
 # What is copied keeps its mode, and a clone under umask 077 is closed to the user as whom all this runs.
 RUN chmod -R a+rX LICENSE examples deploy \

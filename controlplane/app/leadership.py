@@ -82,6 +82,7 @@ class ServiceTerm(LeadershipTerm):
             sole=hosted.sole,
         )
         self._hosted, self._fleet, self.measure = hosted, hosted.fleet, measure
+        self._reached_end = False
         self._who = Identities(hosted, self._time.now)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
         profiles = settings.multikueue.cluster_profile
@@ -145,6 +146,15 @@ class ServiceTerm(LeadershipTerm):
 
     # --- following and leading -----------------------------------------------------------------------------------
 
+    @property
+    def current(self) -> bool:
+        """Whether what was folded is what the log says now; of a follower, what it said half a second ago."""
+        return self._silence() is None if self._live else self._reached_end
+
+    async def _follow(self) -> bool:
+        self._reached_end = await super()._follow()
+        return self._reached_end
+
     def _looked_since(self) -> Watched | None:
         return self._fleet.index.watched
 
@@ -166,6 +176,7 @@ class ServiceTerm(LeadershipTerm):
     async def lead(self, stop: asyncio.Event) -> None:
         """Record, decide and act until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         failure = self._take_up()
+        self._reached_end = False  # once the lead has ended nothing more is folded
         if self._reads is not None:
             self._reads.failure = failure
         self._fleet.index.changed_clusters.update(self._fleet.index.clusters)

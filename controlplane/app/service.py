@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
+    from controlplane.controllers.quota.admission.controller import AdmissionController
 
 _log = structlog.get_logger(__name__)
 
@@ -68,6 +69,13 @@ class Service(Process):
         self.sources: SourceController | None = None
         self.runs: CoschedulingController | None = None
         self.jobs: JobFrameworkController | None = None
+        self.admission: AdmissionController | None = None
+        self._present: ServiceTerm | None = None
+
+    @property
+    def current(self) -> bool:
+        """Whether what the controllers have folded is what the log says."""
+        return self._present is not None and self._present.current
 
     def _term(self) -> ServiceTerm:
         if self._context.ports.tunes_collector:
@@ -76,12 +84,14 @@ class Service(Process):
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
         self.sources, self.runs, self.jobs = hosted.sources, hosted.runs, hosted.jobs
+        self.admission = hosted.admission
         gate, log, leader = self._open(Codec(TYPES))
         metrics, admission = self._context.metrics, hosted.admission
         settings = self._context.settings.quota.metrics
         quota = QuotaReport(metrics, admission.index, settings) if admission is not None else None
         measure = Measure(metrics, fleet, self._context.spans, hosted.sources, quota)
-        return ServiceTerm(self._context, hosted, measure, gate, log, leader)
+        self._present = ServiceTerm(self._context, hosted, measure, gate, log, leader)
+        return self._present
 
     def _leads(self, head: LogHead) -> None:
         if self._context.ports.tunes_collector:

@@ -24,10 +24,12 @@ from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
     from controlplane.app.admission import Endpoint
+    from controlplane.app.service import Service
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
     from controlplane.runtime.spans import Spans
     from controlplane.settings import Settings
+    from controlplane.settings.quota import VisibilitySettings
     from controlplane.web import Certificate, Health, WebServer
     from controlplane.web.webhook import Answer
 
@@ -182,8 +184,8 @@ async def serve(
     """Serve the operators' endpoints and run the service until `stop` is set; `started` hears when the endpoints are
     there.
 
-    Raises `ListenError`, `CommandFailure` for a kubeconfig or a webhook's certificate that cannot be used, and what
-    `Service.run` raises."""
+    Raises `ListenError`, `CommandFailure` for a kubeconfig or a certificate that cannot be used, and what `Service.run`
+    raises."""
     from controlplane.app.admission import answers, endpoint
     from controlplane.app.ports import ports_of
     from controlplane.app.service import CHECKS, Service
@@ -191,13 +193,18 @@ async def serve(
     from controlplane.telemetry import metrics
 
     chosen = endpoint(settings)
-    certificate = _certificate(chosen)
+    certificate = _certificate(chosen.key_of_certificate, chosen.certificate, chosen.key) if chosen else None
+    visible = settings.quota.visibility
+    shown = _certificate("quota.visibility.certificate", visible.certificate, visible.key)
     async with (
         serving(settings, CHECKS, revision, open_server, started) as health,
         tracing(settings, settings.database.log) as spans,
     ):
         service = Service(settings, ports_of(database), open_server, metrics=metrics, health=health, spans=spans)
-        async with _admission(chosen, answers(settings, service, SystemClock(), metrics), certificate):
+        async with (
+            _admission(chosen, answers(settings, service, SystemClock(), metrics), certificate),
+            _visibility(visible, shown, service, open_server),
+        ):
             await service.run(stop)
 
 
@@ -224,18 +231,33 @@ async def serving(
         await server.stop()
 
 
-def _certificate(chosen: Endpoint | None) -> Certificate | None:
-    """Return the certificate of the admission webhook, None if none is to be served; `CommandFailure` if it cannot be
-    used.
-    """
+def _certificate(setting: str, certificate: str, key: str) -> Certificate | None:
+    """Return the certificate that a setting names, None if it names none; `CommandFailure` if it cannot be used."""
     from controlplane.web import Certificate, CertificateError
 
-    if chosen is None:
+    if not certificate:
         return None
     try:
-        return Certificate(chosen.certificate, chosen.key)
+        return Certificate(certificate, key)
     except CertificateError as error:
-        raise CommandFailure(f"{chosen.key_of_certificate}: {error}", Exit.CONFIGURATION) from None
+        raise CommandFailure(f"{setting}: {error}", Exit.CONFIGURATION) from None
+
+
+@contextlib.asynccontextmanager
+async def _visibility(
+    chosen: VisibilitySettings, certificate: Certificate | None, service: Service, open_server: OpenManagement
+) -> AsyncIterator[None]:
+    """Serve Kueue's visibility API while the block runs, if there is a certificate for it."""
+    from controlplane.telemetry import logger
+
+    if certificate is None:
+        yield
+        return
+    from controlplane.app.visibility import serving as serving_visibility
+
+    async with serving_visibility(chosen, certificate, service, open_server) as served:
+        logger(__name__).info("serving the visibility API", address=chosen.address, port=served.port)
+        yield
 
 
 @contextlib.asynccontextmanager

@@ -94,6 +94,10 @@ _MANAGEMENT = (
         manifest="multikueue-webhook/clusterrole.yaml",
         when=_dispatches_and(lambda settings: settings.webhook.certificate),
     ),
+    _Granted(
+        manifest="visibility/clusterrole.yaml",
+        when=lambda settings: settings.quota.builtin and bool(settings.quota.visibility.certificate),
+    ),
     _Granted(manifest="candidates/source/clusterrole.yaml", when=_hosts("candidates")),
     _Granted(
         manifest="candidates/follow/clusterrole.yaml",

@@ -20,7 +20,7 @@ from controlplane.job_kinds.custom import parse
 from controlplane.settings.candidates import Candidates
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
-from controlplane.settings.quota import QuotaSettings
+from controlplane.settings.quota import QuotaSettings, quota_contradictions
 from controlplane.settings.retention import Retention
 from controlplane.settings.rules import (
     Checked,
@@ -307,6 +307,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "multikueue.podGate",
             "must be own when quota.mode is builtin and multikueue.kinds names pod: Kueue's gate is taken from all that are admitted",
         )
+    yield from quota_contradictions(settings.quota)
     yield from _local_contradictions(settings)
     yield from web_contradictions(settings.web)
     names = [target.partition(":")[0] for target in candidates.targets]

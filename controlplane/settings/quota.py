@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
 from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
-from controlplane.settings.rules import Choice, Duration, Integer, Items, Names, Setting
-from controlplane.settings.words import YES_NO
+from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
+from controlplane.settings.words import FILE, PORT, YES_NO
 from controlplane.values import Value
 
 PREEMPTION_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -208,6 +208,22 @@ class ObjectRetention(Value, rename="camel"):
     ] = None
 
 
+class VisibilitySettings(Value, rename="camel"):
+    """Where Kueue's visibility API is served, which tells what waits in a queue and at which position."""
+
+    certificate: Annotated[
+        str,
+        Setting(
+            FILE,
+            "With `builtin`: the certificate (PEM) with which Kueue's visibility API is served to the API server, read anew when it "
+            "changes. Empty: it is not served.",
+        ),
+    ] = ""
+    key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
+    address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
+    port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8082
+
+
 class QuotaResources(Value, rename="camel"):
     """What of the requests of pods counts as quota; what Kueue calls `resources` in its configuration."""
 
@@ -291,6 +307,7 @@ class QuotaSettings(Value, rename="camel"):
     object_retention: ObjectRetention = ObjectRetention()
     metrics: QuotaMetricsSettings = QuotaMetricsSettings()
     resources: QuotaResources = QuotaResources()
+    visibility: VisibilitySettings = VisibilitySettings()
 
     @property
     def says_pods_ready(self) -> bool:
@@ -301,3 +318,15 @@ class QuotaSettings(Value, rename="camel"):
     def builtin(self) -> bool:
         """Whether this service decides on quota."""
         return self.mode == BUILTIN
+
+
+def quota_contradictions(quota: QuotaSettings) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
+    served = quota.visibility
+    if served.certificate and not quota.builtin:
+        yield (
+            "quota.visibility.certificate",
+            "is set and quota.mode is not builtin: with kueue, Kueue's own manager serves its visibility API",
+        )
+    if served.key and not served.certificate:
+        yield "quota.visibility.key", "is set without quota.visibility.certificate"

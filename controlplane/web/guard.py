@@ -47,6 +47,11 @@ class Guard:
         """Count a connection no more."""
         self._open.pop(connection, None)
 
+    def close_waiting(self) -> None:
+        """Close the connections on which no request is being answered."""
+        for connection in [one for one in self._open if not one.working]:
+            self._close(connection)
+
     def turned(self, connection: _Connection) -> None:
         """A connection has begun to wait, or to work: it is the last of those now."""
         if connection in self._open:

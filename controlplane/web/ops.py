@@ -10,6 +10,7 @@ import errno
 import ipaddress
 import ssl
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -141,11 +142,19 @@ async def serve_guarded(
     port: int,
     section: str,
     context: ssl.SSLContext | None = None,
+    headers: int = 0,
 ) -> WebServer:
-    """As `serve`, with so many connections; `section` is that of the settings which say where to listen."""
+    """As `serve`, with so many connections; `section` is that of the settings which say where to listen. `headers`: how many
+    a request may have, 0 for as many as the library lets it."""
     app.middlewares.append(guard.middleware)
+    limits: dict[str, Any] = {"max_headers": headers} if headers else {}
     runner = web.AppRunner(
-        app, access_log=None, shutdown_timeout=5, keepalive_timeout=guard.patience, lingering_time=1.0
+        app,
+        access_log=None,
+        shutdown_timeout=5,
+        keepalive_timeout=guard.patience,
+        lingering_time=1.0,
+        **limits,
     )
     await runner.setup()
     try:

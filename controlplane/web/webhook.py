@@ -45,7 +45,7 @@ class Certificate:
     def __init__(self, certificate: str, key: str = "") -> None:
         self._files = certificate, key or certificate
         self._seen = self._fingerprint()
-        self.context = self._fresh()
+        self.context = self.fresh()
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -56,7 +56,8 @@ class Certificate:
                 raise CertificateError(f"{file} cannot be read ({error.strerror or error}): mount it there") from None
         return digest.hexdigest()
 
-    def _fresh(self) -> ssl.SSLContext:
+    def fresh(self) -> ssl.SSLContext:
+        """Return a context of its own with what is in the files now."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._load(context)
         return context
@@ -76,7 +77,7 @@ class Certificate:
         found = self._fingerprint()
         if found == self._seen:
             return False
-        self._fresh()  # in a context of its own first: a bad one would leave the one in use half changed
+        self.fresh()  # in a context of its own first: a bad one would leave the one in use half changed
         self._load(self.context)
         self._seen = found
         return True

@@ -33,6 +33,7 @@ SHARED = (
     "postgres/rights.sql",
     "rbac/*/*.yaml",
     "scheduler/*.yaml",
+    "visibility/*.yaml",
     "web/*.yaml",
 )
 LEFT_OUT = ("kustomization.yaml", "settings.yaml", "profiles.yaml", "namespace.yaml")
@@ -149,7 +150,15 @@ def values_schema() -> Schema:
             cloudNativePG=cloud_native_pg,
         ),
         webhook=_of(enabled=FLAG, failurePolicy={"enum": ["Ignore", "Fail"]}, certificate=certificate),
-        networkPolicy=_of(enabled=FLAG, metricsFrom=OBJECTS, webhookFrom=OBJECTS, webFrom=OBJECTS, egress=OBJECTS),
+        visibility=_of(enabled=FLAG, certificate=certificate),
+        networkPolicy=_of(
+            enabled=FLAG,
+            metricsFrom=OBJECTS,
+            webhookFrom=OBJECTS,
+            visibilityFrom=OBJECTS,
+            webFrom=OBJECTS,
+            egress=OBJECTS,
+        ),
         metrics=_of(
             serviceMonitor=monitor,
             podMonitor=monitor,

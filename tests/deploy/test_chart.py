@@ -51,6 +51,7 @@ EVERYTHING = {
     "podgroups": {"configMap": {"create": True}},
     "database": {"migrate": {"enabled": True}},
     "webhook": {"enabled": True, "certificate": {"existingSecret": "admission", "caBundle": "Q0E="}},
+    "visibility": {"enabled": True, "certificate": {"existingSecret": "visibility", "caBundle": "Q0E="}},
     "networkPolicy": {"enabled": True, "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
     "metrics": {
         "serviceMonitor": {"enabled": True},
@@ -222,7 +223,33 @@ def test_the_settings_that_it_writes_can_be_loaded(tmp_path: Path) -> None:
     assert loaded.run.controllers == ("multikueue", "candidates", "podgroups", "coscheduling")
     container = one(template(EVERYTHING), "Deployment", "controlplane")["spec"]["template"]["spec"]["containers"][0]
     assert {"name": "admission", "containerPort": loaded.webhook.port} in container["ports"]
-    assert "/etc/controlplane-admission" in [mount["mountPath"] for mount in container["volumeMounts"]]
+    mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert {"/etc/controlplane-admission", "/etc/controlplane-visibility"} <= set(mounted)
+    assert loaded.quota.visibility.certificate == "/etc/controlplane-visibility/tls.crt"
+    assert {"name": "visibility", "containerPort": loaded.quota.visibility.port} in container["ports"]
+
+
+@helm
+def test_the_visibility_api_is_trusted_by_its_certificate() -> None:
+    builtin = {"quota": {"mode": "builtin"}}
+    made = template(
+        {"settings": builtin, "visibility": {"enabled": True, "certificate": {"certManager": {"enabled": True}}}},
+        release="other",
+        namespace="queues",
+    )
+    services = [item for item in made if item["kind"] == "APIService"]
+    assert [item["spec"]["version"] for item in services] == ["v1beta1", "v1beta2"]
+    service = one(made, "Service", "other-controlplane-visibility")
+    for item in services:
+        place = item["spec"]["service"]
+        assert (place["name"], place["namespace"]) == (service["metadata"]["name"], service["metadata"]["namespace"])
+        certificate = one(made, "Certificate", "other-controlplane-visibility")["metadata"]
+        assert item["metadata"]["annotations"] == {
+            "cert-manager.io/inject-ca-from": f"{certificate['namespace']}/{certificate['name']}"
+        }
+        assert "insecureSkipTLSVerify" not in item["spec"]
+    assert one(made, "Role", "other-controlplane-visibility")["metadata"]["namespace"] == "kube-system"
+    assert not [item for item in template({"settings": builtin}) if "visibility" in item["metadata"]["name"]]
 
 
 @helm
@@ -248,8 +275,11 @@ def test_every_name_begins_with_the_release_s_and_nothing_is_left_elsewhere() ->
         {(item["kind"], item["metadata"]["name"]) for item in found if "namespace" not in item["metadata"]}
         for found in (first, second)
     ]
-    definitions = {(kind, name) for kind, name in wide[0] & wide[1] if kind == "CustomResourceDefinition"}
-    assert wide[0] & wide[1] == definitions, "two releases in one cluster share the definitions alone"
+    shared = {(kind, name) for kind, name in wide[0] & wide[1] if kind != "CustomResourceDefinition"}
+    assert shared == {
+        *{("APIService", f"{version}.visibility.kueue.x-k8s.io") for version in ("v1beta1", "v1beta2")},
+        *{("ClusterRole", f"kueue-pending-workloads-{queue}-viewer-role") for queue in ("cq", "lq")},
+    }, "two releases in one cluster share definitions, and what one of them alone may decide on"
     text = json.dumps(first)
     assert "kueue-system" not in text
     assert "controlplane-system" not in text
@@ -327,6 +357,11 @@ def test_the_owner_s_password_is_where_the_service_cannot_read_it() -> None:
         (
             {"webhook": {"enabled": True, "certificate": {"existingSecret": "admission"}}},
             "webhook.certificate.caBundle is needed",
+        ),
+        ({"visibility": {"enabled": True}}, "visibility.enabled needs settings.quota.mode: builtin"),
+        (
+            {"settings": {"quota": {"mode": "builtin"}}, "visibility": {"enabled": True}},
+            "visibility.enabled needs a certificate",
         ),
         ({"database": {"migrate": {"enabled": True, "namespace": "default"}}}, "must not be the release's"),
         (

@@ -8,6 +8,7 @@ from controlplane.app.admission import JOBS_PATH, PATH
 from controlplane.controllers.hosts import hosted
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.webhook import configuration
+from controlplane.kube.visibility import GROUP, VERSIONS
 from controlplane.settings import Settings
 from tests.deploy.manifests import ROOT, one, render, rights
 from tests.support.local import settings
@@ -81,3 +82,15 @@ def test_the_webhook_of_jobs_is_where_the_service_serves_it_and_has_every_kind()
     assert templates == {"statefulsets", "leaderworkersets"}, "what is immutable is not asked about again"
     role = rights(one(objects, "ClusterRole"))
     assert role == {"kueue.x-k8s.io/localqueues": ("get", "list", "watch")}
+
+
+def test_the_visibility_api_is_where_the_service_serves_it_in_every_version() -> None:
+    objects = render("deploy/visibility")
+    service = one(objects, "Service")
+    assert service["spec"]["ports"][0]["targetPort"] == Settings().quota.visibility.port
+    served = [item for item in objects if item["kind"] == "APIService"]
+    assert {item["metadata"]["name"] for item in served} == {f"{version}.{GROUP}" for version in VERSIONS}
+    for item in served:
+        spec = item["spec"]
+        assert (spec["group"], spec["version"]) == (GROUP, item["metadata"]["name"].partition(".")[0])
+        assert spec["service"] == {**{key: service["metadata"][key] for key in ("name", "namespace")}, "port": 443}

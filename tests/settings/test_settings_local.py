@@ -21,6 +21,7 @@ from controlplane.settings.load import SettingsError, load
 from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
 from controlplane.settings.model import RunSettings, contradictions
 from controlplane.settings.multikueue import ClusterProfiles, MultiKueue
+from controlplane.settings.quota import QuotaSettings, VisibilitySettings
 
 
 def settings(
@@ -46,6 +47,25 @@ def settings(
 )
 def test_contradictions_name_the_key(wanted: Settings, keys: list[str]) -> None:
     assert [key for key, _ in contradictions(wanted)] == keys
+
+
+@pytest.mark.parametrize(
+    ("mode", "served", "keys"),
+    [
+        ("kueue", VisibilitySettings(), []),
+        ("builtin", VisibilitySettings(certificate="tls.crt", key="tls.key"), []),
+        ("kueue", VisibilitySettings(certificate="tls.crt"), ["quota.visibility.certificate"]),
+        ("builtin", VisibilitySettings(key="tls.key"), ["quota.visibility.key"]),
+    ],
+)
+def test_the_visibility_api_is_served_by_who_decides_on_quota(
+    mode: str, served: VisibilitySettings, keys: list[str]
+) -> None:
+    quota = QuotaSettings(mode=mode, visibility=served)
+    found = dict(contradictions(msgspec.structs.replace(settings("multikueue"), quota=quota)))
+    assert list(found) == keys
+    if mode == "kueue" and keys:
+        assert "quota.mode is not builtin" in found["quota.visibility.certificate"]
 
 
 def test_every_mode_is_one_or_the_flags() -> None:

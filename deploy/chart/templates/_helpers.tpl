@@ -50,6 +50,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- if and .Values.controlPlane.enabled .Values.webhook.enabled -}}yes{{- end -}}
 {{- end -}}
 
+{{/* "yes" where Kueue's visibility API is served. */}}
+{{- define "controlplane.visibility" -}}
+{{- if and .Values.controlPlane.enabled .Values.visibility.enabled -}}yes{{- end -}}
+{{- end -}}
+
 {{/* The port of the pages where they are served to others, "" where they are not, or on loopback alone. */}}
 {{- define "controlplane.web" -}}
 {{- $web := dig "web" dict .Values.settings -}}
@@ -62,6 +67,47 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* The Secret with the certificate of the webhook. */}}
 {{- define "controlplane.webhook.secret" -}}
 {{- .Values.webhook.certificate.existingSecret | default (printf "%s-admission" (include "controlplane.fullname" .)) -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of the visibility API. */}}
+{{- define "controlplane.visibility.secret" -}}
+{{- .Values.visibility.certificate.existingSecret | default (printf "%s-visibility" (include "controlplane.fullname" .)) -}}
+{{- end -}}
+
+{{/* The Certificate of a server, and an Issuer where none is named. In: root, of (its Service, without the release's name), certificate, secret. */}}
+{{- define "controlplane.certificate" -}}
+{{- if .certificate.certManager.enabled }}
+{{- $name := printf "%s-%s" (include "controlplane.fullname" .root) .of }}
+{{- $namespace := .root.Release.Namespace }}
+{{- $labels := include "controlplane.labels" (dict "root" .root "component" "service") }}
+{{- $issuer := .certificate.certManager.issuerRef }}
+{{- if not $issuer }}
+{{- $issuer = dict "group" "cert-manager.io" "kind" "Issuer" "name" $name }}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels: {{- $labels | nindent 4 }}
+spec:
+  selfSigned: {}
+{{- end }}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels: {{- $labels | nindent 4 }}
+spec:
+  secretName: {{ .secret }}
+  dnsNames:
+    - {{ $name }}.{{ $namespace }}.svc
+    - {{ $name }}.{{ $namespace }}.svc.cluster.local
+  issuerRef: {{- toYaml $issuer | nindent 4 }}
+  privateKey: {rotationPolicy: Always}
+{{- end }}
 {{- end -}}
 
 {{/* The namespace of a CloudNativePG cluster that this release makes: one to which the service has no right. */}}
@@ -78,6 +124,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- $settings := deepCopy .Values.settings -}}
 {{- if include "controlplane.webhook" . -}}
 {{- $_ := set $settings "webhook" (mergeOverwrite (dict "certificate" "/etc/controlplane-admission/tls.crt" "key" "/etc/controlplane-admission/tls.key") (default dict $settings.webhook)) -}}
+{{- end -}}
+{{- if include "controlplane.visibility" . -}}
+{{- $quota := default dict $settings.quota -}}
+{{- $files := dict "certificate" "/etc/controlplane-visibility/tls.crt" "key" "/etc/controlplane-visibility/tls.key" -}}
+{{- $_ := set $quota "visibility" (mergeOverwrite $files (default dict $quota.visibility)) -}}
+{{- $_ := set $settings "quota" $quota -}}
 {{- end -}}
 {{ toYaml $settings }}
 {{- end -}}

@@ -37,17 +37,28 @@ class PodSetFacts(Part):
     resources: dict[str, Any] = {}
 
 
+class Owner(Part):
+    """An owner reference of a Workload."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
 # --- observations ----------------------------------------------------------------------------------------------------
 
 
 class AdmissionWorkloadObserved(ObjectObserved):
-    """A Workload: what its pods ask for, and its status as the API server has it. `priority_class`: the
-    WorkloadPriorityClass that it names, "" for none or for a PriorityClass of pods."""
+    """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
+    earlier versions do not name. `priority_class`: the WorkloadPriorityClass that it names, "" for none or for a
+    PriorityClass of pods."""
 
     generation: int = 0
     deleting: bool = False
     created: str = ""
     owned: bool = False
+    owners: list[Owner] = []
     finalizers: list[str] = []
     job_uid: str = ""
     gated_by: str = ""

@@ -153,12 +153,14 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
     parse_workloads.workload(obj)
     metadata, spec = meta(obj), section(obj, "spec")
     annotations, labels = section(metadata, "annotations", "metadata"), section(metadata, "labels", "metadata")
+    owners = items(metadata, "ownerReferences", "metadata")
     most = spec.get("maximumExecutionTimeSeconds")
     return events.AdmissionWorkloadObserved(
         **fields.identity(obj),
         generation=number(metadata, "generation", "metadata"),
         created=text(metadata, "creationTimestamp", "metadata"),
-        owned=bool(items(metadata, "ownerReferences", "metadata")),
+        owned=bool(owners),
+        owners=[_owner(one, f"metadata.ownerReferences[{at}]") for at, one in enumerate(owners)],
         finalizers=strings(metadata, "finalizers", "metadata"),
         job_uid=text(labels, parse_workloads.JOB_UID_LABEL, "metadata.labels"),
         gated_by=text(annotations, parse_workloads.GATED_BY, "metadata.annotations"),
@@ -170,6 +172,11 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
         status=section(obj, "status"),
     )
+
+
+def _owner(obj: Json, where: str) -> events.Owner:
+    found = {name: text(obj, name, where) for name in ("apiVersion", "kind", "name", "uid")}
+    return events.Owner(api_version=found.pop("apiVersion"), **found)
 
 
 def _priority_class(spec: Json) -> str:

@@ -16,8 +16,9 @@ from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
-from controlplane.controllers.quota.engine.pending import PendingQueue, order_of
+from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need
+from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
@@ -123,11 +124,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
 
 def in_line(state: State, pending: PendingQueue) -> list[Info]:
     """Return who waits in a ClusterQueue, in the order in which they are considered."""
-    by_usage = state.by_usage(state.snapshot.queues[pending.name].spec)
-    return sorted(
-        (*pending.active.values(), *pending.inadmissible.values()),
-        key=lambda one: (state.usage_of(one.workload.local_queue) if by_usage else 0.0, order_of(one.workload)),
-    )
+    return sorted(pending.all(), key=key_of(state, pending))
 
 
 def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:

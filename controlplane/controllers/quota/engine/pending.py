@@ -47,6 +47,15 @@ class PendingQueue:
         """Return a workload that waits here, or None."""
         return self.active.get(key) or self.inadmissible.get(key)
 
+    def all(self) -> list[Info]:
+        """Return who waits here, in no order."""
+        return [*self.active.values(), *self.inadmissible.values()]
+
+    @property
+    def sticky(self) -> str:
+        """Who is tried before the others whatever its order, since it waits for its victims; "" for nobody."""
+        return self.first if self.strategy == BEST_EFFORT_FIFO and self.first in self.active else ""
+
     def known_not_to_fit(self, key: str) -> str:
         """Return why a workload is not even tried, since one of its shape did not fit; "" if it is."""
         info = self.inadmissible.get(key)
@@ -54,9 +63,9 @@ class PendingQueue:
 
     def head(self, used: Used | None = None) -> Info | None:
         """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
-        sticks = self.first if self.strategy == BEST_EFFORT_FIFO else ""
+        sticks = self.sticky
         if used is None:
-            if sticks in self.active:
+            if sticks:
                 return self.active[sticks]
             tops = [(top[0], top[1]) for bucket in list(self._buckets) if (top := self._top(bucket))]
             return self.active[min(tops)[1]] if tops else None
