@@ -109,6 +109,11 @@ GAUGES: dict[str, tuple[str, str]] = {
 }
 """Each gauge: its labels but for `replica_role`, separated by spaces, and what it means."""
 
+GAUGE_ROWS = [
+    (f"{PREFIX}_{name}", "gauge", (*labels.split(), "replica_role"), doc) for name, (labels, doc) in GAUGES.items()
+]
+"""The same as the reference of all metrics has them."""
+
 
 class QuotaMetrics:
     """See the module."""
@@ -143,6 +148,10 @@ class QuotaMetrics:
         self.admitted_until_ready = self._both(
             Histogram, "admitted_until_ready_wait_time_seconds", _CLASS, "From admission until its pods are ready."
         )
+        self._make_ends()
+
+    def _make_ends(self) -> None:
+        """What becomes of those that have quota."""
         self.finished = self._both(Counter, "finished_workloads_total", _CLASS, "Workloads that ended.")
         self.execution = self._both(
             Histogram, "execution_time_seconds", _CLASS, "How long an admitted Workload ran, all times that it ran."

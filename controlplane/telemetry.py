@@ -29,7 +29,7 @@ from prometheus_client import (
 from prometheus_client.metrics import MetricWrapperBase
 
 from controlplane.candidate_metrics import CandidateMetrics
-from controlplane.quota_metrics import GAUGES, PREFIX, QuotaMetrics
+from controlplane.quota_metrics import GAUGE_ROWS, QuotaMetrics
 from controlplane.settings.secret import MASK, mask_urls
 
 _SECRET_WORDS = (
@@ -157,7 +157,8 @@ class Metrics:
         self._make_effects()
         self._make_dispatch()
         self.candidates = CandidateMetrics(self._new, _WAITS)
-        self._make_quota()
+        self.quota = QuotaMetrics(self._new)
+        self.table.extend(GAUGE_ROWS)
         self._make_scheduler()
         self._make_local()
 
@@ -257,9 +258,7 @@ class Metrics:
         new = self._new
         self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
         self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
-        self.effects_open = new(
-            Gauge, "effects_open", "cluster", "Effects that wait to be carried out or are under way."
-        )
+        self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that wait, or are under way.")
         self.effects_oldest_seconds = new(
             Gauge,
             "effects_oldest_seconds",
@@ -310,13 +309,6 @@ class Metrics:
         self.retries = new(
             Counter, "retries_total", "cluster reason", "Workloads that were taken back from a cluster, and why."
         )
-
-    def _make_quota(self) -> None:
-        """Quota that this service reserves, as Kueue counts it."""
-        self.quota = QuotaMetrics(self._new)
-        for name, (label_names, doc) in GAUGES.items():
-            labels = (*label_names.split(), "replica_role")
-            self.table.append((f"{PREFIX}_{name}", "gauge", labels, doc))
 
     def _make_scheduler(self) -> None:
         """The scheduler beside a target cluster."""
@@ -386,10 +378,8 @@ _HEAD = """# Metrics
 Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format, whichever the reader asks for. Times are seconds. A
 histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
 have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
-The usual `process_*` and `python_*` metrics are there as well.
-
-What begins with `kueue_` has the names, labels and buckets that it has in Kueue. Those of quota, queues and Cohorts are there where
-`quota.mode` is `builtin`, and reported by the process that leads: gauges as the state is when they are read, counters from then on.
+The usual `process_*` and `python_*` metrics are there as well. What begins with `kueue_` has the names, labels and buckets that it has
+in Kueue: the process that leads reports it, and what is about quota where `quota.mode` is `builtin`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
