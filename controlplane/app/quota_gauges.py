@@ -18,7 +18,7 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
 from controlplane.controllers.quota.admission.workload_status import FINISHED, as_read
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, Usage, add
-from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.info import Info, total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
 from controlplane.controllers.quota.engine.snapshot import QueueNode
@@ -76,7 +76,7 @@ class QuotaGauges(Collector):
         return (active, inadmissible) if queue.active else (0, active + inadmissible)
 
     def _resources_of(self, found: Families, queue: QueueNode, admitted: list[Info]) -> None:
-        cohort, name, usage = queue.parent.name if queue.parent is not None else "", queue.name, _summed(admitted)
+        cohort, name, usage = queue.parent.name if queue.parent is not None else "", queue.name, total_usage(admitted)
         for place, quota in queue.quotas.items():
             labels = (cohort, name, *place)
             _add(found, "cluster_queue_nominal_quota", labels, _units(place[1], quota.nominal))
@@ -158,7 +158,7 @@ class QuotaGauges(Collector):
             ready, _, _ = local_readiness(self._index, stopped=stopped, name=name)
             for one in _CONDITION_STATES:
                 _add(found, "local_queue_status", (*labels, one), one == ready)
-            reserved, used = _summed(own), _summed(mine)
+            reserved, used = total_usage(own), total_usage(mine)
             for place in queue.quotas if queue is not None else ():
                 _add(
                     found,
@@ -192,14 +192,6 @@ def _add(found: Families, name: str, labels: tuple[str, ...], value: float) -> N
         label_names, doc = GAUGES[name]
         family = found[name] = GaugeMetricFamily(f"{PREFIX}_{name}", doc, labels=[*label_names.split(), "replica_role"])
     family.add_metric([*labels, ROLE], float(value))
-
-
-def _summed(several: Iterable[Info]) -> Usage:
-    total: Usage = {}
-    for info in several:
-        for place, amount in info.usage.items():
-            total[place] = add(total.get(place, 0), amount)
-    return total
 
 
 def _limit(resource: str, amount: int | None) -> float:

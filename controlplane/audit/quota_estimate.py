@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from controlplane.audit.quota_runs import ALL, KIND, QUEUE, Durations, Group, identity
@@ -95,7 +96,7 @@ class _Draws:
         left = MOST_DECISIONS
         for draw in range(DRAWS):
             ends = {one.key: self._ends(draw, one) for one in self.of.holders}
-            found = forecast(self.of, self.now, ends, lambda key, draw=draw: self._lasts(draw, key), left)  # type: ignore[misc]
+            found = forecast(self.of, self.now, ends, partial(self._lasts, draw), left)
             left -= found.steps
             if found.why == MOST_STEPS:
                 return

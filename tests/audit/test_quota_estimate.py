@@ -50,7 +50,8 @@ def asked(scene: Scene, name: str, durations: Durations | None = None) -> Estima
 
 
 def in_seconds(found: Estimate) -> tuple[float | None, float | None]:
-    return tuple(None if at is None else (at - START).total_seconds() for at in (found.at, found.late))  # type: ignore[return-value]
+    at, late = (None if one is None else (one - START).total_seconds() for one in (found.at, found.late))
+    return at, late
 
 
 def constant(count: int, every: float = 100.0) -> list[Run]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reconcile import IN_USE
 from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
-from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
-from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.amounts import Usage, spelled
+from controlplane.controllers.quota.engine.info import total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
 from controlplane.controllers.quota.engine.snapshot import QueueNode
@@ -44,7 +44,7 @@ def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObser
     admitted = [info for key, info in node.workloads.items() if is_admitted(index, key)]
     status = copy.deepcopy(seen.status)
     status["flavorsReservation"] = _usage(node, node.usage)
-    status["flavorsUsage"] = _usage(node, _summed(admitted))
+    status["flavorsUsage"] = _usage(node, total_usage(admitted))
     status["reservingWorkloads"] = len(node.workloads)
     status["admittedWorkloads"] = len(admitted)
     status["pendingWorkloads"] = len(pending) if pending is not None else 0
@@ -96,14 +96,6 @@ def is_admitted(index: AdmissionIndex, key: str) -> bool:
     return seen is not None and as_read(seen.status).is_true(ADMITTED)
 
 
-def _summed(several: list[Info]) -> Usage:
-    total: Usage = {}
-    for info in several:
-        for place, amount in info.usage.items():
-            total[place] = add(total.get(place, 0), amount)
-    return total
-
-
 def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now: datetime) -> Json:
     """Return the status of a LocalQueue."""
     key, name = f"{seen.namespace}/{seen.name}", str(seen.spec.get("clusterQueue") or "")
@@ -114,7 +106,7 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     status = copy.deepcopy(seen.status)
     status["pendingWorkloads"] = 0 if stopped else index.engine.queues.waiting_in(key)
     status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
-    for field, usage in (("flavorsReservation", _summed(own)), ("flavorsUsage", _summed(admitted))):
+    for field, usage in (("flavorsReservation", total_usage(own)), ("flavorsUsage", total_usage(admitted))):
         if node is not None:
             status[field] = _flavors(node, usage)
         else:

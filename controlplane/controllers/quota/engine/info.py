@@ -5,7 +5,7 @@ to the scheduler. Computed once; a changed Workload gets a new `Info`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -114,6 +114,15 @@ class Info:
         found = replace(self, **changes)
         found.__dict__.update({name: self.__dict__[name] for name in _DERIVED if name in self.__dict__})
         return found
+
+
+def total_usage(several: Iterable[Info]) -> Usage:
+    """Return the quota that is reserved for several workloads together."""
+    total: Usage = {}
+    for info in several:
+        for place, amount in info.usage.items():
+            total[place] = add(total.get(place, 0), amount)
+    return total
 
 
 _DERIVED = ("pod_sets", "usage", "flavor_resources", "shape")
