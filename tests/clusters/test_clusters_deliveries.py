@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -40,15 +42,21 @@ class Held:
         self._end.set_exception(RuntimeError("the log is closed"))
 
 
+@asynccontextmanager
+async def holding(api: MiniApi, **more: Any) -> AsyncIterator[tuple[Following, Held]]:
+    """Have a reflector that has listed, and whose sink ends when it is told to."""
+    async with following(api, **more) as found:
+        await found.shows("synced")
+        yield found, Held(found)
+
+
 def show(api: MiniApi, *versions: int) -> None:
     for version in versions:
         api.stream().put_nowait(line("MODIFIED", obj("a", version)))
 
 
 async def test_one_after_the_other_while_nothing_waits_for_more(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         show(api, 11)
         await until(partial(held.has, "11"))
         show(api, 12)
@@ -61,9 +69,7 @@ async def test_one_after_the_other_while_nothing_waits_for_more(api: MiniApi) ->
 
 
 async def test_what_waits_for_more_is_taken_back_and_handed_over_with_it(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         f.patient.set()
         show(api, 11)
         await until(partial(held.has, "11"))
@@ -77,9 +83,7 @@ async def test_what_waits_for_more_is_taken_back_and_handed_over_with_it(api: Mi
 
 
 async def test_what_comes_before_the_log_waits_is_handed_over_when_it_does(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         show(api, 11)
         await until(partial(held.has, "11"))
         show(api, 12)
@@ -90,9 +94,7 @@ async def test_what_comes_before_the_log_waits_is_handed_over_when_it_does(api: 
 
 
 async def test_no_more_than_a_few_pieces_are_handed_over_together(api: MiniApi) -> None:
-    async with following(api, pace=dataclasses.replace(QUICK, chunk=500)) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api, pace=dataclasses.replace(QUICK, chunk=500)) as (f, held):
         f.patient.set()
         offered = ["11", "11 12", "11 12 13", "11 12 13 14"]
         for count in range(1, 5):
@@ -106,9 +108,7 @@ async def test_no_more_than_a_few_pieces_are_handed_over_together(api: MiniApi) 
 
 
 async def test_the_place_is_before_what_the_log_did_not_take(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         f.patient.set()
         show(api, 11)
         await until(partial(held.has, "11"))
@@ -123,9 +123,7 @@ async def test_the_place_is_before_what_the_log_did_not_take(api: MiniApi) -> No
 
 
 async def test_a_bookmark_counts_after_what_came_before_it(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         show(api, 11)
         await until(partial(held.has, "11"))
         api.stream().put_nowait(bookmark(20))
@@ -139,9 +137,7 @@ async def test_a_bookmark_counts_after_what_came_before_it(api: MiniApi) -> None
 
 
 async def test_who_is_stopped_leaves_nothing_under_way(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         show(api, 11)
         await until(partial(held.has, "11"))
         await f.stop()
@@ -151,9 +147,7 @@ async def test_who_is_stopped_leaves_nothing_under_way(api: MiniApi) -> None:
 
 
 async def test_another_history_is_told_after_what_was_shown_before_it(api: MiniApi) -> None:
-    async with following(api) as f:
-        await f.shows("synced")
-        held = Held(f)
+    async with holding(api) as (f, held):
         show(api, 12)
         await until(partial(held.has, "12"))
         show(api, 11)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.story import command, verdict
 from controlplane.dst.scenes.workloads.plan import plan_of
 from tests.dst.known import KNOWN
+from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 from tests.support.played import simulated
 
@@ -19,15 +18,10 @@ SEEDS, AT_ONCE = range(1, 301), 10
 TESTS = len(SEEDS) // AT_ONCE
 
 
-def broken(outcome: Outcome) -> str:
-    return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
-
-
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
 def test_ten_seeds_hold(first: int) -> None:
-    seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
-    failed = [text for seed in seeds if (text := broken(simulated(plan_of(seed))[0].brief()))]
-    assert not failed, "\n".join(["of these, each by itself:", *failed])
+    text = failures(SEEDS[first - 1 :: TESTS], KNOWN, lambda seed: simulated(plan_of(seed))[0].brief())
+    assert not text, text
 
 
 @pytest.mark.parametrize("seed", KNOWN)

@@ -118,6 +118,19 @@ class Scene:
             found.fold(recorded)
         return found
 
+    def settle_through_crashes(self, *, lost: bool, rounds: int = 40) -> None:
+        """Decide and carry out until nothing follows, while the process ends after each decision; with `lost` after each
+        write too, whose answer nobody hears."""
+        for _ in range(rounds):
+            if not self.decide() and not self.open_writes():
+                return
+            for write in self.open_writes() if lost else ():
+                self.carry_out(write)
+            self.crash()
+            for write in self.open_writes():
+                self.carry_out(write)
+        raise AssertionError("it does not come to rest")
+
     def crash(self) -> None:
         """Another process takes over, with what the log says: of what went meanwhile it knows no more than that."""
         self.controller = self.replayed()

@@ -402,33 +402,21 @@ def test_every_step_survives_the_end_of_the_process() -> None:
         scene.flavor()
         for name in "abc":
             scene.create(member(name, 2), PODS)
-
-        def through(scene: Scene = scene, lost: bool = lost) -> None:
-            for _ in range(40):
-                if not scene.decide() and not scene.open_writes():
-                    return
-                for write in scene.open_writes() if lost else ():
-                    scene.carry_out(write)
-                scene.crash()
-                for write in scene.open_writes():
-                    scene.carry_out(write)
-            raise AssertionError("it does not come to rest")
-
-        through()
+        scene.settle_through_crashes(lost=lost)
         assert len(names(scene)) == 2
         scene.admit()
-        through()
+        scene.settle_through_crashes(lost=lost)
         left = names(scene)
         for name in left:
             runs(scene, name)
-        through()
+        scene.settle_through_crashes(lost=lost)
         assert len(scene.decided(PodStartDecided)) == 2
         scene.evict()
-        through()
+        scene.settle_through_crashes(lost=lost)
         for name in left:
             runs(scene, name, phase="Failed")
             scene.store.delete(PODS, NS, name, grace=0)
-        through()
+        scene.settle_through_crashes(lost=lost)
         reserved = condition(scene.workload(), "QuotaReserved")
         assert reserved is not None
         assert reserved["status"] == "False"

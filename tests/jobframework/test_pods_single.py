@@ -221,29 +221,17 @@ def test_every_step_survives_the_end_of_the_process() -> None:
         scene = Scene()
         scene.flavor()
         scene.create(pod(), PODS)
-
-        def through(scene: Scene = scene, lost: bool = lost) -> None:
-            for _ in range(30):
-                if not scene.decide() and not scene.open_writes():
-                    return
-                for write in scene.open_writes() if lost else ():
-                    scene.carry_out(write)
-                scene.crash()
-                for write in scene.open_writes():
-                    scene.carry_out(write)
-            raise AssertionError("it does not come to rest")
-
-        through()
+        scene.settle_through_crashes(lost=lost, rounds=30)
         assert len(scene.workloads()) == 1
         scene.admit()
-        through()
+        scene.settle_through_crashes(lost=lost, rounds=30)
         runs(scene)
-        through()
+        scene.settle_through_crashes(lost=lost, rounds=30)
         scene.evict()
-        through()
+        scene.settle_through_crashes(lost=lost, rounds=30)
         assert meta(get(scene))["deletionTimestamp"]
         stopped(scene)
-        through()
+        scene.settle_through_crashes(lost=lost, rounds=30)
         assert not is_there(scene)
         assert len(scene.decided(PodStartDecided)) == len(scene.decided(PodDeletionDecided)) == 1
 

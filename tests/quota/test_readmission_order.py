@@ -11,8 +11,8 @@ from controlplane.controllers.quota.engine.parse_workloads import workload
 from controlplane.controllers.quota.engine.pending import order_of
 from controlplane.kube.conditions import REMOTE_LOST
 from controlplane.kube.kinds import Json
+from tests.quota.admission.checks import answer, checked
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_admission import answer, checked
 
 LOST = f'Evicted due to AdmissionCheck in Retry state: "multikueue" ({REMOTE_LOST})'
 GONE = 'Evicted due to AdmissionCheck in Retry state: "multikueue" (Workload evicted on worker cluster: "a")'

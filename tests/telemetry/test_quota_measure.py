@@ -16,8 +16,8 @@ from controlplane.quota_metrics import GAUGES
 from controlplane.settings.quota import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
 from tests.audit.script import Script
+from tests.quota.admission.checks import answer, checked
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_admission import answer, checked
 
 
 class Meter:

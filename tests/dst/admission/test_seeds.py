@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controlplane.dst.engine.plan import chosen
-from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.story import command, verdict
 from controlplane.dst.play import play
 from controlplane.dst.scenes.admission.plan import plan_of
 from tests.dst.admission.known import KNOWN, MENDED
+from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 
 SEEDS, AT_ONCE = range(1, 121), 5
@@ -17,15 +16,10 @@ SEEDS, AT_ONCE = range(1, 121), 5
 TESTS = len(SEEDS) // AT_ONCE
 
 
-def broken(outcome: Outcome) -> str:
-    return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
-
-
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
 def test_five_seeds_hold(first: int) -> None:
-    seeds = [seed for seed in SEEDS[first - 1 :: TESTS] if seed not in KNOWN]
-    failed = [text for seed in seeds if (text := broken(play(plan_of(seed)).brief()))]
-    assert not failed, "\n".join(["of these, each by itself:", *failed])
+    text = failures(SEEDS[first - 1 :: TESTS], KNOWN, lambda seed: play(plan_of(seed)).brief())
+    assert not text, text
 
 
 @pytest.mark.parametrize(("seed", "steps", "what"), MENDED)

@@ -10,8 +10,8 @@ from controlplane.controllers.quota.admission.index import CYCLE
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.runtime.controller import WriteRefusal
+from tests.quota.admission.checks import answer, checked
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_admission import answer, checked
 
 
 def test_a_reservation_that_was_overtaken_is_out_of_the_ledger_before_the_next_one() -> None:
