@@ -53,7 +53,7 @@ class PendingWorkloadsApi:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._turn = asyncio.Semaphore(1)
+        self._one_at_a_time = asyncio.Semaphore(1)
 
     def missing(self) -> str:
         """Return why there are no answers now, "" if there are."""
@@ -75,9 +75,8 @@ class PendingWorkloadsApi:
         find = self._finds(asked)
         if find is None:
             return 404, api_requests.not_found(visibility.GROUP, visibility.SINGULAR[asked.resource], asked.name)
-        async with (
-            self._turn
-        ):  # a hundred thousand take seconds of a processor: one at a time, beside the loop that decides
+        # A hundred thousand take seconds of a processor: one answer at a time, beside the loop that decides.
+        async with self._one_at_a_time:
             return 200, await asyncio.to_thread(_summary, asked.version, find, offset, limit)
 
     def _finds(self, asked: RequestAttributes) -> Callable[[int, int], list[PendingWorkload]] | None:
@@ -124,7 +123,7 @@ class AccessReviews:
 
     def __init__(self, cluster: ClusterPort, clock: Callable[[], float] = time.monotonic) -> None:
         self._cluster, self._clock = cluster, clock
-        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
         self._answers: dict[tuple[UserInfo, RequestAttributes], tuple[float, bool]] = {}
 
     async def __call__(self, user: UserInfo, asked: RequestAttributes) -> bool:
@@ -144,7 +143,7 @@ class AccessReviews:
 
     async def _ask(self, user: UserInfo, asked: RequestAttributes) -> bool:
         try:
-            async with asyncio.timeout(_PATIENCE), self._turn:
+            async with asyncio.timeout(_PATIENCE), self._slots:
                 review = front_proxy.access_review(user, asked.review)
                 return is_allowed(await self._cluster.create(SUBJECT_ACCESS_REVIEWS, "", review))
         except ApiError as error:

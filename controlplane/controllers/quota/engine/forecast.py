@@ -6,7 +6,7 @@ that wait before it and some that wait behind, and each walk has a copy of that.
 again; pods are ready at once; nobody new comes.
 
 Each end of a holder wakes all that wait, so a walk lets few wait at once: of those before the workload in its ClusterQueue the
-next `WINDOW`, another one for each that is started. Who waits further behind is not tried out of its turn."""
+next `WINDOW`, another one for each that is started. Who waits further behind is not tried out of order."""
 
 from __future__ import annotations
 
