@@ -23,6 +23,7 @@ from benchmarks import (
     takeover,
     web,
     whatif,
+    why,
 )
 from benchmarks.machine import describe
 from controlplane import telemetry
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "coscheduling": coscheduling.run,
     "scheduler": scheduler.run,
     "quota": quota.run,
+    "why": why.run,
     "real": real.run,
 }
 
@@ -94,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     quota_.add_argument("--pending", type=int, nargs="+", default=[1000, 10_000, 50_000], help="workloads that wait")
     quota_.add_argument("--queues", type=int, default=1000, help="ClusterQueues")
     quota_.add_argument("--quota-cycles", type=int, default=6, help="scheduling cycles at most")
+    why_ = found.add_argument_group("why")
+    why_.add_argument("--why-waiting", type=int, default=10_000, help="workloads that wait in one Cohort tree")
+    why_.add_argument("--why-ended", type=int, default=100_000, help="workloads that have ended")
     real_ = found.add_argument_group(
         "real", "real API servers; KUBEBUILDER_ASSETS and CONTROLPLANE_TEST_CRDS name them"
     )

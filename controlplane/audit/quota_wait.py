@@ -49,6 +49,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "inadmissible": wait.inadmissible,
         "uncovered": list(wait.uncovered),
         "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
+        "dominant": wait.dominant,
         "flavors": [_option(one, group) for group, options in enumerate(wait.groups, 1) for one in options],
     }
 
@@ -96,7 +97,7 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
     ahead = wait["ahead"]
     yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
     if used := wait.get("used"):
-        yield f"The weighted past usage of its LocalQueue is {used}; Workloads of LocalQueues that used less come first."
+        yield _past_usage(used, wait.get("dominant") or "")
     if wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait["uncovered"]:
@@ -105,6 +106,16 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
         yield from _of_flavor(option, sees)
     if wait.get("estimate") is not None:
         yield quota_estimate.sentence(wait["estimate"])
+
+
+def _past_usage(used: str, dominant: str) -> str:
+    if not dominant:
+        return (
+            f"The weighted past usage of its LocalQueue is {used}; Workloads of LocalQueues that used less come first."
+        )
+    return (
+        f"What it used in the past is {used} of all {dominant} there is; Workloads of those that used less come first."
+    )
 
 
 def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterator[str]:

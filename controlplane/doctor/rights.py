@@ -66,9 +66,10 @@ def _judges_runs(settings: Settings) -> bool:
     return bool(policy_of(settings).judged)
 
 
-def _scores_quota(settings: Settings) -> bool:
+def _reads_worker_quota(settings: Settings) -> bool:
     scoring = policy_of(settings).scoring
-    return settings.multikueue.quota_automation == "yes" or bool(scoring and scoring.flavors_weight)
+    automated = settings.multikueue.quota_automation == "yes"
+    return automated or settings.quota.counts_workers or bool(scoring and scoring.flavors_weight)
 
 
 _MANAGEMENT = (
@@ -114,7 +115,7 @@ _MANAGEMENT = (
 )
 _WORKER = (
     _Granted(manifest="rbac/worker/clusterrole.yaml", when=_hosts("multikueue")),
-    _Granted(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_scores_quota)),
+    _Granted(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_reads_worker_quota)),
     _Granted(manifest="pipelineruns/worker/clusterrole.yaml", when=_dispatches_and(_judges_runs), needed=False),
     _Granted(manifest="pipelineruns/worker/role.yaml", when=_dispatches_and(_judges_runs), needed=False),
 )

@@ -17,6 +17,7 @@ from controlplane.values import Value
 
 PREEMPTION_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 BUILTIN = "builtin"
+DOMINANT, NAMESPACE = "DominantResource", "Namespace"
 _LONGEST = timedelta(days=36_500)
 
 
@@ -164,6 +165,28 @@ class AdmissionFairSharing(Value, rename="camel"):
         tuple[tuple[str, float], ...],
         Setting(WeightOfEach(), "What each resource weighs in the usage of a LocalQueue; 1 if it is not named."),
     ] = ()
+    usage: Annotated[
+        str,
+        Setting(
+            Choice(("WeightedSum", DOMINANT)),
+            "What counts: the weighted sum of all resources, as with Kueue, or the resource of which somebody used the largest share "
+            "of all quota that there is.",
+        ),
+    ] = "WeightedSum"
+    tenant: Annotated[
+        str,
+        Setting(
+            Choice(("LocalQueue", NAMESPACE)),
+            "Whose usage is counted together: a LocalQueue's, as with Kueue, or that of all LocalQueues of a namespace.",
+        ),
+    ] = "LocalQueue"
+    worker_usage: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether what a LocalQueue of the same namespace and name uses on a worker, beside what was dispatched there, counts too.",
+        ),
+    ] = "no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +341,12 @@ class QuotaSettings(Value, rename="camel"):
     def builtin(self) -> bool:
         """Whether this service decides on quota."""
         return self.mode == BUILTIN
+
+    @property
+    def counts_workers(self) -> bool:
+        """Whether it counts what LocalQueues use on workers."""
+        sharing = self.admission_fair_sharing
+        return self.builtin and sharing.enable == "yes" and sharing.worker_usage == "yes"
 
 
 def quota_contradictions(quota: QuotaSettings) -> Iterator[tuple[str, str]]:

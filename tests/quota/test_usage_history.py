@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -137,3 +139,51 @@ def test_other_settings_do_not_change_what_was_recorded() -> None:
 def test_what_is_no_quantity_names_the_resource() -> None:
     with pytest.raises(ValueError, match=r"cpu: not a quantity: 'much'"):
         from_quantities({"memory": "1Gi", "cpu": "much"})
+
+
+# Tenants and shares.
+
+
+FLEETS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    st.integers(0, 2**40).map(lambda nanos: Decimal(nanos) * NANO),
+    max_size=3,
+)
+BY_QUEUE = st.dictionaries(st.sampled_from(["ns/a", "ns/b", "other/a"]), AMOUNTS, max_size=3)
+
+
+@given(by_queue=BY_QUEUE, fleet=FLEETS, weight=st.sampled_from([0.5, 1.0, 2.0]), together=st.booleans())
+def test_the_dominant_share_is_the_largest_of_what_the_tenant_used(
+    by_queue: dict[str, Amounts], fleet: Amounts, weight: float, together: bool
+) -> None:
+    history = UsageHistory(AdmissionFairSharing(1.0, dominant=True, by_namespace=together))
+    for queue, amounts in by_queue.items():
+        history.record(queue, amounts, 0.0)
+    counted = [amounts for queue, amounts in by_queue.items() if queue == QUEUE or (together and queue == "ns/b")]
+    largest = max(
+        (
+            Fraction(sum((of.get(name, Decimal(0)) for of in counted), Decimal(0))) / Fraction(there)
+            for name, there in fleet.items()
+            if there
+        ),
+        default=Fraction(0),
+    )
+    assert history.usage(QUEUE, weight, fleet) == pytest.approx(float(largest) / weight)
+    assert history.usage(QUEUE, 0.0, fleet) == math.inf
+
+
+@given(by_queue=BY_QUEUE)
+def test_a_namespace_used_what_its_queues_used_whoever_of_them_is_asked(by_queue: dict[str, Amounts]) -> None:
+    alone, together = (
+        UsageHistory(AdmissionFairSharing(1.0)),
+        UsageHistory(AdmissionFairSharing(1.0, by_namespace=True)),
+    )
+    for queue, amounts in by_queue.items():
+        for history in (alone, together):
+            history.record(queue, amounts, 0.0)
+    summed = alone.usage("ns/a", 1.0) + alone.usage("ns/b", 1.0)
+    assert together.usage("ns/a", 1.0) == together.usage("ns/b", 1.0) == pytest.approx(summed)
+    assert together.usage("other/a", 1.0) == alone.usage("other/a", 1.0)
+    for queue in by_queue:
+        together.forget(queue)
+    assert together.usage("ns/a", 1.0) == 0.0

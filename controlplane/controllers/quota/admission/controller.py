@@ -31,6 +31,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason as 
 from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileWrite, look
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
+from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import Request
@@ -42,7 +43,12 @@ from controlplane.runtime.writes import OpenWrites, WritingController
 # Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is not
 # waited for.
 _COUNTS = timedelta(seconds=1)
-_SELDOM = (events.AdmissionNamespaceObserved, events.AdmissionPriorityClassObserved)  # what is never written
+# What is never written.
+_SELDOM = (
+    events.AdmissionNamespaceObserved,
+    events.AdmissionPriorityClassObserved,
+    events.WorkerUsageObserved,
+)
 _TARGET = f"{MANAGEMENT}/Workload"
 
 
@@ -62,7 +68,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         after_finished: timedelta | None = None,
     ) -> None:
         self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
-        self.index = AdmissionIndex(settings)
+        self.index, self.elsewhere = AdmissionIndex(settings), WorkerUsage()
         self.places = ObjectPlaces(
             {event: kind.name for event, kind in SEEN.items()}, {event: kind.name for event, kind in GONE.items()}
         )
@@ -74,7 +80,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
-        found = seen(change)
+        sharing = self.index.engine.settings.admission_fair_sharing
+        found = seen(change, workers=sharing is not None and sharing.workers)
         if found is None:
             return None
         stream, event, bodies = found
@@ -88,6 +95,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
         self.index.fold(recorded)
+        for key in self.elsewhere.fold(recorded):
+            self.index.look_at(f"admission/localqueue/{key}")
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
@@ -186,7 +195,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         self, stream: str, state: ObjectState, seen: events.AdmissionLocalQueueObserved, now: datetime
     ) -> Decided:
         """Sample what it used, whether or not its status can be written."""
-        found = local_queue_usage.sample(self.index, seen, now)
+        found = local_queue_usage.sample(self.index, self.elsewhere, seen, now)
         if found.event is not None:
             return Decided([self._new(stream, found.event, max(state.position, found.cause))], state.version)
         decided = self._object(stream, state, now)

@@ -114,6 +114,18 @@ class AdmissionLocalQueueGone(ObjectVanished):
     """The LocalQueue was deleted."""
 
 
+class WorkerUsageObserved(ObjectObserved):
+    """A LocalQueue of a worker: what its admitted Workloads use there by resource, as `Amounts` count, those that were
+    dispatched to it among them."""
+
+    deleting: bool = False
+    used: dict[str, int] = {}
+
+
+class WorkerUsageGone(ObjectVanished):
+    """The worker's LocalQueue was deleted."""
+
+
 class AdmissionFlavorObserved(AdmissionObjectObserved):
     """A ResourceFlavor."""
 
@@ -319,6 +331,8 @@ EVENTS: tuple[type[Event], ...] = (
     AdmissionCohortGone,
     AdmissionLocalQueueObserved,
     AdmissionLocalQueueGone,
+    WorkerUsageObserved,
+    WorkerUsageGone,
     AdmissionFlavorObserved,
     AdmissionFlavorGone,
     AdmissionCheckSeen,

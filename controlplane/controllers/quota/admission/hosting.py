@@ -14,10 +14,12 @@ from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
+from controlplane.settings.quota import DOMINANT, NAMESPACE
 
 
 def engine_settings(settings: Settings) -> EngineSettings:
@@ -60,6 +62,9 @@ def admission_fair_sharing(settings: Settings) -> AdmissionFairSharing | None:
         half_life=found.usage_half_life_time.total_seconds(),
         sampling_interval=found.usage_sampling_interval.total_seconds(),
         weights=dict(found.resource_weights),
+        dominant=found.usage == DOMINANT,
+        by_namespace=found.tenant == NAMESPACE,
+        workers=found.worker_usage == "yes",
     )
 
 
@@ -102,6 +107,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
                 identities="admission",
             ),
             home=[WatchSpec(kind) for kind in KINDS],
+            workers=[WatchSpec(LOCAL_QUEUES)] if settings.quota.counts_workers else (),
             knows=controller.places,
             unseen=unseen,
         ),

@@ -86,6 +86,10 @@ class AdmissionIndex:
             dirty[CYCLE] = None
         return list(dirty)
 
+    def look_at(self, stream: str) -> None:
+        """Let a stream be decided about."""
+        self._dirty[stream] = None
+
     def workload(self, key: str) -> WorkloadState:
         """Return the state of a Workload by its namespace and name."""
         return self.workloads.get(key, WorkloadState())
@@ -364,11 +368,12 @@ class AdmissionIndex:
         """Note what a LocalQueue used: it may have another place among those that wait for the same quota."""
         key = recorded.stream.removeprefix("admission/localqueue/")
         record_sample(self.engine, key, event)
-        local = self.engine.queues.local.get(key)
-        queue = self.engine.snapshot.queues.get(local.cluster_queue) if local is not None else None
-        if queue is not None and self.engine.by_usage(queue.spec):
-            self.touched[queue.root().name] = recorded.position
-            self._dirty[CYCLE] = None
+        for one in self.engine.history.tenant(key):
+            local = self.engine.queues.local.get(one)
+            queue = self.engine.snapshot.queues.get(local.cluster_queue) if local is not None else None
+            if queue is not None and self.engine.by_usage(queue.spec):
+                self.touched[queue.root().name] = recorded.position
+                self._dirty[CYCLE] = None
 
     def _leading_to(self, cluster_queue: str) -> None:
         """Let the LocalQueues be looked at that lead to a ClusterQueue: what they say is what it says."""

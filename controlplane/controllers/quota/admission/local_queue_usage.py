@@ -17,7 +17,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.workload_status import moment
-from controlplane.controllers.quota.engine.amounts import Requests, add
+from controlplane.controllers.quota.engine.amounts import Requests, add, summed
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.parse_queues import consumed_resources
 from controlplane.controllers.quota.engine.state import in_units
@@ -27,6 +27,7 @@ from controlplane.kube.requests import timestamp
 
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
+    from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 
 _FIELD = "fairSharing"
 
@@ -39,8 +40,10 @@ class NextSample(NamedTuple):
     due: datetime | None = None
 
 
-def sample(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now: datetime) -> NextSample:
-    """Return the next sample of a LocalQueue."""
+def sample(
+    index: AdmissionIndex, elsewhere: WorkerUsage, seen: events.AdmissionLocalQueueObserved, now: datetime
+) -> NextSample:
+    """Return the next sample of a LocalQueue; `elsewhere`: what is used on workers."""
     if index.engine.settings.admission_fair_sharing is None:
         return NextSample()
     key, history = _key(seen), index.engine.history
@@ -48,7 +51,7 @@ def sample(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now:
         told = quantities(consumed_resources(seen.status))
         taken = events.LocalQueueUsageSampled(reason=R.USAGE_TAKEN_OVER, sampled_at=now, consumed=told)
         return NextSample(taken)
-    used = _used(index, seen)
+    used = _used(index, elsewhere, seen)
     if settled := _settled(index, key):
         cause = max(index.workload(one).position for one in settled)
         return NextSample(_sample(index, key, used, now, R.PENALTY_SETTLED, settled), cause)
@@ -120,15 +123,30 @@ def _goes_on(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved) ->
     return local_readiness(index, stopped=stopped, name=str(seen.spec.get("clusterQueue") or ""))[0] == "True"
 
 
-def _used(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved) -> dict[str, Decimal]:
-    """Return what the admitted Workloads of a LocalQueue use now, in units."""
+def _used(
+    index: AdmissionIndex, elsewhere: WorkerUsage, seen: events.AdmissionLocalQueueObserved
+) -> dict[str, Decimal]:
+    """Return what the admitted Workloads of a LocalQueue use now, in units, and those of its namesakes on workers."""
     node = index.engine.snapshot.queues.get(str(seen.spec.get("clusterQueue") or ""))
-    total: Requests = {}
+    dispatched: dict[str, Requests] = {}
     for info in node.workloads.values() if node is not None else ():
         if info.workload.local_queue == _key(seen) and is_admitted(index, info.key):
+            of = dispatched.setdefault(_cluster_of(index, info.key), {})
             for (_, resource), amount in info.usage.items():
-                total[resource] = add(total.get(resource, 0), amount)
+                of[resource] = add(of.get(resource, 0), amount)
+    total = summed(dispatched.values())
+    for cluster, used in elsewhere.of(_key(seen)).items():
+        ours = dispatched.get(cluster, {})
+        # What was dispatched there is in what the worker says, and is counted already.
+        for resource, amount in used.items():
+            total[resource] = add(total.get(resource, 0), max(0, amount - ours.get(resource, 0)))
     return in_units(total)
+
+
+def _cluster_of(index: AdmissionIndex, key: str) -> str:
+    """Return the worker that a Workload was dispatched to, "" if to none."""
+    seen = index.workload(key).observed
+    return str(seen.status.get("clusterName") or "") if seen is not None else ""
 
 
 def _settled(index: AdmissionIndex, key: str) -> list[str]:

@@ -21,6 +21,7 @@ MANIFEST = Manifest(
         "admission/clusterqueue/NAME": "a ClusterQueue",
         "admission/cohort/NAME": "a Cohort",
         "admission/localqueue/NS/NAME": "a LocalQueue",
+        "admission/worker/CLUSTER/NS/NAME": "a worker's LocalQueue, where what is used there counts",
         "admission/flavor/NAME": "a ResourceFlavor",
         "admission/check/NAME": "an AdmissionCheck",
         "admission/namespace/NAME": "a namespace",

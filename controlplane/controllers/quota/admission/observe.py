@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, worker_usage
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
 from controlplane.kube import fields, kinds, limit_ranges
 from controlplane.kube.conditions import is_true
@@ -42,6 +42,7 @@ SEEN: dict[type[Event], Kind] = {
     events.AdmissionClusterQueueObserved: kinds.CLUSTER_QUEUES,
     events.AdmissionCohortObserved: kinds.COHORTS,
     events.AdmissionLocalQueueObserved: kinds.LOCAL_QUEUES,
+    events.WorkerUsageObserved: kinds.LOCAL_QUEUES,
     events.AdmissionFlavorObserved: kinds.RESOURCE_FLAVORS,
     events.AdmissionCheckSeen: kinds.ADMISSION_CHECKS,
     events.AdmissionNamespaceObserved: kinds.NAMESPACES,
@@ -53,6 +54,7 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
     events.AdmissionClusterQueueGone: kinds.CLUSTER_QUEUES,
     events.AdmissionCohortGone: kinds.COHORTS,
+    events.WorkerUsageGone: kinds.LOCAL_QUEUES,
     events.AdmissionLocalQueueGone: kinds.LOCAL_QUEUES,
     events.AdmissionFlavorGone: kinds.RESOURCE_FLAVORS,
     events.AdmissionCheckUnseen: kinds.ADMISSION_CHECKS,
@@ -61,7 +63,7 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionLimitRangeGone: kinds.LIMIT_RANGES,
     events.AdmissionRuntimeClassGone: kinds.RUNTIME_CLASSES,
 }
-_GONE = {kind: event for event, kind in GONE.items()}
+_GONE = {kind: event for event, kind in GONE.items() if event is not events.WorkerUsageGone}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
 
 _READS: dict[Kind, Callable[[Json], object]] = {
@@ -95,14 +97,18 @@ def workload_stream(key: str) -> str:
     return f"{ADMISSION}/workload/{key}"
 
 
-def seen(change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
-    """Return stream, event and bodies of something seen."""
-    if change.cluster != MANAGEMENT or change.kind not in _WORDS:
+def seen(change: ObjectChange, *, workers: bool = False) -> tuple[str, Event, tuple[Body, ...]] | None:
+    """Return stream, event and bodies of something seen; `workers`: what LocalQueues use there counts."""
+    home = change.cluster == MANAGEMENT
+    if change.kind not in _WORDS or not (home or workers):
         return None
     metadata = meta(change.object)
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     stream = stream_of(change.kind, namespace, name)
     try:
+        if not home:
+            found = worker_usage.seen(change)
+            return (*found, ()) if found is not None else None
         if change.gone:
             gone = _GONE[change.kind]
             return stream, gone(namespace=namespace, name=name, uid=change.uid), ()
@@ -111,7 +117,8 @@ def seen(change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
         body = body_of(change.object)
         refused = events.AdmissionInputRefused(**fields.refusal(change.kind, change.object, error), object=body.ref)
         place = f"{namespace}/{name}" if namespace else name
-        return f"{ADMISSION}/refused/{change.kind.name}/{place}", refused, (body,)
+        where = change.kind.name if home else f"{change.cluster}/{change.kind.name}"
+        return f"{ADMISSION}/refused/{where}/{place}", refused, (body,)
 
 
 def _observed(kind: Kind, obj: Json) -> Event:

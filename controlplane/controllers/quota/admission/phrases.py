@@ -23,11 +23,12 @@ WRITES: Mapping[str, str] = {
 
 def amounts(found: events.Amounts) -> str:
     """Return amounts by flavor, as in `default: cpu 2, memory 4Gi`."""
-    by_flavor = (
-        f"{flavor}: {', '.join(f'{name} {_signed(name, amount)}' for name, amount in sorted(of.items()))}"
-        for flavor, of in sorted(found.items())
-    )
+    by_flavor = (f"{flavor}: {_of_resources(of)}" for flavor, of in sorted(found.items()))
     return "; ".join(by_flavor) or "nothing"
+
+
+def _of_resources(used: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {_signed(name, amount)}" for name, amount in sorted(used.items())) or "nothing"
 
 
 def _signed(resource: str, amount: int) -> str:
@@ -74,6 +75,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionCohortGone: "Cohort {e.name} is gone",
         events.AdmissionLocalQueueObserved: "LocalQueue {e.namespace}/{e.name} is there",
         events.AdmissionLocalQueueGone: "LocalQueue {e.namespace}/{e.name} is gone",
+        events.WorkerUsageObserved: lambda e: f"LocalQueue {e.namespace}/{e.name} uses {_of_resources(e.used)}",
+        events.WorkerUsageGone: "LocalQueue {e.namespace}/{e.name} is gone",
         events.AdmissionFlavorObserved: "ResourceFlavor {e.name} is there",
         events.AdmissionFlavorGone: "ResourceFlavor {e.name} is gone",
         events.AdmissionCheckSeen: lambda e: f"AdmissionCheck {e.name} is {'' if e.active else 'not '}active",

@@ -85,7 +85,8 @@ class Wait:
     """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
     first ones. `inadmissible`: why it cannot be considered at all, "" if it can; `groups`: the flavors for each group of
     resources that it asks for. `tried`: it was tried since something changed, and waits for the next change. `used`: the past
-    usage of its LocalQueue, weighted, None where that does not count; LocalQueues that used less come first."""
+    usage of its tenant, weighted, None where that does not count; tenants that used less come first. `dominant`: the resource of
+    which it is a share, "" where it is a sum."""
 
     cluster_queue: str
     position: int
@@ -96,6 +97,7 @@ class Wait:
     uncovered: tuple[str, ...] = ()
     groups: tuple[tuple[FlavorOption, ...], ...] = ()
     used: float | None = None
+    dominant: str = ""
 
 
 def explain(state: State, key: str, now: float) -> Wait | None:
@@ -117,6 +119,7 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             key in pending.inadmissible,
             refused[1] if refused is not None else "",
             used=state.usage_of(info.workload.local_queue) if by_usage else None,
+            dominant=state.dominant_resource(info.workload.local_queue) if by_usage else "",
         )
         return wait if refused is not None else _with_groups(state, queue, info, wait, now)
     return None

@@ -72,6 +72,7 @@ class Excerpt:
                 made.queues.put_local_queue(local)
         if source.settings.admission_fair_sharing is not None:
             made.history.give(source.history.kept())
+            made.measure_by(source.fleet_quota())
         for workload in self.holders:
             made.snapshot.put_workload(replace(workload, pods_ready=True))
         for workload in (*self.ahead[:WINDOW], *self.waiting):

@@ -49,6 +49,7 @@ class State:
         self._released_in: dict[QuotaNode, tuple[int, float]] = {}
         self.history = UsageHistory(self.settings.admission_fair_sharing)
         self.waits_for_pods = ""
+        self._fleet_quota: Mapping[str, Decimal] | None = None
 
     # What is kept.
 
@@ -68,6 +69,7 @@ class State:
         self.history.give({queue: rest.pop((what, queue)) for what, queue in list(rest) if what == _USAGE})
         self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
         restore(rest, self.snapshot, self.queues)
+        self._fleet_quota = None
         self._released_in = {
             self.snapshot.queues[name].root(): (change, now) for name, (change, now) in released.items()
         }
@@ -115,9 +117,34 @@ class State:
         return self.settings.admission_fair_sharing is not None and spec.admission_mode == USAGE_BASED
 
     def usage_of(self, local_queue: str) -> float:
-        """Return what a LocalQueue used, divided by its weight, by its namespace and name."""
-        queue = self.queues.local.get(local_queue)
-        return self.history.usage(local_queue, 1.0 if queue is None else queue.fair_weight)
+        """Return what the tenant of a LocalQueue used, divided by the weight of that, by its namespace and name: in units, or as
+        a share of what there is in all."""
+        queue, sharing = self.queues.local.get(local_queue), self.settings.admission_fair_sharing
+        fleet = self.fleet_quota() if sharing is not None and sharing.dominant else None
+        return self.history.usage(local_queue, 1.0 if queue is None else queue.fair_weight, fleet)
+
+    def dominant_resource(self, local_queue: str) -> str:
+        """Return the resource of which the tenant of a LocalQueue used the largest share, "" where that is not what counts."""
+        sharing = self.settings.admission_fair_sharing
+        if sharing is None or not sharing.dominant:
+            return ""
+        return next((name for name, share in self.history.shares(local_queue, self.fleet_quota()) if share), "")
+
+    def fleet_quota(self) -> Mapping[str, Decimal]:
+        """Return the nominal quota of all ClusterQueues and Cohorts together, by resource, in units."""
+        if self._fleet_quota is None:
+            of_queues = [queue.spec.quotas for queue in self.snapshot.queues.values()]
+            cohorts = [spec for _, _, spec in self.snapshot.cohorts_with_specs() if spec is not None]
+            total: Requests = {}
+            for quotas in (*of_queues, *(spec.quotas for spec in cohorts)):
+                for (_, resource), quota in quotas.items():
+                    total[resource] = total.get(resource, 0) + quota.nominal
+            self._fleet_quota = in_units(total)
+        return self._fleet_quota
+
+    def measure_by(self, fleet_quota: Mapping[str, Decimal]) -> None:
+        """Take shares of what another state has in all, of which this one is a part."""
+        self._fleet_quota = fleet_quota
 
     def entry_penalty(self, info: Info, spec: ClusterQueue) -> Mapping[str, Decimal]:
         """Return what a workload counts for in the usage of its LocalQueue once it has quota; nothing where that does not
@@ -132,6 +159,7 @@ class State:
         """Note a ClusterQueue, new or changed."""
         self._wake_released()
         self.snapshot.put_cluster_queue(spec)
+        self._fleet_quota = None
         self.queues.put_cluster_queue(spec)
         self.wake((spec.name,), now)
 
@@ -143,6 +171,7 @@ class State:
             return
         root = queue.root()
         self.snapshot.drop_cluster_queue(name)
+        self._fleet_quota = None
         self.queues.drop_cluster_queue(name)
         self.wake([other.name for other in root.subtree_queues()], now)
 
@@ -150,12 +179,14 @@ class State:
         """Note a Cohort, new or changed."""
         self._wake_released()
         self.snapshot.put_cohort(spec)
+        self._fleet_quota = None
         self._wake_below(spec.name, now)
 
     def drop_cohort(self, name: str, now: float) -> None:
         """Note that a Cohort's object is gone."""
         self._wake_released()
         self.snapshot.drop_cohort(name)
+        self._fleet_quota = None
         self._wake_below(name, now)
 
     def put_flavor(self, flavor: ResourceFlavor, now: float) -> None:

@@ -26,11 +26,18 @@ _NANO = Decimal("1e-9")
 class AdmissionFairSharing:
     """How fast past usage fades, how often it is sampled (both in seconds), and what each resource weighs; 1 if it is not
     named. With a half-life of 0 no past usage counts.
+
+    `dominant`: what counts is not the sum of all resources, but the one of which somebody used the largest share of what the
+    fleet has. `by_namespace`: the LocalQueues of a namespace are one tenant. `workers`: what LocalQueues of the same name use on
+    workers beside what this service dispatched counts as well.
     """
 
     half_life: float
     sampling_interval: float = 300.0
     weights: Mapping[str, float] = field(default_factory=dict)
+    dominant: bool = False
+    by_namespace: bool = False
+    workers: bool = False
 
 
 @dataclass(slots=True)
@@ -74,13 +81,14 @@ class UsageHistory:
         self.config = config
         self._entries: dict[str, _Entry] = {}
         self._entered: dict[str, str] = {}
+        self._namespaces: dict[str, set[str]] = {}
 
     # What has happened.
 
     def record(self, queue: str, consumed: Amounts, now: float, settled: Collection[str] = ()) -> None:
         """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are. Noted
         twice, it is as if it was noted once."""
-        entry = self._entries.setdefault(queue, _Entry())
+        entry = self._entry(queue)
         entry.consumed = {name: amount for name, amount in consumed.items() if amount}
         entry.updated, entry.known = max(entry.updated, now), True
         for workload in settled:
@@ -91,7 +99,7 @@ class UsageHistory:
         """Note that quota was reserved for a workload. Its penalty takes the place of one that it has."""
         self.leave(workload)
         if any(penalty.values()):
-            entry = self._entries.setdefault(queue, _Entry(updated=now))
+            entry = self._entry(queue, now)
             entry.penalties[workload] = penalty
             entry.pending = _merged(entry.pending, penalty)
             self._entered[workload] = queue
@@ -112,8 +120,22 @@ class UsageHistory:
     def forget(self, queue: str) -> None:
         """Forget a LocalQueue."""
         entry = self._entries.pop(queue, None)
-        for workload in entry.penalties if entry is not None else ():
+        if entry is None:
+            return
+        for workload in entry.penalties:
             self._entered.pop(workload, None)
+        namespace = _namespace(queue)
+        self._namespaces[namespace].discard(queue)
+        if not self._namespaces[namespace]:
+            del self._namespaces[namespace]
+
+    def _entry(self, queue: str, now: float = 0.0) -> _Entry:
+        """Return what is known of a LocalQueue, nothing as yet for a new one."""
+        found = self._entries.get(queue)
+        if found is None:
+            found = self._entries[queue] = _Entry(updated=now)
+            self._namespaces.setdefault(_namespace(queue), set()).add(queue)
+        return found
 
     # What is asked.
 
@@ -161,16 +183,42 @@ class UsageHistory:
             return None
         return entry.updated + config.sampling_interval
 
-    def usage(self, queue: str, weight: float) -> float:
-        """Return what a LocalQueue used, weighted; infinite for a weight of zero."""
-        entry = self._entries.get(queue)
+    def tenant(self, queue: str) -> Collection[str]:
+        """Return the LocalQueues whose past usage is counted together with that of one, itself among them."""
+        if self.config is None or not self.config.by_namespace:
+            return (queue,)
+        return sorted(self._namespaces.get(_namespace(queue), set()) | {queue})
+
+    def usage(self, queue: str, weight: float, fleet: Amounts | None = None) -> float:
+        """Return what the tenant of a LocalQueue used, weighted; infinite for a weight of zero. With `fleet`, what there is in all,
+        it is the largest of its `shares`."""
         if weight <= 0:
             return math.inf
-        if entry is None:
-            return 0.0
-        total = _merged(entry.consumed, entry.pending)
-        weights = self.config.weights if self.config is not None else {}
+        if fleet is not None:
+            return max((share for _, share in self.shares(queue, fleet)), default=0.0) / weight
+        total, weights = self._total(queue), self._weights()
         return sum((weights.get(name, 1.0) * float(total[name]) for name in sorted(total)), 0.0) / weight
+
+    def shares(self, queue: str, fleet: Amounts) -> list[tuple[str, float]]:
+        """Return the tenant's share of each resource that there is, times what the resource weighs, the largest first."""
+        weights = self._weights()
+        found = [
+            (name, weights.get(name, 1.0) * float(amount / fleet[name]))
+            for name, amount in sorted(self._total(queue).items())
+            if fleet.get(name)
+        ]
+        return sorted(found, key=lambda one: -one[1])
+
+    def _total(self, queue: str) -> Amounts:
+        total: Amounts = {}
+        for one in self.tenant(queue):
+            entry = self._entries.get(one)
+            if entry is not None:
+                total = _merged(_merged(total, entry.consumed), entry.pending)
+        return total
+
+    def _weights(self) -> Mapping[str, float]:
+        return self.config.weights if self.config is not None else {}
 
     # What is kept.
 
@@ -188,14 +236,19 @@ class UsageHistory:
 
     def give(self, given: Mapping[str, Any]) -> None:
         """Become what was kept."""
-        self._entries, self._entered = {}, {}
+        self._entries, self._entered, self._namespaces = {}, {}, {}
         for queue, (consumed, penalties, updated, known) in given.items():
             listed: dict[str, Amounts] = {workload: _parts(penalty) for workload, penalty in penalties}
             pending: Amounts = {}
             for penalty in listed.values():
                 pending = _merged(pending, penalty)
             self._entries[queue] = _Entry(_parts(consumed), listed, pending, updated, known)
+            self._namespaces.setdefault(_namespace(queue), set()).add(queue)
             self._entered.update(dict.fromkeys(listed, queue))
+
+
+def _namespace(queue: str) -> str:
+    return queue.partition("/")[0]
 
 
 def _whole(amounts: Amounts) -> tuple[tuple[str, int], ...]:
