@@ -120,15 +120,20 @@ async def connected(kubeconfigs: dict[str, Json]) -> AsyncIterator[dict[str, Clu
 
 
 @asynccontextmanager
-async def serving(clusters: dict[str, Cluster], url: str, dispatched: Sequence[str] = ()) -> AsyncIterator[Health]:
-    """Have the service, which dispatches some kinds besides Jobs and JobSets."""
+async def serving(
+    clusters: dict[str, Cluster],
+    url: str,
+    dispatched: Sequence[str] = (),
+    changed: Callable[[Settings], Settings] = lambda settings: settings,
+) -> AsyncIterator[Health]:
+    """Have the service, which dispatches some kinds besides Jobs and JobSets, with its settings changed."""
     await set_up(clusters)
     config = parse_kubeconfig(yaml.safe_dump(clusters["management"].kubeconfig).encode())
 
     async def open_management() -> Transport:
         return Transport("@management", config)
 
-    settings = Settings()
+    settings = changed(Settings())
     # Who reports an Event has to have a name.
     named = msgspec.structs.replace(settings.leader, identity="real")
     every = tuple(dict.fromkeys((*settings.multikueue.kinds, *dispatched)))
