@@ -88,6 +88,13 @@ class Candidates(Value, rename="camel"):
             "How long a permit to preempt holds: while those who are evicted stop, no other target is permitted to evict for the same pod.",
         ),
     ] = timedelta(minutes=2)
+    scale_up_wait: Annotated[
+        timedelta,
+        Setting(
+            Duration(zero="the autoscalers of all targets add nodes at once", most=timedelta(days=1)),
+            "How long the autoscaler of one target alone may add nodes for a pod that no target has a node for, before another one's may.",
+        ),
+    ] = timedelta(minutes=10)
     clock_skew: Annotated[
         timedelta,
         Setting(

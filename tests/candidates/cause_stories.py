@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.reasons import CandidateReason
@@ -32,6 +33,18 @@ def full(told: Told, *clusters: str, pods: tuple[str, ...] = ("web",), preemptab
         for pod in pods:
             told.says(CandidateUnschedulable, cluster, pod, message="no room", preemptable=preemptable)
     return told
+
+
+def needs_nodes(**more: object) -> Told:
+    """Two targets that know of autoscalers, of which the first has said that it has no node."""
+    told = Told("a", "b", scale_up_wait=timedelta(seconds=600), **more).asked()
+    return told.says(CandidateUnschedulable, "a", message="no room", scale_up=False).settle()
+
+
+def buying() -> Told:
+    """The first target's autoscaler may add nodes."""
+    told = needs_nodes().says(CandidateUnschedulable, "b", message="no room", scale_up=False).settle()
+    return told.says(CandidateUnschedulable, "a", message="no room", scale_up=True).settle()
 
 
 def two(name: str, *pods: str) -> Told:

@@ -18,6 +18,7 @@ from tests.candidates.cause_stories import (
     Row,
     asked_to_preempt,
     both_ready,
+    buying,
     dissolved_once,
     follower,
     formed,
@@ -26,6 +27,7 @@ from tests.candidates.cause_stories import (
     half,
     hidden,
     kept,
+    needs_nodes,
     once,
     ready_again,
     replaced,
@@ -171,6 +173,29 @@ PERMITS: list[Row] = [
         events.PermitGranted,
         R.ROOM_BY_PREEMPTION,
         lambda: full(Told("a", "b").asked(), "a", "b", preemptable=True).cause(),
+    ),
+    (
+        events.AutoscalerChosen,
+        R.NODES_NEEDED,
+        lambda: needs_nodes().says(CandidateUnschedulable, "b", message="no room", scale_up=False).cause(),
+    ),
+    (
+        events.ScaleUpSet,
+        R.NODES_NEEDED,
+        lambda: needs_nodes().says(CandidateUnschedulable, "b", message="no room", scale_up=False).cause(),
+    ),
+    (
+        events.ScaleUpSet,
+        R.NODES_ELSEWHERE,
+        lambda: (
+            buying()
+            .tick(600)
+            .settle()
+            .says(CandidateUnschedulable, "a", message="no room", scale_up=False)
+            .settle()
+            .says(CandidateUnschedulable, "a", message="no room", scale_up=True)
+            .cause()
+        ),
     ),
     (events.PermitGranted, R.GANG_FOLLOWS, lambda: follower().reserves("a", "web").cause()),
     (events.PermitGranted, R.PERMIT_OPEN, lambda: resent().cause()),

@@ -188,6 +188,7 @@ TABLE: list[tuple[type[Event], str, Story]] = [
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().taken().cause(events.Admitted)),
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().made().pod_gone().cause()),
     (events.PodAmended, R.SOURCE_CHANGED, lambda: Told().made().candidate(template="t2").cause()),
+    (events.PodAmended, R.SCALE_UP_CHANGED, lambda: Told().made().candidate(scale_up=False).cause()),
     (
         events.PodAmended,
         R.SOURCE_CHANGED,

@@ -35,6 +35,7 @@ ELECT_LABEL = f"{GROUP}/elect"  # on a Namespace or a Pod of the source: whether
 SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
 CANDIDATE_LABEL = f"{GROUP}/candidate"  # on the Pod that a target makes: the Candidate's name
 TEMPLATE = f"{GROUP}/template"  # on the Pod that a target makes: the hash of the template that it agrees with
+SCALE_UP = f"{GROUP}/scale-up"  # on the Pod that a target makes: "false" if its autoscaler is not to add nodes for it
 FINALIZER = f"{GROUP}/pod"  # on a Candidate: its Pod may still be there; the target's scheduler takes it off
 # What a user may ask for on a source pod. Everything else below our prefix is written by us alone.
 OPT_TARGETS = f"{GROUP}/targets"

@@ -45,6 +45,8 @@ class CandidateReason(StrEnum):
     AWAITS_UNTRIED = "AwaitsUntriedTargets"
     SKEW_TOO_LARGE = "SkewTooLarge"
     ROOM_BY_PREEMPTION = "RoomByPreemption"
+    NODES_NEEDED = "NodesNeeded"
+    NODES_ELSEWHERE = "NodesNeededElsewhere"
     # gangs
     GROUP_MISSING = "GroupMissing"
     TOO_FEW_MEMBERS = "TooFewMembers"
@@ -111,6 +113,7 @@ class TargetReason(StrEnum):
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     SOURCE_CHANGED = "SourcePodChanged"
+    SCALE_UP_CHANGED = "ScaleUpChanged"
     NODE_FOUND = "NodeFound"
     NO_NODE = "NoNode"
     PERMITTED = "Permitted"

@@ -165,7 +165,7 @@ def _tell(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, now: d
         return
     decision = PodStatusDecided(
         uid=pod.uid,
-        said=str(told.reason),
+        said=str(_said_of(told, pod)),
         message=told.message,
         nominated=told.nominated,
         reason=SchedulingReason.CONDITION_CHANGED,
@@ -177,6 +177,12 @@ def _tell(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, now: d
         plan.wake_at(failure.until)
         return
     plan.say(decision)
+
+
+def _said_of(told: SchedulingFailed, pod: PendingPodObserved) -> SchedulingReason:
+    """Return the reason of the condition: an autoscaler adds nodes for what is `Unschedulable`, and for nothing else."""
+    others = told.reason == SchedulingReason.UNSCHEDULABLE and pod.candidate and not pod.scale_up
+    return SchedulingReason.NOT_PLACED if others else SchedulingReason(told.reason)
 
 
 def _is_told(state: PodState, pod: PendingPodObserved, decision: PodStatusDecided) -> bool:

@@ -17,6 +17,8 @@ from controlplane.kube.kinds import Json, meta
 
 # The label of the Pods that a target makes for Candidates: the Candidate decides about them.
 CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
+# The annotation of such a Pod: "false" if its source has another cluster's autoscaler add nodes for it.
+SCALE_UP = "candidates.controlplane.dev/scale-up"
 
 
 def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> PendingPodObserved | None:
@@ -24,7 +26,7 @@ def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> 
     metadata, spec = meta(obj), obj.get("spec")
     if not isinstance(spec, dict) or str(spec.get("schedulerName")) not in profiles:
         return None
-    uid, labels = str(metadata.get("uid", "")), metadata.get("labels")
+    uid, labels, notes = str(metadata.get("uid", "")), metadata.get("labels"), metadata.get("annotations")
     found = PendingPodObserved(
         uid=uid,
         resource_version=resource_version,
@@ -32,6 +34,7 @@ def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> 
         node=str(spec.get("nodeName") or ""),
         deleting=bool(metadata.get("deletionTimestamp")),
         candidate=isinstance(labels, dict) and CANDIDATE_LABEL in labels,
+        scale_up=not (isinstance(notes, dict) and notes.get(SCALE_UP) == "false"),
     )
     try:
         read_pod(obj)

@@ -171,6 +171,9 @@ REASONS: Mapping[SchedulingReason, Sentence] = {
         "the pod cannot be read, a plugin failed, or the API server refused",
         "the pod cannot be read, a plugin failed, or the API server refused",
     ),
+    R.NOT_PLACED: Sentence(
+        "no node, and another cluster's autoscaler adds some", "another cluster's autoscaler adds nodes for it"
+    ),
     R.SCHEDULING_GATED: Sentence("the pod has scheduling gates", "something has to be done about it first"),
     R.PERMIT_REFUSED: Sentence("a Permit plugin refused after it had waited", "{plugin} refused: {message}"),
     R.PERMIT_TIMEOUT: Sentence("a Permit plugin did not answer in time", "{plugin} did not answer in time"),

@@ -18,6 +18,7 @@ class SchedulingReason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULER_ERROR = "SchedulerError"
     SCHEDULING_GATED = "SchedulingGated"
+    NOT_PLACED = "NotPlaced"
     # why a reservation is given up
     PERMIT_REFUSED = "PermitRefused"
     PERMIT_TIMEOUT = "PermitTimeout"

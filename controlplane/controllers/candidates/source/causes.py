@@ -94,6 +94,11 @@ CAUSES: Table = {
         R.GANG_FOLLOWS: ("{x}.ready", "{c}.view", "gang.placed", "gang.withdrawing", "members.permit", *_FREE),
         R.PERMIT_OPEN: ("pod.permit", "{x}.permit", "{c}.view"),
     },
+    events.AutoscalerChosen: {R.NODES_NEEDED: (*_ANSWERS, "pod.scale_up")},
+    events.ScaleUpSet: {
+        R.NODES_NEEDED: (*_ANSWERS, "pod.scale_up", "{mine}.scale_up"),
+        R.NODES_ELSEWHERE: (*_ANSWERS, "pod.scale_up", "{x}.scale_up"),
+    },
     events.PermitRevoked: {
         R.LEASE_ENDED: ("pod.permit", "{c}.view"),
         R.GANG_INCOMPLETE: ("pod.permit", "gang.withdrawing", "{c}.view"),

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import permits, pod_status
+from controlplane.controllers.candidates.source import permits, pod_status, scale_up
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
@@ -97,6 +97,7 @@ def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
     if not pass_.closed and not state.delegate:
         _request(pass_, pod)
         waits = permits.grant(pass_)
+        scale_up.choose(pass_)
     if not pass_.closed and not pod.problem:
         _amend(pass_, pod)
     pod_status.show(pass_, pod, waits)
@@ -228,6 +229,7 @@ def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
                 epoch=state.epoch,
                 template=pod.template,
                 least=pass_.context.gang.least if pass_.context.gang is not None else 0,
+                scale_up=False if pass_.context.policy.scale_up_wait else None,
                 reason=CandidateReason.TARGET_OF_EPOCH,
             )
         )
@@ -240,11 +242,7 @@ def _amend(pass_: PodPass, pod: SourcePodObserved) -> None:
         seen = known.seen
         if seen is None or seen.deleting or seen.template in ("", pod.template) or dropping(state, name):
             continue
-        # Both would be based on one version: what is on its way to the candidate goes first.
-        busy = f"{cluster}/{name}" in state.effects or any(
-            getattr(one, "candidate", "") == name for one in pass_.plan.decisions
-        )
-        if busy or not pass_.context.in_view(cluster):
+        if pass_.busy(cluster, name) or not pass_.context.in_view(cluster):
             continue
         pass_.write(
             CandidateAmended(

@@ -129,6 +129,11 @@ class PodPass(DecisionPass[SourceState, CandidateDecision, CandidateWrite]):
             )
         )
 
+    def busy(self, cluster: str, name: str) -> bool:
+        """Whether something is on its way to a candidate, or about to be: what else is written would be based on one version with it."""
+        decided = any(getattr(one, "candidate", "") == name for one in self.plan.decisions)
+        return decided or f"{cluster}/{name}" in self.state.effects
+
     @property
     def placement(self) -> PlacementPolicy:
         """How this pod's target is chosen."""

@@ -60,12 +60,14 @@ class ElectionRefused(CandidateDecision):
 
 
 class CandidateRequested(OnCandidate):
-    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none."""
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none. `scale_up`: whether
+    the target's autoscaler may add nodes for it; None leaves that to the target."""
 
     uid: str
     epoch: int
     template: str
     least: int = 0
+    scale_up: bool | None = None
 
 
 class CandidateAmended(OnCandidate):
@@ -84,6 +86,29 @@ class CandidateAmended(OnCandidate):
 def amendment_of(cluster: str, candidate: str) -> str:
     """Return the key of a candidate's template among the writes of a stream."""
     return f"{cluster}/{candidate}/template"
+
+
+class AutoscalerChosen(CandidateDecision):
+    """No target has a node: this one's autoscaler may add some, and until `until` nobody else's."""
+
+    cluster: str
+    until: datetime
+
+
+class ScaleUpSet(OnCandidate):
+    """Tell a target whether its autoscaler may add nodes for the candidate."""
+
+    allowed: bool
+
+    @property
+    def target(self) -> str:
+        """The key of that word: a permit does not wait for it."""
+        return scale_up_of(self.cluster, self.candidate)
+
+
+def scale_up_of(cluster: str, candidate: str) -> str:
+    """Return the key of a candidate's scale-up among the writes of a stream."""
+    return f"{cluster}/{candidate}/scaleUp"
 
 
 class PermitGranted(OnCandidate):
@@ -186,6 +211,8 @@ EVENTS: tuple[type[Event], ...] = (
     ElectionRefused,
     CandidateRequested,
     CandidateAmended,
+    AutoscalerChosen,
+    ScaleUpSet,
     PermitGranted,
     PermitRevoked,
     RevokeAcked,

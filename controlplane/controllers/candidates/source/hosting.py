@@ -65,6 +65,7 @@ def policy_of(settings: Settings) -> SourcePolicy:
         ),
         lease=chosen.lease,
         room_lease=chosen.room_lease,
+        scale_up_wait=chosen.scale_up_wait,
         skew=chosen.clock_skew,
         answer_timeout=chosen.answer_timeout,
         lost_after=chosen.lost_after,

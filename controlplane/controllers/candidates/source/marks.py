@@ -40,6 +40,7 @@ POD: Facets[SourceState] = {
     "failed": lambda state: (state.shown.failed or None) if state.shown else None,
     "refused": lambda state: state.refused,
     "writes": lambda state: bool(state.effects),
+    "scale_up": lambda state: state.scale_up,
 }
 CANDIDATE: Facets[Candidate] = {
     "there": lambda known: known.seen.uid if known.seen else None,
@@ -49,6 +50,7 @@ CANDIDATE: Facets[Candidate] = {
     "acknowledged": lambda known: known.seen.acknowledged if known.seen else None,
     "permit": lambda known: known.seen.permit if known.seen else None,
     "template": lambda known: known.seen.template if known.seen else None,
+    "scale_up": lambda known: known.seen.scale_up if known.seen else None,
     "refusal": lambda known: (known.seen.why, known.seen.message) if isinstance(known.seen, CandidateBound) else None,
     "withdrawn": lambda known: known.seen.withdrawn if known.seen else None,
     "bound": lambda known: known.seen.uid if isinstance(known.seen, CandidateBound) else None,

@@ -93,7 +93,8 @@ class CandidateSeen(SourceObservation):
     body of what it is to be made of ("": it was not noted), which we write. All else is the target's: `reservation`
     counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the last permit to preempt
     that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
-    each change of the pod's status, whose body `pod_status` is."""
+    each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's autoscaler, None
+    if nothing: the target's CRD may not know it."""
 
     origin: Origin
     permit: int = 0
@@ -106,6 +107,7 @@ class CandidateSeen(SourceObservation):
     template: str = ""
     kept: Kept = {}
     follows: list[str] = []
+    scale_up: bool | None = None
 
 
 class CandidateWaiting(CandidateSeen):

@@ -227,6 +227,7 @@ def candidate(obj: Json) -> observations.Built:
         "tried": fields.number(status, "tried", "status"),
         "why": text(status, "reason", "status"),
         "message": text(status, "message", "status"),
+        "scale_up": fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
         "follows": [kind for kind in fields.strings(status, "follows", "status") if kind in objects.ALLOWED],
     }
     sent = objects.sent(obj)

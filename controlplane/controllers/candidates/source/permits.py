@@ -161,7 +161,7 @@ def grant(pass_: PodPass) -> CandidateReason | None:
     gang = pass_.context.gang
     if gang is not None:
         return _follow(pass_, gang.home) if gang.follows else CandidateReason.AWAITS_GANG
-    offers, pending, counts = pass_.offers(), pass_.pending(), _counts(pass_)
+    offers, pending, counts = pass_.offers(), pass_.pending(), counts_of(pass_)
     choice = choose(offers, pending, pass_.state.failures, counts, pass_.placement, pass_.now)
     if isinstance(choice, PermitChoice):
         among = {offer.cluster: offer.score for offer in offers}
@@ -173,7 +173,7 @@ def grant(pass_: PodPass) -> CandidateReason | None:
     return choice.reason
 
 
-def _counts(pass_: PodPass) -> dict[str, int]:
+def counts_of(pass_: PodPass) -> dict[str, int]:
     """Return how many of the workload's other pods are in each target that the pod could be spread to.
 
     Who does not take the pod is no such target: it would be the emptiest for ever."""

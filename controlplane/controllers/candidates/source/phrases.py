@@ -72,6 +72,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.ElectionRefused: "not placed: {e.message}",
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
         events.CandidateAmended: "candidate is to have the pod's new template",
+        events.AutoscalerChosen: "only the autoscaler of {e.cluster} may add nodes for it, until {e.until:%H:%M:%S}",
+        events.ScaleUpSet: lambda e: f"candidate's autoscaler {'may' if e.allowed else 'is not to'} add nodes for it",
         events.PermitGranted: _permit,
         events.PermitRevoked: "permit {e.number} is to be taken back",
         events.RevokeAcked: "permit {e.number} is void",
@@ -150,6 +152,13 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     ),
     R.ROOM_BY_PREEMPTION: Sentence(
         "no target has room, and this one could make some", "no target has room, and {cluster} could make some"
+    ),
+    R.NODES_NEEDED: Sentence(
+        "no target has a node, and one autoscaler at a time may add some",
+        "no target has a node, and one autoscaler at a time may add some",
+    ),
+    R.NODES_ELSEWHERE: Sentence(
+        "another target's autoscaler may add nodes", "another target's autoscaler may add nodes"
     ),
     R.LEASE_ENDED: Sentence("the lease is over", "the lease of {cluster} is over"),
     R.SOURCE_DELETED: Sentence("the pod was deleted", "the pod was deleted"),

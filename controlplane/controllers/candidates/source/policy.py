@@ -50,7 +50,8 @@ class SourcePolicy(Value):
     delegate whose target is away. `execution_policy` as for Workloads: whether to wait for, or to outlive, a target
     that may be running it. `gang_wait`: how long a gang holds places without a quorum anywhere before it gives them
     back, shorter than a reservation lasts; `gang_timeout`: how long some of its members run without one before they are
-    taken back."""
+    taken back. `scale_up_wait`: for how long the autoscaler of one target alone may add nodes for a pod that has none
+    anywhere; 0: those of all targets may."""
 
     cluster: str
     scheduler_name: str = SCHEDULER_NAME
@@ -66,6 +67,7 @@ class SourcePolicy(Value):
     mirror_pod_ips: bool = False
     gang_wait: timedelta = timedelta(seconds=15)
     gang_timeout: timedelta = timedelta(minutes=5)
+    scale_up_wait: timedelta = timedelta()
 
     def holds(self, kind: PermitKind) -> timedelta:
         """Return how long a permit holds."""

@@ -19,8 +19,10 @@ from controlplane.controllers.candidates.source.events import (
     CandidateRequested,
     CandidateWrite,
     DelegateHinted,
+    OnCandidate,
     PermitGranted,
     PermitRevoked,
+    ScaleUpSet,
     StatusShown,
 )
 from controlplane.controllers.candidates.source.observations import SourcePodObserved
@@ -67,6 +69,8 @@ def render(
             return _patch(state, decision, {"spec": {"permit": permit}})
         case PermitRevoked():
             return _patch(state, decision, {"spec": {"withdrawn": decision.number}})
+        case ScaleUpSet():
+            return _patch(state, decision, {"spec": {"scaleUp": decision.allowed}})
         case CandidateDropped():
             return Request(
                 "delete",
@@ -101,6 +105,8 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
     }
     if decision.least:
         body["spec"]["minMember"] = decision.least
+    if decision.scale_up is not None:
+        body["spec"]["scaleUp"] = decision.scale_up
     ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)
     return Request("create", ref, body, owner_label=(SOURCE_LABEL, policy.cluster))
 
@@ -111,7 +117,7 @@ def _template(template: Json) -> Json:
     return {"metadata": head, "spec": template["spec"]}
 
 
-def _patch(state: SourceState, decision: PermitGranted | PermitRevoked | CandidateAmended, body: Json) -> Request:
+def _patch(state: SourceState, decision: OnCandidate, body: Json) -> Request:
     known = state.candidates.get(decision.candidate)
     if known is None or known.seen is None:
         raise Obsolete("the candidate is gone")

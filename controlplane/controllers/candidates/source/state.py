@@ -59,13 +59,21 @@ class Permit(Value):
     revoking: bool = False
 
 
+class ScaleUp(Value):
+    """Whose autoscaler may add nodes for the pod, and until when nobody else's may."""
+
+    cluster: str
+    until: datetime
+
+
 class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     """A source pod, its candidates and its open writes.
 
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
-    `refused` is why it could not be elected, for the version of the pod that it was said about."""
+    `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
+    may add nodes for it, `scaled` how often each target's could."""
 
     namespace: str
     name: str
@@ -85,6 +93,8 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     shown: events.StatusShown | None = None
     refused: events.ElectionRefused | None = None
     dirty: bool = False
+    scale_up: ScaleUp | None = None
+    scaled: dict[str, int] = {}
 
     @property
     def settled(self) -> bool:
@@ -141,6 +151,8 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
                 permit=None,
                 delegate="",
                 failures=state.failures if same else {},
+                scale_up=None,
+                scaled=state.scaled if same else {},
                 refused=None,
                 shown=state.shown if state.shown is not None and state.shown.uid == event.uid else None,
             )
@@ -158,6 +170,9 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
             if permit is not None:
                 state = _excuse(_without_permit_writes(state, permit.candidate), permit.candidate, event.reason)
             return _without_shadows(_replace(state, permit=None, delegate="", electing=False, closed_by=event.reason))
+        case events.AutoscalerChosen():
+            scaled = {**state.scaled, event.cluster: state.scaled.get(event.cluster, 0) + 1}
+            return _replace(state, scale_up=ScaleUp(cluster=event.cluster, until=event.until), scaled=scaled)
         case events.CleanupDone():
             return _replace(state, dirty=False)
         case _:
@@ -270,7 +285,7 @@ def _end(state: SourceState) -> SourceState:
     """Nothing is wanted any more that was wanted for the pod before: creations that were not carried out are not to
     be.
     """
-    asked = (events.CandidateRequested, events.CandidateAmended)
+    asked = (events.CandidateRequested, events.CandidateAmended, events.ScaleUpSet)
     effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, asked)}
     return _without_shadows(
         _replace(
@@ -287,7 +302,8 @@ def _end(state: SourceState) -> SourceState:
 
 def _fold_candidate(state: SourceState, seen: observations.CandidateSeen, recorded: Recorded) -> SourceState:
     name, cluster = seen.name, recorded.cluster
-    state = closed(closed(state, f"{cluster}/{name}"), events.amendment_of(cluster, name))
+    for key in _writes_to(cluster, name):
+        state = closed(state, key)
     known = state.candidates.get(name)
     if known is None or known.cluster != cluster:
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
@@ -296,6 +312,11 @@ def _fold_candidate(state: SourceState, seen: observations.CandidateSeen, record
     if isinstance(seen, observations.CandidateBound) and _is_winner(state, name, known) and state.permit is not None:
         return _replace(state, delegate=name, permit=None)
     return state
+
+
+def _writes_to(cluster: str, name: str) -> tuple[str, ...]:
+    """Return the keys of what may be open to a candidate."""
+    return f"{cluster}/{name}", events.amendment_of(cluster, name), events.scale_up_of(cluster, name)
 
 
 def _as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) -> Candidate:
@@ -341,8 +362,8 @@ def _fold_gone(state: SourceState, event: observations.CandidateGone, recorded: 
         return state
     if known.seen is not None and known.seen.uid != event.uid:
         return state
-    state = closed(state, f"{recorded.cluster}/{event.name}")
-    state = closed(state, events.amendment_of(recorded.cluster, event.name))
+    for key in _writes_to(recorded.cluster, event.name):
+        state = closed(state, key)
     kept = {name: other for name, other in state.candidates.items() if name != event.name}
     if event.name == state.delegate or (state.permit is not None and state.permit.candidate == event.name):
         # Held in mind until it is decided what follows; without what was seen it is nowhere.

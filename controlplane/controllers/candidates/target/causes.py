@@ -37,6 +37,8 @@ CANDIDATE: Facets[TargetState] = {
     "permit": lambda state: state.seen.permit if state.seen else None,
     "revoked": lambda state: (state.seen.withdrawn or None) if state.seen else None,
     "report": lambda state: _unsaid(state),
+    "scale_up": lambda state: state.seen.scale_up if state.seen else None,
+    "scales": lambda state: state.pod.scale_up if state.pod else None,
     "pod": lambda state: state.pod.uid if state.pod else None,
     "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,
     "node": lambda state: (state.pod.node or None) if state.pod else None,
@@ -74,7 +76,10 @@ CAUSES: Table = {
     events.Refused: {str(reason): keys for reason, keys in _REFUSALS.items()},
     events.FollowingAllowed: {R.INVITED: (*_INVITED,)},
     events.PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
-    events.PodAmended: {R.SOURCE_CHANGED: ("it.asks", "it.agrees", "it.pod", "it.binding", "invitation")},
+    events.PodAmended: {
+        R.SOURCE_CHANGED: ("it.asks", "it.agrees", "it.pod", "it.binding", "invitation"),
+        R.SCALE_UP_CHANGED: ("it.scale_up", "it.scales", "it.pod", "it.held", "it.binding", "invitation"),
+    },
     events.AmendmentRefused: {
         R.POD_REFUSED: ("it.unfollowed", "it.asks"),
         ANY: ("it.asks", "it.pod", "it.binding", "invitation"),

@@ -12,6 +12,7 @@ from controlplane.controllers.candidates.target.amendment import Made
 from controlplane.controllers.candidates.target.events import (
     AmendmentRefused,
     CandidateObserved,
+    CandidatePodObserved,
     InvitationObserved,
     PodAmended,
 )
@@ -36,14 +37,23 @@ def amended(
     unfit = forbidden or (None if agrees else _refused(state, seen)) or _beyond(made, seen)
     if unfit is not None and not (agrees and forbidden) and _is_news(state.amendment, seen, unfit):
         return AmendmentRefused(template=seen.template, message=unfit[1], reason=unfit[0])
-    if agrees or forbidden is not None or POD in state.effects or seen.changeable is None:
+    scales = _other_scale_up(state, seen, pod)
+    if (agrees and scales is None) or forbidden is not None or POD in state.effects or seen.changeable is None:
         return None
     return PodAmended(
         uid=pod.uid,
         template=seen.template,
+        scale_up=scales,
         resource_version=pod.resource_version,
-        reason=TargetReason.SOURCE_CHANGED,
+        reason=TargetReason.SCALE_UP_CHANGED if agrees else TargetReason.SOURCE_CHANGED,
     )
+
+
+def _other_scale_up(state: TargetState, seen: CandidateObserved, pod: CandidatePodObserved) -> bool | None:
+    """Return whether the autoscaler may add nodes for a Pod that says otherwise; None if it says so, or needs no node."""
+    if seen.scale_up is None or seen.scale_up == pod.scale_up or pod.node or state.held is not None:
+        return None
+    return seen.scale_up
 
 
 def _is_news(said: AmendmentRefused | None, seen: CandidateObserved, unfit: _Unfit) -> bool:

@@ -107,7 +107,7 @@ class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved,
     def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
         """Whether a decision takes the place of an open one: a removal of all, a fence of a binding, a newer change."""
         if isinstance(decision, events.PodAmended) and isinstance(opened, events.PodAmended):
-            return decision.template != opened.template
+            return (decision.template, decision.scale_up) != (opened.template, opened.scale_up)
         if isinstance(decision, events.PodRemoved):
             return not isinstance(opened, events.PodRemoved)
         if isinstance(decision, events.FinalizerReleased):

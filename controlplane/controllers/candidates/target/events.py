@@ -60,7 +60,8 @@ class CandidateObserved(SourceObservation):
     `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
     without the first. `changeable` is what its Pod can
-    follow a change of, `fixed` the hash of what not, once the Pod is there (None, "": it was not noted)."""
+    follow a change of, `fixed` the hash of what not, once the Pod is there (None, "": it was not noted). `scale_up`: whether the
+    autoscaler of this cluster may add nodes for it, None if its source leaves that to us."""
 
     origin: Origin
     template: str
@@ -81,6 +82,7 @@ class CandidateObserved(SourceObservation):
     kept: Kept = {}
     changeable: Changeable | None = None
     fixed: str = ""
+    scale_up: bool | None = None
 
 
 class CandidateVanished(SourceObjectGone):
@@ -89,7 +91,7 @@ class CandidateVanished(SourceObjectGone):
 
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
-    `template`: which one it agrees with, by its annotation.
+    `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its annotations.
     """
 
     owner: str
@@ -99,6 +101,7 @@ class CandidatePodObserved(SourceObservation):
     kept: Kept = {}
     template: str = ""
     tolerations: list[dict[str, Any]] = []
+    scale_up: bool = True
 
 
 class CandidatePodGone(SourceObjectGone):
@@ -228,11 +231,12 @@ class PodMade(OnPod):
 
 class PodAmended(TargetWrite):
     """Bring the Pod in line with the Candidate's template, as far as a Pod may be changed: labels, annotations, images,
-    more tolerations, deadlines."""
+    more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it."""
 
     WHAT: ClassVar[str] = "Template"
     uid: str
     template: str
+    scale_up: bool | None = None
 
 
 class AmendmentRefused(TargetDecision):

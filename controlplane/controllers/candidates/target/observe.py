@@ -14,6 +14,7 @@ from controlplane.controllers.candidates.objects import (
     CANDIDATE_SOURCES,
     CANDIDATES,
     PODS,
+    SCALE_UP,
     SOURCE_LABEL,
     TEMPLATE,
 )
@@ -125,6 +126,7 @@ def candidate(obj: Json) -> Built:
         permit=objects.permission(obj),
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
+        scale_up=fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
         **asks,
         finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
@@ -220,7 +222,10 @@ def reported(status: Json) -> events.Reported:
 def pod(obj: Json) -> Built:
     """Return the event of a candidate's Pod; `Misfit` if it does not fit."""
     status = body_of(section(obj, "status"))
-    owners = fields.items(meta(obj), "ownerReferences", "metadata")
+    owners, notes = (
+        fields.items(meta(obj), "ownerReferences", "metadata"),
+        section(meta(obj), "annotations", "metadata"),
+    )
     owner = next((o for o in owners if o.get("controller") and o.get("kind") == CANDIDATES.kind), {})
     event = events.CandidatePodObserved(
         **fields.identity(obj),
@@ -228,7 +233,8 @@ def pod(obj: Json) -> Built:
         node=text(section(obj, "spec"), "nodeName", "spec"),
         phase=text(section(obj, "status"), "phase", "status") or "Pending",
         status=status.ref,
-        template=text(section(meta(obj), "annotations", "metadata"), TEMPLATE, "metadata.annotations"),
+        template=text(notes, TEMPLATE, "metadata.annotations"),
+        scale_up=notes.get(SCALE_UP) != "false",
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
     )
     return candidate_stream(event.namespace, event.name), event, (status,)

@@ -122,6 +122,10 @@ REASONS: Mapping[TargetReason, Sentence] = {
     R.POD_REFUSED: Sentence("the API server refused the Pod", "the API server refused the Pod"),
     R.CANNOT_BE_CHANGED: Sentence("no Pod may be changed so", "no Pod may be changed so"),
     R.SOURCE_CHANGED: Sentence("the source pod was changed", "its source pod was changed"),
+    R.SCALE_UP_CHANGED: Sentence(
+        "the source says otherwise whose autoscaler may add nodes",
+        "its source says otherwise whose autoscaler may add nodes",
+    ),
     R.TO_BE_SCHEDULED: Sentence("its Pod is made", "it is taken, and a node is to be found for it"),
     R.NODE_FOUND: Sentence("a cycle found a node", "no other feasible node had a higher score"),
     R.NO_NODE: Sentence("no node fits, or a plugin refused", "no node fits, or a plugin refused"),

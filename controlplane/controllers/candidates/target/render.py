@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, GROUP, PODS, TEMPLATE, stamp
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATES,
+    GROUP,
+    PODS,
+    SCALE_UP,
+    TEMPLATE,
+    stamp,
+)
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
 from controlplane.controllers.candidates.target.decide import TargetPolicy
@@ -98,6 +106,7 @@ def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: T
                 **(head.get("annotations") or {}),
                 TEMPLATE: decision.template,
                 **({QUORUM: str(seen.least)} if seen.least > 0 else {}),
+                **({SCALE_UP: "false"} if seen.scale_up is False else {}),
             },
             "ownerReferences": [
                 {
@@ -124,7 +133,10 @@ def _change(state: TargetState, decision: events.PodAmended, template: Json) -> 
         raise Obsolete("the Pod is gone, or is to be changed otherwise")
     agrees = pod.template or (made.template if made is not None else "")
     before = made.known.get(agrees) if made is not None else None
-    return patch(template, pod, decision.template, before, seen.changeable or Changeable())
+    found = patch(template, pod, decision.template, before, seen.changeable or Changeable())
+    if decision.scale_up is not None:
+        found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
+    return found
 
 
 def _binding(pod: ObjectRef, decision: events.BindStarted) -> Request:

@@ -114,12 +114,13 @@ def _precondition(write: Written) -> str:
 
 
 def _spec(write: Written) -> str:
-    """A source patches the permit and the withdrawal of a Candidate, or what it is to be made of, nothing else."""
+    """A source patches the permit and the withdrawal of a Candidate, whose autoscaler may act, or what it is to be made of, nothing
+    else."""
     if write.subresource or write.body.keys() - {"metadata", "spec"}:
         return "the status is the target's"
     if not write.resource_version:
         return "without a resourceVersion"
-    if write.body["spec"].keys() == {"template"}:
+    if write.body["spec"].keys() in ({"template"}, {"scaleUp"}):
         return "" if write.uid else "without a UID"
     return (
         "" if write.body["spec"].keys() <= {"permit", "withdrawn"} else "more than a permit, a withdrawal or a change"

@@ -36,7 +36,11 @@ def source_settings(execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True)
     """Return the settings of the source's service; `jobs`: MultiKueue is on beside candidates."""
     settings = Settings()
     chosen = Candidates(
-        cluster=CAMPUS, namespaces=(NAMESPACE,), lost_after=LOST_AFTER, execution_policy=execution_policy
+        cluster=CAMPUS,
+        namespaces=(NAMESPACE,),
+        lost_after=LOST_AFTER,
+        execution_policy=execution_policy,
+        scale_up_wait=timedelta(days=1),  # whose time is over is followed by another, and that is no quiet
     )
     controllers = ("multikueue", "candidates") if jobs else ("candidates",)
     return msgspec.structs.replace(settings, run=RunSettings(controllers=controllers), candidates=chosen)
