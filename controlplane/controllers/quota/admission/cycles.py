@@ -66,6 +66,8 @@ def _events(
         return []
     if isinstance(decision, decisions.Admit):
         return [(decision.workload, _reservation(index, decision, seen, number, now))]
+    if isinstance(decision, decisions.Evict):
+        return []  # no node is observed yet, so none fails
     waits = _inadmissible(index, decision, seen, number, now)
     if index.cycles.knows(decision.workload, waits):
         return []

@@ -14,6 +14,7 @@ from controlplane.controllers.quota.engine import model, parse_queues, parse_wor
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.topology.model import TopologyRequest
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
 
@@ -51,7 +52,7 @@ def workload(
 
 
 def _counted(pod_set: model.PodSet, rules: ResourceRules) -> model.PodSet:
-    return replace(pod_set, requests=rules.counted(pod_set.requests)) if rules else pod_set
+    return replace(pod_set, requests=rules.counted(pod_set.requests), on_node=pod_set.requests) if rules else pod_set
 
 
 def _rejected(seen: events.AdmissionWorkloadObserved) -> bool:
@@ -86,7 +87,7 @@ def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.Pod
         requests=in_order(facts.requests),
         nodes=parse_workloads.node_constraints(spec),
         shape=facts.shape,
-        topology=facts.topology,
+        topology=TopologyRequest() if facts.topology else None,
         excess=tuple(facts.excess),
     )
     if not facts.resources or not said.concern(facts.resources):

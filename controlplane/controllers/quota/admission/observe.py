@@ -200,7 +200,7 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         node_terms=list(required.get("nodeSelectorTerms") or ()),
         tolerations=list(spec.get("tolerations") or ()),
         shape=hashlib.sha256(found.shape.encode()).hexdigest()[:16],
-        topology=found.topology,
+        topology=found.asks_for_topology,
         excess=list(found.excess),
         resources=_asked(spec),
     )

@@ -266,7 +266,7 @@ class _Cycle:
         wakes = self.wakes[queue.name]
         if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:
             victims = tuple(_victim(entry, target) for target in entry.targets)
-            return Preempt(*said, entry.progress, wakes, victims)
+            return Preempt(*said, entry.progress, wakes, victims=victims)
         return Inadmissible(*said, entry.progress, wakes)
 
 

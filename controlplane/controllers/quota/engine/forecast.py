@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.cycle import decide
-from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Preempt
 from controlplane.controllers.quota.engine.explain import in_line
 from controlplane.controllers.quota.engine.model import ClusterQueue, Workload
 from controlplane.controllers.quota.engine.state import State
@@ -177,6 +177,8 @@ class _Walk:
                     if one.workload == self.key:
                         return True
                     self._start(one.workload, moment)
+                elif isinstance(one, Evict):
+                    self._evict(one.workload, moment)
                 elif isinstance(one, Preempt):
                     for victim in one.victims:
                         self._evict(victim.workload, moment)
@@ -205,5 +207,7 @@ def _said(decision: Decision) -> object:
     """Return what a decision says, to know it again."""
     if isinstance(decision, Admit):
         return decision.workload
+    if isinstance(decision, Evict):
+        return decision.workload, decision.reason, decision.message
     tried: Iterable[Mapping[str, int]] = decision.progress.tried if decision.progress is not None else ()
     return decision.workload, decision.reason, decision.message, repr([sorted(one.items()) for one in tried])
