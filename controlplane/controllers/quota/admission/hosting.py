@@ -11,6 +11,7 @@ from fractions import Fraction
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.controllers.quota.admission.topologies import watch_of
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
@@ -92,6 +93,9 @@ def host(settings: Settings) -> Sequence[HostedController]:
     def unseen() -> str:
         return controller.index.unseen
 
+    def wants() -> Sequence[WatchSpec]:
+        return [watch_of(kind) for kind in controller.index.needs]
+
     return (
         HostedController(
             registration=Registration(
@@ -102,6 +106,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
                 identities="admission",
             ),
             home=[WatchSpec(kind) for kind in KINDS],
+            wants=wants,
             knows=controller.places,
             unseen=unseen,
         ),
