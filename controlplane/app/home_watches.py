@@ -6,7 +6,6 @@ for as long as the process leads: that it is in view is said once, and would be 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.clusters.connection import ClusterConnection
@@ -15,29 +14,20 @@ from controlplane.kube.watches import WatchSpec
 
 
 class HomeWatches:
-    """The driver of `want` on the management connection; `wanted` says what the controllers want now."""
+    """What is wanted of the management connection; `wanted` says what the controllers want now."""
 
     def __init__(self, wanted: Callable[[], Sequence[WatchSpec]], home: ClusterConnection, sink: Sink) -> None:
         self._wanted, self._home, self._sink = wanted, home, sink
-        self._changed = asyncio.Event()
         self._kept: dict[WatchSpec, Sink] = {}
         self._named: Mapping[WatchSpec, Sink] = {}
 
     def want(self, named: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides, each with its own sink; what is no longer among them is let go."""
         self._named = dict(named)
-        self._changed.set()
+        self._home.want({**self._kept, **self._named})
 
-    def wake(self) -> None:
-        """Look at what is to be watched now, if that may have changed."""
-        if any(spec not in self._kept for spec in self._wanted()):
-            self._changed.set()
-
-    async def run(self) -> None:
-        """Apply changes until cancelled."""
-        self.wake()
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            self._kept |= dict.fromkeys((spec for spec in self._wanted() if spec not in self._kept), self._sink)
+    def look(self) -> None:
+        """Have followed what the controllers want by now."""
+        if more := [spec for spec in self._wanted() if spec not in self._kept]:
+            self._kept |= dict.fromkeys(more, self._sink)
             self._home.want({**self._kept, **self._named})

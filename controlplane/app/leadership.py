@@ -186,8 +186,8 @@ class ServiceTerm(LeadershipTerm):
         for name in self._hosted.abandoned():
             await self._facts(name, Removed())
         extras = [self._extras.run()] if self._extras is not None else []
-        watches = [self._home_watches.run(), *extras]
-        await self._together(self._home, [self._connections.run(), self._workers.run(), *watches], failure, stop)
+        self._home_watches.look()
+        await self._together(self._home, [self._connections.run(), self._workers.run(), *extras], failure, stop)
 
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
@@ -238,7 +238,7 @@ class ServiceTerm(LeadershipTerm):
         self._took(events)
         self.measure.folded(events, self._live)
         self._workers.wake()
-        self._home_watches.wake()
+        self._home_watches.look()
         if self._extras is not None:
             self._extras.wake()
         for recorded in events:
