@@ -18,10 +18,6 @@ class Unmatchable(ValueError):  # noqa: N818 - it says what is wrong with the us
 
 def mismatch(pod_set: PodSet, flavor: ResourceFlavor) -> str:
     """Return what keeps a pod set from a flavor, "" if nothing; `Unmatchable` if its affinity does not parse."""
-    if pod_set.asks_for_topology and not flavor.topology:
-        return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
-    if flavor.topology and not pod_set.asks_for_topology:
-        return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
     tolerated = (*pod_set.nodes.tolerations, *flavor.tolerations)
     taint = untolerated((taint for taint in flavor.taints if not tolerated_by_number(taint, tolerated)), tolerated)
     if taint is not None:
