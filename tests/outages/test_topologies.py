@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from controlplane.kube.conditions import is_true
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
@@ -116,5 +116,44 @@ async def test_where_no_flavor_names_a_topology_neither_nodes_nor_pods_are_read(
     own_queue(on)
     own(on, "plain", suspend=True)
     await on.until(lambda: started(on, "plain"), "it runs")
-    assert on.count("management", "list", "nodes") == on.count("management", "list", "topologies") == 0
+    assert on.count("management", "list", NODES) == on.count("management", "list", TOPOLOGIES) == 0
     assert all(is_true(one, "Admitted") for one in on.manager.store.list(WORKLOADS)[0])
+
+
+async def test_what_is_dispatched_is_placed_on_its_worker_and_nothing_of_it_here(stage: Make) -> None:
+    on = await without_kueue(stage, "a", "b", roomy=("b",))
+    store = on.manager.store
+    store.create(TOPOLOGIES, {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": HOST}]}})
+    for one in store.list(RESOURCE_FLAVORS)[0]:
+        store.patch(RESOURCE_FLAVORS, "", meta(one)["name"], {"spec": {"topologyName": "racks"}})
+    on.submit()
+    await on.until(lambda: _copies(on), "it is admitted on its worker")
+    waits = condition(_local(on), "Admitted")
+    assert waits is not None
+    assert waits["reason"] in ("UnsatisfiedAdmissionChecks", "PendingDelayedTopologyRequests")
+    (copy_,) = _copies(on)
+    admission = copy.deepcopy(copy_["status"]["admission"])
+    for one in admission["podSetAssignments"]:  # as a worker's Kueue does, which has topologies
+        values = [{"universal": "n1"}]
+        slices = [{"domainCount": 1, "valuesPerLevel": values, "podCounts": {"universal": one["count"]}}]
+        one["topologyAssignment"] = {"levels": [HOST], "slices": slices}
+    status = {"status": {"admission": admission}}
+    on.worker("b").store.patch(WORKLOADS, NS, meta(copy_)["name"], status, subresource="status")
+    await on.until(lambda: started(on, "train"), "it is admitted here too")
+    job = on.job()
+    assert job is not None
+    assert "schedulingGates" not in job["spec"]["template"]["spec"]
+    given = _local(on)["status"]["admission"]["podSetAssignments"][0]
+    assert given["delayedTopologyRequest"] == "Ready"
+    assert "topologyAssignment" not in given
+    assert on.count("management", "list", NODES) == 0
+
+
+def _local(on: Stage) -> Json:
+    found = on.workload()
+    assert found is not None
+    return dict(found)
+
+
+def _copies(on: Stage) -> list[Json]:
+    return [one for one in on.worker("b").store.list(WORKLOADS)[0] if is_true(one, "Admitted")]
