@@ -16,9 +16,16 @@ from typing import Any, ClassVar
 from controlplane.kube.fields import BadValue
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import stored_template
-from controlplane.kube.topologies import PREFERRED, REQUIRED, SLICE, SLICE_LAYERS, UNCONSTRAINED
+from controlplane.kube.topologies import (
+    POD_SET_GROUP,
+    PREFERRED,
+    REQUIRED,
+    SLICE,
+    SLICE_LAYERS,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 
-_SLICE_SIZE, _GROUP = "kueue.x-k8s.io/podset-slice-size", "kueue.x-k8s.io/podset-group-name"
 _MOST_LAYERS = 3
 _TRUE, _FALSE = (
     frozenset({"1", "t", "T", "TRUE", "true", "True"}),
@@ -104,8 +111,8 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
         request["subGroupCount"] = groups
     if group_label:
         request["subGroupIndexLabel"] = group_label
-    if _GROUP in notes and (REQUIRED in notes or PREFERRED in notes):
-        request["podSetGroupName"] = notes[_GROUP]
+    if POD_SET_GROUP in notes and (REQUIRED in notes or PREFERRED in notes):
+        request["podSetGroupName"] = notes[POD_SET_GROUP]
     return request
 
 
@@ -122,8 +129,8 @@ def _topology_level(notes: Mapping[str, str]) -> Json:
 def _topology_slices(notes: Mapping[str, str]) -> Json:
     if SLICE_LAYERS in notes:
         return {"podsetSliceRequiredTopologyConstraints": _layers(notes[SLICE_LAYERS])}
-    if SLICE in notes and _SLICE_SIZE in notes:
-        size = _whole(notes[_SLICE_SIZE], _SLICE_SIZE)
+    if SLICE in notes and SLICE_SIZE in notes:
+        size = _whole(notes[SLICE_SIZE], SLICE_SIZE)
         return {"podSetSliceRequiredTopology": notes[SLICE], "podSetSliceSize": size}
     return {}
 

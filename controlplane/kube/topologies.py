@@ -14,11 +14,14 @@ from controlplane.kube.kinds import Json
 
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 """The scheduling gate of pods that wait for the domain that they run in."""
+POD_INDEX_OFFSET = "kueue.x-k8s.io/pod-index-offset"
+"""The annotation that says with which index the ranks of a pod set begin."""
 HOSTNAME = "kubernetes.io/hostname"
 """The label of the level at which a domain is one node, named by its value."""
 _POD_SET = "kueue.x-k8s.io/podset-"
 REQUIRED, PREFERRED = f"{_POD_SET}required-topology", f"{_POD_SET}preferred-topology"
 UNCONSTRAINED = f"{_POD_SET}unconstrained-topology"
+POD_SET_GROUP, SLICE_SIZE = f"{_POD_SET}group-name", f"{_POD_SET}slice-size"
 SLICE, SLICE_LAYERS = f"{_POD_SET}slice-required-topology", f"{_POD_SET}slice-required-topology-constraints"
 _PLACED = frozenset({REQUIRED, PREFERRED, UNCONSTRAINED, SLICE, SLICE_LAYERS})
 

@@ -14,6 +14,7 @@ from controlplane.controllers.jobframework.topology_events import (
     TopologyPodGone,
     TopologyPodObserved,
 )
+from controlplane.job_kinds.kubeflow import MPIJob
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import JOBS, PODS, Json, Request, meta
 from controlplane.kube.topologies import TOPOLOGY_GATE, domains_of
@@ -323,3 +324,35 @@ def test_assignments_are_read_as_the_api_has_them() -> None:
     for broken in ({"podCounts": {"individual": [1]}}, {"podCounts": {"individual": ["1", "2"]}}, {"domainCount": 1}):
         with pytest.raises(Misfit):
             domains_of({"slices": [{**one, **broken}]})
+
+
+def test_the_workers_of_an_mpijob_begin_with_rank_1_where_the_launcher_is_one_of_them() -> None:
+    def made(**spec: Any) -> Json:
+        replicas = {name: {"replicas": 1, "template": {"spec": {}}} for name in ("Launcher", "Worker")}
+        return MPIJob().submitted(
+            {"metadata": {}, "spec": {"mpiReplicaSpecs": {**replicas, **spec.pop("more", {})}, **spec}}
+        )
+
+    def offset(job: Json) -> Any:
+        return meta(job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]).get("annotations")
+
+    grouped = {"Launcher": {"template": {"metadata": {"annotations": {"kueue.x-k8s.io/podset-group-name": "g"}}}}}
+    assert offset(made(runLauncherAsWorker=True)) == {"kueue.x-k8s.io/pod-index-offset": "1"}
+    assert offset(made()) is None
+    assert offset(made(runLauncherAsWorker=True, more=grouped)) is None
+    assert made()["spec"]["runPolicy"]["suspend"] is True
+
+
+@pytest.mark.parametrize(
+    ("labels", "notes", "expected"),
+    [
+        pytest.param({"rank": "3"}, {"kueue.x-k8s.io/pod-group-pod-index-label": "rank"}, "3", id="its own label"),
+        pytest.param({}, {"kueue.x-k8s.io/pod-group-pod-index-label": "rank"}, "", id="a label that it has not"),
+        pytest.param({"rank": "3"}, {}, None, id="it says no label"),
+    ],
+)
+def test_a_pod_of_a_group_tells_its_rank_by_the_label_that_it_names(
+    labels: Json, notes: Json, expected: str | None
+) -> None:
+    found = meta(pod(labels=labels, annotations=notes))["labels"]
+    assert found.get("kueue.x-k8s.io/pod-group-pod-index") == expected

@@ -24,13 +24,18 @@ from controlplane.job_kinds.gated import gate_names
 from controlplane.kube import fields
 from controlplane.kube.fields import section
 from controlplane.kube.kinds import Json, meta
-from controlplane.kube.topologies import HOSTNAME, TOPOLOGY_GATE, is_placed_by_topology, levels_of
+from controlplane.kube.topologies import (
+    HOSTNAME,
+    POD_INDEX_OFFSET,
+    TOPOLOGY_GATE,
+    is_placed_by_topology,
+    levels_of,
+)
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused, without
 
-_OFFSET = "kueue.x-k8s.io/pod-index-offset"
 _PLACE = f"{WORD}/topology/"
 _DIGITS = 18
 _replace = msgspec.structs.replace
@@ -57,7 +62,7 @@ def observed(obj: Json) -> TopologyPodObserved | None:
     workload = notes.get(WORKLOAD)
     if not is_placed_by_topology(notes) or not workload:
         return None
-    offset = notes.get(_OFFSET)
+    offset = notes.get(POD_INDEX_OFFSET)
     return TopologyPodObserved(
         **fields.identity(obj),
         workload=str(workload),
