@@ -91,9 +91,9 @@ class TopologyPlay(Play):
     def _release(self, key: str, *, finished: bool) -> None:
         info = self.state.snapshot.workloads.get(key)
         if info is not None:
-            self.state.put_workload(
-                replace(info.workload if finished else self.workloads[key], finished=finished), self.now
-            )
+            left = info.workload if finished else self.workloads[key]
+            self.state.put_workload(replace(left, finished=finished), self.now)
+            self.state.wake(list(self.state.snapshot.queues), self.now)
 
     def cycle(self) -> Json:
         decisions = decide(self.state, self.now)
@@ -102,7 +102,8 @@ class TopologyPlay(Play):
         for decision in decisions:
             if isinstance(decision, Admit):
                 admitted[decision.workload] = self._admits(decision)
-                found["admit"][decision.workload] = _told(decision.admission, admitted[decision.workload])
+                if self._has(decision.workload) != decision.admission:
+                    found["admit"][decision.workload] = _told(decision.admission, admitted[decision.workload])
                 continue
             if isinstance(decision, Evict):
                 found["evict"][decision.workload] = [decision.reason, decision.message]
@@ -114,14 +115,25 @@ class TopologyPlay(Play):
                 found["preempt"] |= {victim.workload: [victim.reason, victim.message] for victim in new}
         self.state.apply(decisions, self.now)
         for key, is_admitted in admitted.items():
-            info = self.state.snapshot.workloads.get(key)
-            if info is not None and is_admitted:
-                self.state.put_workload(replace(info.workload, admitted=True), self.now)
+            self._mark(key, admitted=is_admitted)
         self.victims |= {*found["preempt"], *found["evict"]}
         for name, pending in self.state.queues.pending.items():
             found["active"] |= {name: sorted(pending.active)} if pending.active else {}
             found["inadmissible"] |= {name: sorted(pending.inadmissible)} if pending.inadmissible else {}
         return {name: part for name, part in found.items() if part}
+
+    def _has(self, key: str) -> QuotaAdmission | None:
+        info = self.state.snapshot.workloads.get(key)
+        return info.workload.admission if info is not None else None
+
+    def _mark(self, key: str, *, admitted: bool) -> None:
+        """Let the condition Admitted be written with the reservation, as Kueue does."""
+        info = self.state.snapshot.workloads.get(key)
+        if info is None:
+            return
+        marked = info.having(workload=replace(info.workload, admitted=admitted))
+        self.state.snapshot.workloads[key] = marked
+        self.state.snapshot.queues[info.cluster_queue].workloads[key] = marked
 
     def _admits(self, decision: Admit) -> bool:
         """Return whether nothing but quota and places was missing."""

@@ -127,7 +127,7 @@ class FlavorAssigner:
         """Return the result of a pod set before flavors are looked for: one that has quota keeps its flavors and places."""
         requests = in_order({**total.requests, PODS: total.count}) if with_pods else total.requests
         result = PodSetResult(total.name, total.count, requests)
-        if total.flavors:
+        if total.flavors and self.info.workload.reserves:
             result.flavors = {
                 name: FlavorAssignment(flavor, AssignmentMode.FIT, 0) for name, flavor in total.flavors.items()
             }

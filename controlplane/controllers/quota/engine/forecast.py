@@ -61,6 +61,7 @@ class Excerpt:
         """Return a state of its own."""
         source, made = self.source, State(self.source.settings)
         made.snapshot.flavors.update(source.snapshot.flavors)
+        made.snapshot.topology = source.snapshot.topology.copied()
         made.snapshot.checks.update(source.snapshot.checks)
         made.snapshot.namespaces.update(source.snapshot.namespaces)
         made.snapshot.put_all({name: spec for name, _, spec in source.snapshot.cohorts_with_specs()}, self.tree)
@@ -174,6 +175,8 @@ class _Walk:
             said.update(map(_said, news))
             for one in news:
                 if isinstance(one, Admit):
+                    if one.second_pass:
+                        continue  # it was started before
                     if one.workload == self.key:
                         return True
                     self._start(one.workload, moment)

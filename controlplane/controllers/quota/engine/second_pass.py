@@ -1,11 +1,11 @@
 """Who has quota and is considered once more: for a topology assignment that was delayed, or in the place of nodes that failed.
 
-In: workloads that need that, and tries that failed. Out: who is due. The first try comes a second after a workload needs it,
+In: workloads that need that, and tries that failed. Out: when each is tried next. The first try comes a second after a workload needs it,
 each further one after twice as long, up to half a minute (kubernetes-sigs/kueue pkg/cache/queue/second_pass_queue.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 FIRST, MOST = 1.0, 30.0
@@ -37,11 +37,3 @@ class SecondPass:
     def drop(self, key: str) -> None:
         """Note that a workload needs no other pass, or is gone."""
         self.tries.pop(key, None)
-
-    def due(self, now: float) -> Iterator[tuple[str, int]]:
-        """Yield who is to be tried now, with the how manieth try it is."""
-        yield from ((key, one.number) for key, one in sorted(self.tries.items()) if one.due <= now)
-
-    def next(self) -> float | None:
-        """Return when somebody is due next, None if nobody is to be tried."""
-        return min((one.due for one in self.tries.values()), default=None)

@@ -7,7 +7,7 @@ changes alone, and not on how often somebody asked: who folds them later comes t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -30,7 +30,7 @@ from controlplane.controllers.quota.engine.node_changes import NodeChanges
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
-from controlplane.controllers.quota.engine.second_pass import SecondPass
+from controlplane.controllers.quota.engine.second_pass import SecondPass, Try
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.engine.tree import QuotaNode
@@ -96,15 +96,22 @@ class State(NodeChanges):
         return found
 
     def second_heads(self, now: float) -> list[tuple[QueueNode, Info, int]]:
-        """Return who has quota and is to be considered once more, in which ClusterQueue, and the how manieth time. When the next
-        one is due is for `second_pass.next` to say."""
-        found = []
-        for key, number in self.second_pass.due(now):
+        """Return who has quota and is to be considered once more, in which ClusterQueue, and the how manieth time."""
+        return [(queue, info, one.number) for queue, info, one in self._second() if one.due <= now]
+
+    def next_second_pass(self) -> float | None:
+        """Return when somebody is due next who has quota, None if nobody is to be considered once more."""
+        return min((one.due for _, _, one in self._second()), default=None)
+
+    def _second(self) -> Iterator[tuple[QueueNode, Info, Try]]:
+        """Yield who needs a second pass, without those whose pods a worker of MultiKueue places."""
+        for key, one in sorted(self.second_pass.tries.items()):
             info = self.snapshot.workloads[key]
             queue = self.snapshot.queues.get(info.cluster_queue)
-            if queue is not None and queue.active:
-                found.append((queue, info, number))
-        return found
+            if queue is None or not queue.active:
+                continue
+            if info.workload.on_unhealthy_node or not self.snapshot.has_multikueue(queue.spec):
+                yield queue, info, one
 
     @property
     def blocked(self) -> bool:
@@ -233,8 +240,8 @@ class State(NodeChanges):
                 self.second_pass.need(key, now)
             else:
                 self.second_pass.drop(key)
-            if before is not None and _needs_less(before, after):
-                self._released(before, now)
+            if before is not None and (before.usage != after.usage or before.workload.priority != workload.priority):
+                self._released(before, now)  # others may fit now, or may preempt it
             return
         self.second_pass.drop(key)
         if before is not None:
@@ -390,10 +397,3 @@ class State(NodeChanges):
 def in_units(requests: Requests) -> dict[str, Decimal]:
     """Return requests in units: cpu in cores."""
     return {name: Decimal(amount) / 1000 if name == "cpu" else Decimal(amount) for name, amount in requests.items()}
-
-
-def _needs_less(before: Info, after: Info) -> bool:
-    """Return whether others may fit now that did not, or may preempt a workload."""
-    if before.workload.priority != after.workload.priority:
-        return True
-    return before.usage != after.usage or before.placed != after.placed

@@ -49,6 +49,13 @@ class TopologyFlavor:
             self.matching = Matching(self.flavor.tolerations)
         return self._tree
 
+    def copied(self, fleet: TopologyFleet) -> TopologyFlavor:
+        """Return the same flavor of another fleet, which has the same nodes."""
+        found = TopologyFlavor(fleet, self.flavor, self.topology)
+        found._tree, found.matching = self.tree, self.matching
+        found._free, found._left = list(self._free), list(self._left)
+        return found
+
     def forget(self) -> None:
         """Forget the tree: the set of nodes is another one, or what they have is."""
         self._tree = None
@@ -103,6 +110,15 @@ class TopologyFleet:
         self.usage: dict[_Place, Requests] = {}
         self._specs: dict[str, ResourceFlavor] = {}
         self._placed: dict[str, tuple[Placed, ...]] = {}
+
+    def copied(self) -> TopologyFleet:
+        """Return another fleet that is the same, to be changed without this one."""
+        found = TopologyFleet()
+        found.topologies, found.nodes, found.pods = dict(self.topologies), dict(self.nodes), dict(self.pods)
+        found.used_by_pods = {node: dict(used) for node, used in self.used_by_pods.items()}
+        found.usage, found._placed, found._specs = dict(self.usage), dict(self._placed), dict(self._specs)
+        found.flavors = {name: flavor.copied(found) for name, flavor in self.flavors.items()}
+        return found
 
     # What changes it.
 

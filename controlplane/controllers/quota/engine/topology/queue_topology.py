@@ -131,7 +131,7 @@ class QueueTopology:
             named = self._flavors_of(result) if result.topology is not None else []
             if result.topology is None or len(named) != 1:
                 continue
-            admission = info.workload.admission
+            admission = info.workload.admission if info.workload.reserves else None
             given = admission.of(result.name) if admission is not None else None
             has = dict(given.topology) if given is not None and given.topology is not None else {}
             pod = wanted[result.name].pod_on_node
