@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from controlplane.app.home_watches import HomeWatches
 from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
-from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
 from controlplane.controllers.candidates.objects import LIVE, SOURCE_LABEL
@@ -36,7 +36,7 @@ class DynamicWatches:
         placing: SourceController,
         copies: ReferenceController | None,
         connections: Connections,
-        home: ClusterConnection,
+        home: HomeWatches,
         recorder: Recorder,
         held: LiveObjectCache,
     ) -> None:

@@ -59,6 +59,12 @@ class HostedControllers:
         self._indices = [one.knows for one in self._hosted if one.knows is not None]
 
     @property
+    def wanted(self) -> list[WatchSpec]:
+        """What is to be watched of the management cluster besides, by what was seen there."""
+        asked = (one.wants() for one in self._hosted if one.wants is not None)
+        return [spec for spec in united(spec for specs in asked for spec in specs) if spec not in self.home]
+
+    @property
     def unseen(self) -> str:
         """What is not in view yet of what decisions rest on, in words; "" if all is."""
         asked = [one for one in self._hosted if one.unseen is not None]

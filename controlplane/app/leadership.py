@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controlplane.app.home_watches import HomeWatches
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.identities import Identities
 from controlplane.app.live_objects import LiveObjectCache
@@ -99,12 +100,13 @@ class ServiceTerm(LeadershipTerm):
             context.open_management,
             self._surroundings([*hosted.home, *self._sources()], settings.budgets.management, self._home_sink),
         )
+        self._home_watches = HomeWatches(lambda: hosted.wanted, self._home, self._home_sink)
         self._extras: DynamicWatches | None = None
         if hosted.sources is not None:
             from controlplane.app.dynamic_watches import DynamicWatches
 
             self._extras = DynamicWatches(
-                hosted.sources, hosted.copies, self._connections, self._home, self._recorder, bodies
+                hosted.sources, hosted.copies, self._connections, self._home_watches, self._recorder, bodies
             )
         self._workers = Workers(hosted.fleet, self._connections, self._facts, profiles=profiles.on)
         capability = hosted.router
@@ -184,6 +186,7 @@ class ServiceTerm(LeadershipTerm):
         for name in self._hosted.abandoned():
             await self._facts(name, Removed())
         extras = [self._extras.run()] if self._extras is not None else []
+        self._home_watches.look()
         await self._together(self._home, [self._connections.run(), self._workers.run(), *extras], failure, stop)
 
     async def close(self) -> None:
@@ -235,6 +238,7 @@ class ServiceTerm(LeadershipTerm):
         self._took(events)
         self.measure.folded(events, self._live)
         self._workers.wake()
+        self._home_watches.look()
         if self._extras is not None:
             self._extras.wake()
         for recorded in events:

@@ -19,6 +19,7 @@ from controlplane.audit.quota_story import OF_WORKLOAD
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.quota.admission import events as admission
 from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.manifest import MANIFEST
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
@@ -173,7 +174,7 @@ def measured(
 ) -> list[Figures]:
     """Return the figures of each LocalQueue, by name, and those of all together last; none if no wait has ended."""
     waits = ended_waits(reader, since, queue, most)
-    events = reader.events(Filter(types=[kind.__name__ for kind in admission.EVENTS]))
+    events = reader.events(Filter(types=[kind.__name__ for kind in MANIFEST.events]))
     found = list(tried(events, settings, waits)) if waits else []
     queues = sorted({one.wait.queue for one in found})
     each = [figures(name, [one for one in found if one.wait.queue == name]) for name in queues]

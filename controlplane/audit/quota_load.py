@@ -32,12 +32,23 @@ CROSS JOIN LATERAL (
                      'AdmissionLocalQueueObserved', 'AdmissionLocalQueueGone', 'AdmissionFlavorObserved', 'AdmissionFlavorGone',
                      'AdmissionCheckSeen', 'AdmissionCheckUnseen', 'AdmissionNamespaceObserved', 'AdmissionNamespaceGone',
                      'AdmissionLimitRangeObserved', 'AdmissionLimitRangeGone', 'AdmissionRuntimeClassObserved',
-                     'AdmissionRuntimeClassGone')
+                     'AdmissionRuntimeClassGone', 'AdmissionTopologyObserved', 'AdmissionTopologyGone')
     ORDER BY e.version DESC LIMIT 1
 ) n
 WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
   AND NOT (s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0')
+  AND NOT (s.stream >= 'admission/node/' AND s.stream < 'admission/node0')
 ORDER BY f.position"""
+# Of each Node, and of each pod on one, what was seen last. Where no flavor names a topology there are none.
+_NODES: LiteralString = """
+SELECT position FROM (
+    SELECT DISTINCT ON (e.data ->> 'uid') e.position, e.type FROM audit.events e
+    WHERE e.log = %(log)s AND e.stream >= 'admission/node/' AND e.stream < 'admission/node0' AND e.position <= %(until)s
+      AND e.type IN ('AdmissionNodeObserved', 'AdmissionNodeGone', 'AdmissionPodObserved', 'AdmissionPodGone')
+    ORDER BY e.data ->> 'uid', e.position DESC
+) n
+WHERE n.type IN ('AdmissionNodeObserved', 'AdmissionPodObserved')
+ORDER BY n.position"""
 _SAMPLES: LiteralString = """
 SELECT e.position FROM audit.streams s
 JOIN audit.events e ON e.log = s.log AND e.stream = s.stream
@@ -91,7 +102,10 @@ def load(reader: LogReader, settings: EngineSettings, namespace: str, name: str)
         return None
     until = reader.head() if reader.until is None else reader.until
     objects = _read(reader, [row["position"] for row in reader.rows(_OBJECTS, until=until)])
-    queues = _of_the_tree(_folded(settings, objects), f"{namespace}/{seen.event.queue}")
+    index = _folded(settings, objects)
+    queues = _of_the_tree(index, f"{namespace}/{seen.event.queue}")
+    if index.needs:
+        objects += _read(reader, [row["position"] for row in reader.rows(_NODES, until=until)])
     positions = [row["position"] for row in reader.rows(_WORKLOADS, until=until, queues=queues)]
     if settings.admission_fair_sharing is not None:
         positions += [row["position"] for row in reader.rows(_SAMPLES, until=until)]

@@ -20,11 +20,10 @@ from controlplane.controllers.candidates.source.phrases import POD_EVENTS
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
 from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
 from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
-from controlplane.controllers.jobframework.events import EVENTS as JOB_EVENTS
-from controlplane.controllers.jobframework.pod_events import EVENTS as JOB_POD_EVENTS
+from controlplane.controllers.jobframework.manifest import MANIFEST as _JOBS
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
-from controlplane.controllers.quota.admission.events import EVENTS as ADMISSION_EVENTS
+from controlplane.controllers.quota.admission.manifest import MANIFEST as _ADMISSION
 from controlplane.controllers.quota.events import EVENTS as QUOTA_EVENTS
 from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
 from controlplane.log.codec import Codec
@@ -83,9 +82,8 @@ READ: tuple[type[Event], ...] = (
     *POD_EVENTS,
     *JUDGING_EVENTS,
     *QUOTA_EVENTS,
-    *ADMISSION_EVENTS,
-    *JOB_EVENTS,
-    *JOB_POD_EVENTS,
+    *_ADMISSION.events,
+    *_JOBS.events,
     *LOCAL_EVENTS,
     *SCHEDULING_EVENTS,
     *TARGET_EVENTS,

@@ -16,12 +16,16 @@ from typing import Any, ClassVar
 from controlplane.kube.fields import BadValue
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import stored_template
+from controlplane.kube.topologies import (
+    POD_SET_GROUP,
+    PREFERRED,
+    REQUIRED,
+    SLICE,
+    SLICE_LAYERS,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 
-_KUEUE = "kueue.x-k8s.io/podset-"
-_REQUIRED, _PREFERRED = f"{_KUEUE}required-topology", f"{_KUEUE}preferred-topology"
-UNCONSTRAINED = f"{_KUEUE}unconstrained-topology"
-_SLICE, _SLICE_SIZE = f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size"
-_LAYERS, _GROUP = f"{_KUEUE}slice-required-topology-constraints", f"{_KUEUE}group-name"
 _MOST_LAYERS = 3
 _TRUE, _FALSE = (
     frozenset({"1", "t", "T", "TRUE", "true", "True"}),
@@ -107,27 +111,27 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
         request["subGroupCount"] = groups
     if group_label:
         request["subGroupIndexLabel"] = group_label
-    if _GROUP in notes and (_REQUIRED in notes or _PREFERRED in notes):
-        request["podSetGroupName"] = notes[_GROUP]
+    if POD_SET_GROUP in notes and (REQUIRED in notes or PREFERRED in notes):
+        request["podSetGroupName"] = notes[POD_SET_GROUP]
     return request
 
 
 def _topology_level(notes: Mapping[str, str]) -> Json:
-    if _REQUIRED in notes:
-        return {"required": notes[_REQUIRED]}
-    if _PREFERRED in notes:
-        return {"preferred": notes[_PREFERRED]}
+    if REQUIRED in notes:
+        return {"required": notes[REQUIRED]}
+    if PREFERRED in notes:
+        return {"preferred": notes[PREFERRED]}
     if UNCONSTRAINED in notes:
         return {"unconstrained": _boolean(notes[UNCONSTRAINED], UNCONSTRAINED)}
     return {}
 
 
 def _topology_slices(notes: Mapping[str, str]) -> Json:
-    if _LAYERS in notes:
-        return {"podsetSliceRequiredTopologyConstraints": _layers(notes[_LAYERS])}
-    if _SLICE in notes and _SLICE_SIZE in notes:
-        size = _whole(notes[_SLICE_SIZE], _SLICE_SIZE)
-        return {"podSetSliceRequiredTopology": notes[_SLICE], "podSetSliceSize": size}
+    if SLICE_LAYERS in notes:
+        return {"podsetSliceRequiredTopologyConstraints": _layers(notes[SLICE_LAYERS])}
+    if SLICE in notes and SLICE_SIZE in notes:
+        size = _whole(notes[SLICE_SIZE], SLICE_SIZE)
+        return {"podSetSliceRequiredTopology": notes[SLICE], "podSetSliceSize": size}
     return {}
 
 
@@ -147,7 +151,7 @@ def _layers(text: str) -> list[Json]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise BadValue(f"annotation {_LAYERS}", f"is no JSON: {error}") from None
+        raise BadValue(f"annotation {SLICE_LAYERS}", f"is no JSON: {error}") from None
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST_LAYERS:
-        raise BadValue(f"annotation {_LAYERS}", f"has to be a list of 1 to {_MOST_LAYERS} entries")
+        raise BadValue(f"annotation {SLICE_LAYERS}", f"has to be a list of 1 to {_MOST_LAYERS} entries")
     return found

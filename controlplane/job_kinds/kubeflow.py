@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import Phase, PodSet, SimulatedKind
-from controlplane.kube.kinds import Json, Kind
+from controlplane.job_kinds.base import Phase, PodSet, SimulatedKind, merged
+from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.topologies import POD_INDEX_OFFSET, POD_SET_GROUP
 
 
 class KubeflowJob(SimulatedKind):
@@ -112,3 +113,17 @@ class MPIJob(KubeflowJob):
     status_manager = "mpi-operator"
     replicas = "mpiReplicaSpecs"
     types = ("Launcher", "Worker")
+
+    def submitted(self, job: Mapping[str, Any]) -> Json:
+        """Return it suspended; where the launcher runs as a worker too, the ranks of the workers begin with 1
+        (pkg/controller/jobs/mpijob/mpijob_webhook.go).
+        """
+        made = super().submitted(job)
+        replicas = made["spec"].get(self.replicas) or {}
+        launcher, worker = replicas.get("Launcher"), replicas.get("Worker")
+        if made["spec"].get("runLauncherAsWorker") is not True or not (launcher and worker):
+            return made
+        if POD_SET_GROUP in (meta(launcher.get("template") or {}).get("annotations") or {}):
+            return made
+        offset = {"template": {"metadata": {"annotations": {POD_INDEX_OFFSET: "1"}}}}
+        return {**made, "spec": merged(made["spec"], {self.replicas: {"Worker": offset}})}

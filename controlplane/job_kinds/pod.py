@@ -15,6 +15,7 @@ from controlplane.job_kinds.generic_job import topology_request
 from controlplane.job_kinds.pod_roles import role_hash
 from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_templates import stored_template
+from controlplane.kube.topologies import TOPOLOGY_GATE
 
 MANAGED = "kueue.x-k8s.io/managed"
 """The label of a pod that Kueue looks after, with the value "true"; and the name of the finalizer on it."""
@@ -22,6 +23,8 @@ GROUP = "kueue.x-k8s.io/pod-group-name"
 ROLE_HASH = "kueue.x-k8s.io/role-hash"
 PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 """The annotation of a pod that is looked after by the kind that it is made for, such as a StatefulSet."""
+_INDEX_IN = "kueue.x-k8s.io/pod-group-pod-index-label"
+"""The annotation that names the label by which the pods of a group tell their ranks."""
 _OF_A_RUN = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "startTime")
 
 
@@ -84,19 +87,23 @@ class Pod(Gated):
         return any(one.get("type") == "Ready" and one.get("status") == "True" for one in found)
 
     def submitted(self, job: Mapping[str, Any]) -> Json:
-        """Return it with Kueue's gate, label, finalizer and the hash of its role; as it is if it is made for another kind."""
+        """Return it with Kueue's gates, labels, finalizer and the hash of its role; as it is if it is made for another kind."""
         metadata, spec = meta(job), job["spec"]
         notes = metadata.get("annotations") or {}
         if PARENT in notes:
             return dict(job)
         finalizers = list(metadata.get("finalizers") or ())
+        labels = metadata.get("labels") or {}
+        index = {self.index_label: str(labels.get(notes[_INDEX_IN]) or "")} if _INDEX_IN in notes else {}
         made = {
             **metadata,
-            "labels": {**(metadata.get("labels") or {}), MANAGED: "true"},
+            "labels": {**labels, MANAGED: "true", **index},
             "annotations": {**notes, ROLE_HASH: self.role(job)},
             "finalizers": finalizers if MANAGED in finalizers else [*finalizers, MANAGED],
         }
-        return {**job, "metadata": made, "spec": {**spec, **self.stopped(job)}}
+        gates = self.stopped(job)["schedulingGates"]
+        gates = gates if TOPOLOGY_GATE in gate_names(spec) else [*gates, {"name": TOPOLOGY_GATE}]
+        return {**job, "metadata": made, "spec": {**spec, "schedulingGates": gates}}
 
     def role(self, job: Mapping[str, Any]) -> str:
         """Return the hash of what it asks for: the one that it was created with, if it says so."""

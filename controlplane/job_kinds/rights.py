@@ -35,6 +35,10 @@ _BESIDE = """\
   - apiGroups: [scheduling.k8s.io]
     resources: [priorityclasses]
     verbs: [get, list, watch]
+  # Pods of jobs that are admitted to domains of a Topology are let run, each in its domain.
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [get, list, watch, patch]
   - apiGroups: [events.k8s.io]
     resources: [events]
     verbs: [create]

@@ -20,13 +20,17 @@ Verb = Literal["create", "patch", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A resource as an API server serves it; `group` is empty for the core group."""
+    """A resource as an API server serves it; `group` is empty for the core group.
+
+    `view` names another look at the same objects, which is watched by itself: what one selection shows says nothing of what
+    the other one does."""
 
     group: str
     version: str
     kind: str
     plural: str
     namespaced: bool = True
+    view: str = ""
 
     @property
     def api_version(self) -> str:
@@ -35,8 +39,9 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """`plural.group`, as kubectl and RBAC spell it; unique among the kinds of one cluster."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        """`plural.group`, as kubectl and RBAC spell it, and the view; unique among the kinds of one cluster."""
+        name = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{name}@{self.view}" if self.view else name
 
     @property
     def gvk(self) -> str:
@@ -126,6 +131,9 @@ RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims
 RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
 DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
+TOPOLOGIES = Kind("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", namespaced=False)
+PODS_OF_TOPOLOGIES = Kind("", "v1", "Pod", "pods", view="topologies")
+"""Pods that have not ended, as topology-aware scheduling counts and places them."""
 
 
 _LARGEST_VERSION = (1 << 63) - 1  # of etcd, and of the log's column

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.kube.kinds import Kind
+from controlplane.kube.kinds import PODS_OF_TOPOLOGIES, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +24,7 @@ class WatchSpec:
     def label(self) -> str:
         """The name of what is followed, as the log has it: the kind, and the namespace if it is only one."""
         return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name
+
+
+UNENDED_PODS = WatchSpec(PODS_OF_TOPOLOGIES, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+"""The pods that topology-aware scheduling counts and places. One that ends is shown as gone, which is what counts of it."""

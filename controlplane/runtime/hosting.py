@@ -60,7 +60,8 @@ class KnownObjects(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedController:
     """A controller in a process. `home` and `workers` is what it watches on the management cluster, and on each other
-    one; `follows`: whether other clusters are connected to for it.
+    one; `wants` is what it watches there besides, by what it has seen; `follows`: whether other clusters are connected to
+    for it.
 
     `unseen` says what it does not see of what its decisions rest on, "" if it sees all. `resting_on` counts what waits
     for word from a cluster that is away; `noun` is what it counts."""
@@ -68,6 +69,7 @@ class HostedController:
     registration: Registration
     home: Sequence[WatchSpec] = ()
     workers: Sequence[WatchSpec] = ()
+    wants: Callable[[], Sequence[WatchSpec]] | None = None
     knows: KnownObjects | None = None
     follows: bool = False
     unseen: Callable[[], str] | None = None

@@ -8,6 +8,7 @@ import random
 import pytest
 from click.testing import CliRunner
 
+from controlplane.audit.quota_load import load
 from controlplane.audit.quota_wait import plain, sentences, waits
 from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
@@ -15,11 +16,13 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.observations import Condition, WorkloadObserved
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.kube import kinds
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
+from tests.quota.admission.test_topologies import pod, submit, with_topology
 
 
 @pytest.fixture
@@ -149,3 +152,23 @@ async def test_why_says_it(database_url: str, scene: Scene) -> None:
     found = json.loads(CliRunner().invoke(cli, [*asked, "-o", "json"], catch_exceptions=False).stdout)
     assert found["quota"]["position"] == 1
     assert found["quota"]["flavors"][0]["would_end"] == [f"{NS}/second"]
+
+
+async def test_what_nodes_have_and_what_pods_take_of_them_is_read_too(database_url: str) -> None:
+    scene = with_topology(("n1", "r1", "4"), ("n2", "r2", "1"))
+    for name in ("stays", "ends"):
+        pod(scene, name)
+    scene.drop((kinds.PODS_OF_TOPOLOGIES, NS, "ends"))
+    submit(scene, "placed", count=1)
+    scene.settle()
+    submit(scene, "waits", count=4)
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        found = load(reader, EngineSettings(), NS, "waits")
+        assert found is not None
+        here, there = found.engine.snapshot.topology, scene.controller.index.engine.snapshot.topology
+        assert (here.nodes, here.used_by_pods, here.usage) == (there.nodes, there.used_by_pods, there.usage)
+        expected = explain(scene.controller.index.engine, f"{NS}/waits", scene.now.timestamp())
+        assert expected is not None
+        assert waits(reader, EngineSettings(), NS, "waits", scene.now) == expected

@@ -62,12 +62,14 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
                 "core/namespaces",
                 "core/limitranges",
                 "node.k8s.io/runtimeclasses",
+                "core/nodes",
+                "core/pods",
             ),
             SEE,
         ),
         **{
             f"kueue.x-k8s.io/{kind}": tuple(sorted((*SEE, "patch")))
-            for kind in ("workloads", "clusterqueues", "resourceflavors", "admissionchecks")
+            for kind in ("workloads", "clusterqueues", "resourceflavors", "admissionchecks", "topologies")
         },
         **{
             f"kueue.x-k8s.io/{kind}/status": ("patch",)
@@ -97,6 +99,7 @@ def test_the_job_framework_may_write_jobs_and_their_workloads() -> None:
         "kueue.x-k8s.io/resourceflavors": SEE,
         "kueue.x-k8s.io/workloadpriorityclasses": SEE,
         "scheduling.k8s.io/priorityclasses": SEE,
+        "core/pods": tuple(sorted((*SEE, "patch"))),
         "events.k8s.io/events": ("create",),
     }
     (of_jobs,) = (

@@ -7,6 +7,7 @@ carried out as the loop would, by the request alone; `crash` loses what memory h
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable
@@ -20,7 +21,17 @@ from controlplane.controllers.jobframework.controller import JobFrameworkControl
 from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.conditions import set_condition
-from controlplane.kube.kinds import EVENTS, JOBS, RESOURCE_FLAVORS, WORKLOADS, Json, Kind, Request, meta
+from controlplane.kube.kinds import (
+    EVENTS,
+    JOBS,
+    PODS_OF_TOPOLOGIES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Json,
+    Kind,
+    Request,
+    meta,
+)
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
@@ -34,7 +45,7 @@ from tests.simulation.kueue_cluster import ManualClock
 
 NS, QUEUE = "default", "user-queue"
 ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS)
+WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, PODS_OF_TOPOLOGIES)
 SELECTOR = {"pool": "general"}
 
 
@@ -149,8 +160,9 @@ class Scene:
         """Show the controller what has changed."""
         now = {}
         for kind in (one for one in WATCHED if one not in self.hidden):
-            for obj in self.store.list(kind)[0]:
-                now[kind.name, meta(obj)["uid"]] = obj
+            for obj in self.store.list(dataclasses.replace(kind, view=""))[0]:
+                if not kind.view or (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                    now[kind.name, meta(obj)["uid"]] = obj
         for key, obj in [*now.items(), *((key, self._shown[key]) for key in self._shown if key not in now)]:
             gone, known = key not in now, self._shown.get(key)
             if not gone and known is not None and meta(known)["resourceVersion"] == meta(obj)["resourceVersion"]:
@@ -174,7 +186,9 @@ class Scene:
         return found
 
     def open_writes(self) -> list[OpenWrite]:
-        return [one for stream in list(self.controller.index.states) for one in self.controller.open_writes(stream)]
+        index = self.controller.index
+        streams = [*index.states, *index.topologies.states]
+        return [one for stream in streams for one in self.controller.open_writes(stream)]
 
     def carry_out(self, write: OpenWrite) -> None:
         """Send what an open write is, as the executor would."""
@@ -297,8 +311,14 @@ class Scene:
             set_condition(status, type_, value, reason, message, at=at, generation=meta(workload)["generation"])
         self.status({**workload, "status": status})
 
-    def admit(self, workload: Json | None = None, flavor: str = "default-flavor", **counts: int) -> None:
-        """Reserve quota and admit."""
+    def admit(
+        self,
+        workload: Json | None = None,
+        flavor: str = "default-flavor",
+        domains: dict[str, Json] | None = None,
+        **counts: int,
+    ) -> None:
+        """Reserve quota and admit; `domains`: the topologyAssignment of each pod set that has one."""
         workload = workload or self.workload()
         assignments = [
             {
@@ -306,6 +326,7 @@ class Scene:
                 "flavors": {"cpu": flavor},
                 "resourceUsage": {"cpu": "1"},
                 "count": counts.get(one["name"], one["count"]),
+                **({"topologyAssignment": domains[one["name"]]} if one["name"] in (domains or {}) else {}),
             }
             for one in workload["spec"]["podSets"]
         ]

@@ -100,7 +100,8 @@ async def test_a_pod_gets_the_gate_of_its_queue_and_the_one_that_holds_it_here()
     hook = JobAdmission(lambda: Fleet, lambda: scene.controller, Metrics())  # type: ignore[arg-type,return-value]
     operations = json.loads(base64.b64decode((await hook(review(kind, created(kind))))["response"]["patch"]))
     added = {one["path"]: one["value"] for one in operations}
-    assert added["/spec/schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}, {"name": "controlplane/dispatched"}]
+    gates = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology", "controlplane/dispatched"]
+    assert added["/spec/schedulingGates"] == [{"name": one} for one in gates]
     assert added["/metadata/finalizers"] == ["kueue.x-k8s.io/managed"]
     assert added["/metadata/labels/kueue.x-k8s.io~1managed"] == "true"
     assert set(added["/metadata/annotations"]) == {"kueue.x-k8s.io/role-hash"}

@@ -22,6 +22,7 @@ from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene, job, pod_template
 
 GATE = "kueue.x-k8s.io/admission"
+GATES = [{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}]
 
 
 def plain_pod(name: str = "a", *, labels: Json | None = None, annotations: Json | None = None, **spec: Any) -> Json:
@@ -81,7 +82,7 @@ def test_a_pod_gets_the_workload_that_kueue_gives_it() -> None:
     assert (workload["spec"]["queueName"], workload["spec"]["maximumExecutionTimeSeconds"]) == (QUEUE, 60)
     (pod_set,) = workload["spec"]["podSets"]
     assert (pod_set["name"], pod_set["count"]) == ("main", 1)
-    assert pod_set["template"]["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert pod_set["template"]["spec"]["schedulingGates"] == GATES
     assert pod_set["topologyRequest"] == {"podIndexLabel": "kueue.x-k8s.io/pod-group-pod-index"}
     assert get(scene) == made, "it waits, and nothing is written to it"
     assert scene.events() == [("CreatedWorkload", f"Created Workload: {NS}/{meta(workload)['name']}")]
@@ -169,7 +170,7 @@ def test_one_that_waits_is_not_deleted_and_is_queued_again() -> None:
     requeued = condition(scene.workload(), "Requeued")
     assert requeued is not None
     assert requeued["status"] == "True"
-    assert get(scene)["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert get(scene)["spec"]["schedulingGates"] == GATES
     assert scene.decided(PodDeletionDecided) == []
 
 
@@ -324,7 +325,7 @@ def test_a_flavor_that_contradicts_it_ends_the_workload_and_leaves_it_gated() ->
     finished = condition(scene.workload(), "Finished")
     assert finished is not None
     assert finished["reason"] == "FailedToStart"
-    assert get(scene)["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert get(scene)["spec"]["schedulingGates"] == GATES
     assert "finalizers" not in meta(get(scene))
 
 
@@ -385,7 +386,7 @@ def test_the_hash_of_a_role_is_kueues() -> None:
     assert meta(found)["annotations"][ROLE_HASH] == "a9f06f3a"
     assert meta(found)["labels"] == {MANAGED: "true"}
     assert meta(found)["finalizers"] == [MANAGED]
-    assert found["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert found["spec"]["schedulingGates"] == GATES
     assert Pod().submitted(found) == found
 
 

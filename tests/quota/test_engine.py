@@ -408,4 +408,4 @@ def test_a_decision_about_what_has_changed_meanwhile_has_no_effect() -> None:
 def test_a_topology_is_asked_for_only_where_placement_is(request_: Json, asks: bool) -> None:
     """Kueue puts the label of a pod's index into each pod set of a Job."""
     made = {"name": "main", "count": 1, "template": {"spec": {}}, "topologyRequest": request_}
-    assert parse_workloads.pod_set(made, "x").topology is asks
+    assert parse_workloads.pod_set(made, "x").asks_for_topology is asks

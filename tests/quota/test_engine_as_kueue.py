@@ -92,7 +92,9 @@ def test_a_state_made_of_a_snapshot_answers_as_the_one_that_was_kept() -> None:
 def test_where_kueue_goes_above_the_quota_it_is_asked_whether_that_fits_now(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.controllers.quota.engine.cycle._Cycle._fits_now", lambda cycle, entry: True)
+    monkeypatch.setattr(
+        "controlplane.controllers.quota.engine.cycle._Cycle._fits_now", lambda cycle, entry, places: True
+    )
     assert digest(answer(question(seed))) in expected(seed)
 
 

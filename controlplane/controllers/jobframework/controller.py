@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
-from controlplane.controllers.jobframework import events, pod_events, pods
+from controlplane.controllers.jobframework import events, pod_events, pods, topology_events, ungating
 from controlplane.controllers.jobframework.announce import Reporter, announcement
 from controlplane.controllers.jobframework.causes import cause
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
@@ -21,20 +21,27 @@ from controlplane.controllers.jobframework.index import JobIndex
 from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.render import bodies_needed, render
+from controlplane.controllers.jobframework.render_pods import render_pod
 from controlplane.job_kinds.base import JobKind
-from controlplane.kube.kinds import PODS, ObjectRef, Request
+from controlplane.kube.fields import UNFIT
+from controlplane.kube.kinds import PODS, PODS_OF_TOPOLOGIES, WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import OpenWrites, WritingController
 
-_JOBS = f"{WORD}/job/"
+_JOBS, _PODS = f"{WORD}/job/", f"{WORD}/topology/"
 
 
 class JobFrameworkController(WritingController[events.JobWrite]):
     """See the module. `identity` names this process in Kubernetes Events."""
 
-    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS, *pod_events.EVENTS)
+    types: Sequence[type[Event]] = (
+        *connectivity.EVENTS,
+        *events.EVENTS,
+        *pod_events.EVENTS,
+        *topology_events.EVENTS,
+    )
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 
     GIVEN = ("policy", "identity", "_adapters")
@@ -53,6 +60,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         """Return the event of something seen; None if it concerns no job, or says nothing new.
 
         Of a job that may be written every version is recorded: most writes hold for one version alone."""
+        if change.kind == PODS_OF_TOPOLOGIES:
+            return self._placed_pod(change, now)
         found = self.index.observer.seen(change, self.index.stream_of)
         if found is None:
             return None
@@ -67,6 +76,14 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         else:
             self._repeats.forget(change.source)
         return change.observed(stream, event, now, bodies)
+
+    def _placed_pod(self, change: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of a pod that a topology places. What cannot be read of one is no pod of a job: it stays gated."""
+        try:
+            found = self.index.topologies.seen(change) if change.cluster == MANAGEMENT else None
+        except UNFIT:
+            return None
+        return change.observed(*found, now) if found is not None else None
 
     def _is_known(self, stream: str, event: Any) -> bool:
         """Whether anything was recorded of an object that is gone: of most jobs without a queue nothing is."""
@@ -86,7 +103,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
     def is_over(self, stream: str) -> bool:
         """Whether nothing is left of a stream, so that nothing can follow for it."""
-        return stream.startswith(_JOBS) and stream not in self.index.states
+        return stream.startswith((_JOBS, _PODS)) and not self.index.holds(stream)
 
     def leaves_nothing(self, stream: str) -> bool:
         """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
@@ -104,7 +121,9 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return timedelta(0)
 
     def decide(self, stream: str, now: datetime) -> Decided:
-        """Return what follows for a job."""
+        """Return what follows for a job, or for the pods of a Workload that a topology places."""
+        if stream.startswith(_PODS):
+            return self._ungated(stream, now)
         state = self.index.states.get(stream)
         kind = self._adapter(stream).kind.name if state is not None else ""
         if state is None or not self.index.ready or not self.index.connection.in_view(kind):
@@ -118,9 +137,23 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         ]
         return Decided(found, state.version, plan.wake)
 
+    def _ungated(self, stream: str, now: datetime) -> Decided:
+        state, sees = self.index.topologies.states.get(stream), self.index.connection.in_view
+        if state is None or not (sees(WORKLOADS.name) and sees(PODS_OF_TOPOLOGIES.name)):
+            return Decided()  # where pods run that are not seen is not known
+        namespace, name = stream.removeprefix(_PODS).split("/")
+        workload = self.index.workload(namespace, name)
+        plan = ungating.decide(state, workload, now)
+        at = max(state.position, self.index.workload_at(namespace, name))
+        found = [NewEvent(stream=stream, event=one, cluster=MANAGEMENT, caused_by=at) for one in plan.decisions]
+        return Decided(found, state.version, plan.wake)
+
     # --- what is open ------------------------------------------------------------------------------------------------
 
     def _writes(self, stream: str) -> OpenWrites[events.JobWrite, Any] | None:
+        if stream.startswith(_PODS):
+            placed: OpenWrites[Any, Any] | None = self.index.topologies.states.get(stream)
+            return placed
         return self.index.states.get(stream)
 
     def _adapter(self, stream: str) -> JobKind:
@@ -137,6 +170,9 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         decision = self._decision(write)
         if decision is None:
             return None
+        if isinstance(decision, topology_events.PodUngateDecided):
+            namespace = write.stream.removeprefix(_PODS).partition("/")[0]
+            return render_pod(ObjectRef(PODS, namespace, decision.name), decision, bodies, now)
         state, adapter = self.index.state(write.stream), self._adapter(write.stream)
         try:
             return render(state, self._place(write, decision), decision, bodies, adapter, now, self.identity)
@@ -145,6 +181,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Return the Kubernetes Event that tells of a write, with Kueue's reason and words."""
+        if write.stream.startswith(_PODS):
+            return None
         decision, job = self._decision(write), self.index.state(write.stream).job
         uid = decision.uid if isinstance(decision, pod_events.PodWrite) else job.uid if job is not None else ""
         if decision is None or not uid:

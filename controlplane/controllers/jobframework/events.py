@@ -16,7 +16,7 @@ from controlplane.runtime.writes import WriteRefused, WriteUnneeded
 
 class PodSetFacts(Part):
     """What of a pod set is compared, and what is put into its template when the job starts. `containers` is a digest;
-    of annotations that are not Kueue's the values are digests too."""
+    of annotations that are not Kueue's the values are digests too. `topology`: its `topology_request` asks for domains."""
 
     name: str
     count: int
@@ -28,6 +28,7 @@ class PodSetFacts(Part):
     tolerations: list[Json] = []
     gates: list[str] = []
     topology: bool = False
+    topology_request: Json = {}
 
 
 class PodSetInfo(Part):
@@ -43,12 +44,13 @@ class PodSetInfo(Part):
 
 
 class PodSetAdmission(Part):
-    """An entry of `status.admission.podSetAssignments`; `topology`: it names domains."""
+    """An entry of `status.admission.podSetAssignments`; `topology`: it names domains, as `domains` has them."""
 
     name: str
     count: int | None = None
     flavors: dict[str, str] = {}
     topology: bool = False
+    domains: Json = {}
 
 
 class CheckUpdates(Part):
@@ -159,6 +161,7 @@ class JobWorkloadObserved(ObjectObserved):
     checks: list[CheckUpdates] = []
     reclaimable: dict[str, int] = {}
     accumulated_seconds: int = 0
+    unhealthy_nodes: list[str] = []
     spec: str = ""
     status: str = ""
     kept: Kept = {}

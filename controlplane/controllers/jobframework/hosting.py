@@ -12,7 +12,7 @@ from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS
-from controlplane.kube.watches import WatchSpec
+from controlplane.kube.watches import UNENDED_PODS, WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
@@ -31,11 +31,15 @@ def host(settings: Settings) -> Sequence[HostedController]:
     def unseen() -> str:
         return "" if controller.index.ready else "the job framework does not see all that it needs"
 
+    def wants() -> Sequence[WatchSpec]:
+        return [UNENDED_PODS] if controller.index.placed else ()
+
     hears = frozenset({"cluster", "service"})
     return (
         HostedController(
             registration=Registration("jobframework", controller, frozenset({WORD}), hears, identities="jobframework"),
             home=watched,
+            wants=wants,
             knows=controller.index.places,
             unseen=unseen,
         ),

@@ -19,6 +19,8 @@ from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
+from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
+from controlplane.controllers.jobframework.ungating import TopologyUngating, is_placed, topology_stream
 from controlplane.kube import kinds
 from controlplane.log.event import Event, Recorded
 
@@ -30,6 +32,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
+    TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
 }
 _GONE: dict[type[Event], str] = {
     events.QueuedJobGone: "",
@@ -37,11 +40,13 @@ _GONE: dict[type[Event], str] = {
     events.JobWorkloadGone: kinds.WORKLOADS.name,
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
+    TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
 }
 
 
 class JobIndex:
-    """See the module. `stream_of` has the stream of each Workload and of each pod, by UID."""
+    """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of Workloads that
+    are admitted to domains of a topology, of whose pods `topologies` knows."""
 
     GIVEN = ("policy", "observer")
 
@@ -52,6 +57,8 @@ class JobIndex:
         self.catalog = Catalog()
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
+        self.topologies = TopologyUngating()
+        self.placed: set[str] = set()
         self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
@@ -82,6 +89,8 @@ class JobIndex:
                 return rest[0] in self.catalog.flavors
             case "priorityclass":
                 return tuple(rest) in self.catalog.classes
+            case "topology":
+                return stream in self.topologies.states
         return False
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
@@ -91,6 +100,17 @@ class JobIndex:
     def named_workload(self, namespace: str, name: str) -> str:
         """Return the stream of the Workload of a name, "" if none is known."""
         return self.stream_of.get(self._named.get((namespace, name), ""), "")
+
+    def workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
+        """Return the Workload of a name, None if none is known."""
+        uid = self._named.get((namespace, name), "")
+        found = self.state(self.stream_of.get(uid, "")).workloads.get(uid)
+        return found or self.free_workload(namespace, name)
+
+    def workload_at(self, namespace: str, name: str) -> int:
+        """Return where in the log the Workload of a name was seen last; 0 if that is not known."""
+        uid = self._named.get((namespace, name), "")
+        return self.state(self.stream_of.get(uid, "")).workloads_at.get(uid, 0)
 
     def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
         """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
@@ -147,6 +167,9 @@ class JobIndex:
             self._fold_job(recorded)
         elif recorded.stream.startswith(f"{WORD}/workload/"):
             self._fold_free(recorded)
+        elif recorded.stream.startswith(f"{WORD}/topology/"):
+            self.topologies.fold(recorded)
+            self._mark([recorded.stream])
         elif recorded.stream.startswith((f"{WORD}/flavor/", f"{WORD}/priorityclass/")):
             self.catalog.fold(recorded)
             self._mark(self.states)
@@ -158,7 +181,7 @@ class JobIndex:
         was, before = self.ready, self.connection.synced
         self.connection = connection
         if self.ready and (not was or connection.synced - before):
-            self._mark(self.states)
+            self._mark((*self.states, *self.topologies.states))
 
     def _fold_job(self, recorded: Recorded) -> None:
         stream, before = recorded.stream, self.state(recorded.stream)
@@ -186,6 +209,8 @@ class JobIndex:
         before = self.stream_of.get(event.uid, "")
         self.stream_of[event.uid] = stream
         self._named[event.namespace, event.name] = event.uid
+        (self.placed.add if is_placed(event) else self.placed.discard)(event.uid)
+        self._mark_pods(event)
         if before == stream:
             return
         self._mark_group(event.namespace, event.name)
@@ -211,9 +236,16 @@ class JobIndex:
 
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)
+        self.placed.discard(event.uid)
+        self._mark_pods(event)
         if self._named.get((event.namespace, event.name)) == event.uid:
             del self._named[event.namespace, event.name]
             self._mark_group(event.namespace, event.name)
+
+    def _mark_pods(self, event: events.JobWorkloadObserved | events.JobWorkloadGone) -> None:
+        """The pods of a Workload may run by what it says now."""
+        if (stream := topology_stream(event.namespace, event.name)) in self.topologies.states:
+            self._mark([stream])
 
     def _mark_group(self, namespace: str, name: str) -> None:
         """The group of pods of a name cannot have its Workload while another has the name."""

@@ -29,6 +29,7 @@ from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
 from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.topologies import domains_of
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 
@@ -176,6 +177,9 @@ class JobObserver:
                 for one in items(status, "reclaimablePods", "status")
             },
             accumulated_seconds=number(status, "accumulatedPastExecutionTimeSeconds", "status"),
+            unhealthy_nodes=[
+                text(one, "name", "unhealthyNodes[]") for one in items(status, "unhealthyNodes", "status")
+            ],
             spec=bodies[0].ref,
             status=bodies[1].ref,
         )
@@ -226,7 +230,14 @@ def _assignment(one: Json) -> events.PodSetAdmission:
         count=number(one, "count", where) if one.get("count") is not None else None,
         flavors={name: str(flavor) for name, flavor in section(one, "flavors", where).items()},
         topology=one.get("topologyAssignment") is not None,
+        domains=_domains(one),
     )
+
+
+def _domains(one: Json) -> Json:
+    found = section(one, "topologyAssignment", "status.admission.podSetAssignments[]")
+    domains_of(found)  # what cannot be read is refused here, and not when pods are placed
+    return found
 
 
 def _check(one: Json) -> events.CheckUpdates:

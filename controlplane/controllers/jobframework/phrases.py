@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework import events, pod_events
+from controlplane.controllers.jobframework import events, pod_events, topology_events
+from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
 
@@ -26,6 +27,7 @@ WRITES: Mapping[str, str] = {
     "PodTerminationDecided": "the condition TerminationTarget",
     "PodDeletionDecided": "the deletion of the pod",
     "PodReleaseDecided": "the removal of the pod's finalizer",
+    "PodUngateDecided": "the domain of the pod",
 }
 _STEPS = {
     "suspend": "job is to be suspended",
@@ -75,6 +77,17 @@ def _start(event: events.JobStartDecided) -> str:
     )
 
 
+def _placed_pod(event: topology_events.TopologyPodObserved) -> str:
+    where = ", ".join(event.node_selector.values())
+    state = "waits for its domain" if TOPOLOGY_GATE in event.gates else f"may run in {where}" if where else "may run"
+    return f"pod {event.name} of {event.workload} {state}"
+
+
+def _ungate(event: topology_events.PodUngateDecided) -> str:
+    rank = "" if event.rank is None else f", at rank {event.rank} of {event.pod_set}"
+    return f"pod {event.name} is to run in {', '.join(event.node_selector.values())}{rank}"
+
+
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.QueuedJobObserved: _job,
@@ -104,6 +117,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         pod_events.PodTerminationDecided: "pod {e.name} is to say why it is deleted: {e.condition_reason}",
         pod_events.PodDeletionDecided: "pod {e.name} is to be deleted",
         pod_events.PodReleaseDecided: "pod {e.name} is to be let go",
+        topology_events.TopologyPodObserved: _placed_pod,
+        topology_events.TopologyPodGone: "pod {e.name} is gone, or has ended",
+        topology_events.PodUngateDecided: _ungate,
         events.JobNoticeDecided: "the user is told: {e.note}",
         events.JobWriteFailed: lambda e: refused_write(e, WRITES),
         events.JobWriteUnneeded: lambda e: f"{WRITES.get(e.action, e.action)} is settled",

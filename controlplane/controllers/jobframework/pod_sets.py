@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from controlplane.controllers.jobframework import events
-from controlplane.job_kinds.generic_job import UNCONSTRAINED
 from controlplane.kube.fields import items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import containers_digest, digest
+from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
-_WORKLOAD = "kueue.x-k8s.io/workload"
+WORKLOAD = "kueue.x-k8s.io/workload"
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
-TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 _OF_KUEUE = "kueue.x-k8s.io/"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _replace = msgspec.structs.replace
@@ -59,6 +58,7 @@ def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
         tolerations=items(spec, "tolerations", f"{where}.template.spec"),
         gates=[text(one, "name", "schedulingGates[]") for one in items(spec, "schedulingGates", where)],
         topology=any(request.get(one) is not None for one in ("required", "preferred", "unconstrained")),
+        topology_request=request,
     )
 
 
@@ -89,7 +89,7 @@ def _info(
         labels[_WORKER_POD] = "true"
     if _DNS_LABEL.fullmatch(workload.cluster_queue):
         labels[_CLUSTER_QUEUE] = workload.cluster_queue
-    notes, gates = {_WORKLOAD: workload.name}, []
+    notes, gates = {WORKLOAD: workload.name}, []
     if assignment.topology:
         gates = [TOPOLOGY_GATE]
         if pod_set is None or not pod_set.topology:

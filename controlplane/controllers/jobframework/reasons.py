@@ -44,6 +44,7 @@ class JobReason(StrEnum):
     PODS_ABSENT = "ReplacementPodsChanged"
     WORKLOAD_NAME_TAKEN = "WorkloadNameTaken"
     RETENTION_ELAPSED = "DeactivationRetentionElapsed"
+    DOMAIN_ASSIGNED = "TopologyDomainAssigned"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -123,6 +124,10 @@ REASONS: Mapping[JobReason, Sentence] = {
     JobReason.RETENTION_ELAPSED: Sentence(
         "The job's Workload was deactivated by this service for longer ago than such jobs are kept.",
         "its Workload was deactivated for longer ago than such jobs are kept",
+    ),
+    JobReason.DOMAIN_ASSIGNED: Sentence(
+        "The pod's Workload is admitted to domains of a topology, and one of them has a place for the pod.",
+        "its Workload is admitted to this domain",
     ),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"

@@ -18,12 +18,14 @@ from controlplane.controllers.jobframework.pod_events import (
     PodTerminationDecided,
     PodWrite,
 )
-from controlplane.controllers.jobframework.pod_sets import TOPOLOGY_GATE, with_tolerations
+from controlplane.controllers.jobframework.pod_sets import with_tolerations
+from controlplane.controllers.jobframework.topology_events import PodUngateDecided
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import KUEUE_GATE
 from controlplane.job_kinds.pod import ROLE_HASH
 from controlplane.kube.kinds import APPLY_PATCH, PODS, Json, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, body_in, timestamp
+from controlplane.kube.topologies import TOPOLOGY_GATE
 
 _MANAGER = "kueue"
 POD_MANAGER = "kueue-pod-controller"
@@ -45,6 +47,10 @@ def render_pod(place: ObjectRef, decision: PodWrite, bodies: Mapping[str, bytes]
         case PodReleaseDecided():
             kept = {"metadata": {"finalizers": decision.finalizers or None}}
             return Request("patch", place, kept, uid=uid, resource_version=version)
+        case PodUngateDecided():
+            gates = [{"name": name} for name in decision.gates] or None
+            spec = {"spec": {"schedulingGates": gates, "nodeSelector": decision.node_selector}}
+            return Request("patch", place, spec, uid=uid, resource_version=version)
     raise Obsolete(f"no request is known for {type(decision).__name__}")
 
 

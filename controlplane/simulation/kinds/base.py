@@ -304,6 +304,7 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
     ServedKind(
         kinds.RESOURCE_FLAVORS, status_subresource=False, short_names=("flavor", "flavors", "rf"), columns=(AGE,)
     ),
+    ServedKind(kinds.TOPOLOGIES, status_subresource=False, short_names=("topo",), columns=(AGE,)),
     ServedKind(
         kinds.LIMIT_RANGES,
         status_subresource=False,

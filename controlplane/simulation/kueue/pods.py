@@ -17,6 +17,7 @@ from controlplane.job_kinds.pod import MANAGED, Pod
 from controlplane.kube import durations
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, Kind, meta
+from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import canonical
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, place_of
@@ -182,7 +183,7 @@ class PodFramework(Behaviour):
 
     def _ungate(self, pod: Json) -> None:
         gates = pod["spec"].get("schedulingGates") or []
-        kept = [gate for gate in gates if gate["name"] != _GATE]
+        kept = [gate for gate in gates if gate["name"] not in (_GATE, TOPOLOGY_GATE)]  # it places nothing by topology
         if len(kept) < len(gates):
             self._core.store.patch(
                 PODS, *place_of(pod), {"spec": {"schedulingGates": kept or None}}, field_manager="kueue"

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
 from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
@@ -67,6 +68,9 @@ def _of(
             if decision.admitted:
                 said = f"Admitted by ClusterQueue {decision.cluster_queue}, wait time since reservation was 0s"
                 yield _NORMAL, "Admitted", said
+        case TopologyAssignmentDecided():
+            if decision.admitted:
+                yield _NORMAL, "Admitted", _admitted(seen, decision.cluster_queue, now)
         case events.WorkloadDeletionDecided():
             yield _NORMAL, "Deleted", "Deleted finished workload due to elapsed retention"
         case events.WorkloadInadmissible():
@@ -87,8 +91,7 @@ def _of_status(
             yield _NORMAL, f"EvictedDueTo{decision.evicted}", decision.message
     elif decision.reason is R.CHECKS_READY:
         queue = (seen.status.get("admission") or {}).get("clusterQueue", "")
-        waited = _seconds(_since(seen, "QuotaReserved"), now)
-        yield _NORMAL, "Admitted", f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
+        yield _NORMAL, "Admitted", _admitted(seen, queue, now)
     elif decision.reason is R.CHECK_REJECTED:
         yield _WARNING, "AdmissionCheckRejected", f"Deactivated due to {decision.message}"
     elif decision.reason is R.EXECUTION_TIME_EXCEEDED:
@@ -97,6 +100,11 @@ def _of_status(
         yield _NORMAL, "AdmissionGated", f"Workload admission is gated by: {seen.gated_by}"
     elif decision.reason is R.GATE_CHANGED:
         yield _NORMAL, "AdmissionGateCleared", "Admission gate cleared, workload is now admissible"
+
+
+def _admitted(seen: events.AdmissionWorkloadObserved, queue: str, now: datetime) -> str:
+    waited = _seconds(_since(seen, "QuotaReserved"), now)
+    return f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
 
 
 def _since(seen: events.AdmissionWorkloadObserved, type_: str) -> str:

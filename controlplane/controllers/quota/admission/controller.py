@@ -23,20 +23,25 @@ from controlplane.controllers.quota.admission import (
     local_queue_usage,
     queue_status,
     retention,
+    second_pass,
+    topology_events,
 )
 from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
-from controlplane.controllers.quota.admission.observe import GONE, SEEN, seen
+from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileWrite, look
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
+from controlplane.controllers.quota.admission.topologies import ROOM
 from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
+from controlplane.controllers.quota.admission.workload_writes import write_fields
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.kube.kinds import Request
+from controlplane.kube.fields import UNFIT
+from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, Request
 from controlplane.kube.requests import merge_diff
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Body, Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import OpenWrites, WritingController
 
@@ -56,8 +61,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
     `after_finished` if finished Workloads are kept for good."""
 
-    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS)
-    GIVEN = ("identity", "pods_ready", "after_finished")
+    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS, *topology_events.EVENTS)
+    GIVEN = ("identity", "pods_ready", "after_finished", "_workers")
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
     def __init__(
@@ -69,6 +74,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     ) -> None:
         self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
         self.index, self.elsewhere = AdmissionIndex(settings), WorkerUsage()
+        sharing = settings.admission_fair_sharing
+        self._workers = sharing is not None and sharing.workers
         self.places = ObjectPlaces(
             {event: kind.name for event, kind in SEEN.items()}, {event: kind.name for event, kind in GONE.items()}
         )
@@ -80,8 +87,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
-        sharing = self.index.engine.settings.admission_fair_sharing
-        found = seen(change, workers=sharing is not None and sharing.workers)
+        found = self._of_node(change) if change.kind in (NODES, PODS_OF_TOPOLOGIES) else seen(change, workers=self._workers)
         if found is None:
             return None
         stream, event, bodies = found
@@ -90,6 +96,16 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         elif isinstance(event, _SELDOM) and self._repeats.says_nothing_new(change.source, event):
             return None
         return change.observed(stream, event, now, bodies)
+
+    def _of_node(self, change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
+        """Return stream, event and bodies of a Node, or of a pod on one."""
+        if change.cluster != MANAGEMENT:
+            return None
+        try:
+            found = self.index.nodes.seen(change)
+        except UNFIT as error:
+            return refused(change, error)
+        return (*found, ()) if found is not None else None
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
@@ -110,7 +126,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return Decided()
         if stream == CYCLE:
             found, others = cycles.decide(self.index, now)
-            return Decided(found, 0, None, others)
+            return Decided(found, 0, second_pass.next_try(self.index, now), others)
+        if stream == ROOM:
+            return self._room(now)
         if stream.startswith("admission/workload/"):
             return self._workload(stream, now)
         state = self.index.objects.get(stream)
@@ -119,6 +137,12 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if isinstance(state.observed, events.AdmissionLocalQueueObserved):
             return self._local_queue(stream, state, state.observed, now)
         return self._object(stream, state, now)
+
+    def _room(self, now: datetime) -> Decided:
+        nodes = self.index.nodes
+        freed, wake = nodes.room_freed(self.index.engine, now)
+        found = [self._new(ROOM, freed, nodes.freed_at)] if freed is not None else []
+        return Decided(found, nodes.version, wake)
 
     # Workloads.
 
@@ -282,7 +306,7 @@ def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> even
     if step.finalizers is not None:
         return events.FinalizersDecided(**target, finalizers=step.finalizers)
     assert step.status is not None, "a step that writes nothing"
-    fields = cycles.write_fields(seen.status, step.status)
+    fields = write_fields(seen.status, step.status)
     return events.WorkloadStatusDecided(**target, **fields, evicted=step.evicted, message=step.message)
 
 

@@ -5,29 +5,23 @@ they hold for. What a cycle says once more, since nothing has changed, is not sa
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
-
-import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission import events, facts, second_pass
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
-from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
+from controlplane.controllers.quota.admission.workload_writes import admission_of, status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.model import QuotaAdmission
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import quantities
-from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import Json
 from controlplane.log.event import NewEvent
 
@@ -44,6 +38,8 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
                 continue  # one decision about a Workload in a cycle: the next one comes with the next
             if isinstance(event, events.QuotaReservationDecided) and _comes_first(index.workload(key)):
                 continue  # it keeps its place in this cycle, and whatever ends that lets the next one decide
+            if isinstance(event, second_pass.OF_ITS_OWN) and second_pass.is_busy(index.workload(key), now):
+                continue
             others[stream] = index.workload(key).version
             cause = max(index.workload(key).position, index.touched.get(index.tree(decision.cluster_queue), 0))
             found.append(NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=cause or index.moved))
@@ -60,49 +56,36 @@ def _comes_first(state: WorkloadState) -> bool:
 
 def _events(
     index: AdmissionIndex, decision: decisions.Decision, number: int, now: datetime
-) -> list[tuple[str, events.WorkloadAdmissionWrite]]:
+) -> list[tuple[str, events.AdmissionDecision]]:
     seen = index.workload(decision.workload).observed
     if seen is None:
         return []
+    if isinstance(decision, decisions.Evict):
+        return [(decision.workload, second_pass.eviction(decision, seen, now))]
     if isinstance(decision, decisions.Admit):
-        return [(decision.workload, _reservation(index, decision, seen, number, now))]
+        made = second_pass.assignment if decision.second_pass else _reservation
+        return [(decision.workload, made(index, decision, seen, number, now))]
+    if decision.second_pass:
+        found: list[tuple[str, events.AdmissionDecision]] = [(decision.workload, second_pass.failure(decision, number))]
+        return found + _preemptions(index, decision, seen.uid, number, now)
     waits = _inadmissible(index, decision, seen, number, now)
     if index.cycles.knows(decision.workload, waits):
         return []
     if waits.why == WAITING_FOR_PODS_READY and not waits.written and index.engine.waits_for_pods == decision.workload:
         return []
-    found: list[tuple[str, events.WorkloadAdmissionWrite]] = [(decision.workload, waits)]
-    if isinstance(decision, decisions.Preempt):
-        for victim in decision.victims:
-            target = index.workload(victim.workload).observed
-            if not victim.ongoing and target is not None and not rests(index.workload(victim.workload), now):
-                found.append((victim.workload, _preemption(index, decision, victim, target, seen.uid, number, now)))
+    return [(decision.workload, waits), *_preemptions(index, decision, seen.uid, number, now)]
+
+
+def _preemptions(
+    index: AdmissionIndex, decision: decisions.Inadmissible, preemptor_uid: str, number: int, now: datetime
+) -> list[tuple[str, events.AdmissionDecision]]:
+    found: list[tuple[str, events.AdmissionDecision]] = []
+    for victim in decision.victims if isinstance(decision, decisions.Preempt) else ():
+        target = index.workload(victim.workload).observed
+        if not victim.ongoing and target is not None and not rests(index.workload(victim.workload), now):
+            made = _preemption(index, decision, victim, target, preemptor_uid, number, now)
+            found.append((victim.workload, made))
     return found
-
-
-def write_fields(before: Json, after: Json) -> dict[str, Any]:
-    """Return what a decision about a Workload's status says of the change."""
-    conditions, dropped, changes = differences(before, after)
-    return {
-        "conditions": [msgspec.convert(_snake(one), Condition) for one in conditions],
-        "dropped": dropped,
-        "changes": changes,
-    }
-
-
-_CAMEL = {"lastTransitionTime": "last_transition_time", "observedGeneration": "observed_generation"}
-
-
-def _snake(condition: Json) -> Json:
-    return {_CAMEL.get(key, key): value for key, value in condition.items()}
-
-
-def _status(seen: events.AdmissionWorkloadObserved, now: datetime) -> WorkloadStatus:
-    return WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
-
-
-def _target(seen: events.AdmissionWorkloadObserved) -> dict[str, Any]:
-    return {"uid": seen.uid, "resource_version": seen.resource_version}
 
 
 def _reservation(
@@ -112,8 +95,8 @@ def _reservation(
     number: int,
     now: datetime,
 ) -> events.QuotaReservationDecided:
-    admission = _admission(decision.admission)
-    status = _status(seen, now)
+    admission = admission_of(decision.admission)
+    status = status_of(seen, now)
     status.reserve(admission, decision.checks)
     found = write_fields(seen.status, status.status)
     found["changes"].pop("admission", None)
@@ -122,7 +105,7 @@ def _reservation(
         for resource, name in pod_set.flavors.items():
             amounts[name, resource] = add(amounts.get((name, resource), 0), pod_set.usage.get(resource, 0))
     return events.QuotaReservationDecided(
-        **_target(seen),
+        **target_of(seen),
         **found,
         reason=AdmissionReason.QUOTA_FITS,
         cycle=number,
@@ -144,26 +127,11 @@ def borrowed(engine: State, cluster_queue: str, amounts: Usage, more: Usage) -> 
     return facts.beyond(used, node.spec.quotas, amounts)
 
 
-def _admission(given: QuotaAdmission) -> Json:
-    return {
-        "clusterQueue": given.cluster_queue,
-        "podSetAssignments": [
-            {
-                "name": one.name,
-                "flavors": dict(one.flavors),
-                "resourceUsage": {resource: spelled(resource, amount) for resource, amount in one.usage.items()},
-                "count": one.count,
-            }
-            for one in given.pod_sets
-        ],
-    }
-
-
 def waiting(
     seen: events.AdmissionWorkloadObserved, info: Info | None, reason: str, message: str, now: datetime
 ) -> Json:
     """Return the status of a Workload that waits: why, and what it asks for where that is known."""
-    status = _status(seen, now)
+    status = status_of(seen, now)
     status.unreserve(reason, message)
     if info is not None:
         status.request_resources(_requests(info))
@@ -187,7 +155,7 @@ def _inadmissible(
     if progress is not None and info is not None and progress.shape != info.shape:
         progress = None  # it is outdated, and would be looked at no more
     return events.WorkloadInadmissible(
-        **_target(seen),
+        **target_of(seen),
         **found,
         reason=AdmissionReason.QUOTA_DOES_NOT_FIT,
         cycle=number,
@@ -222,18 +190,18 @@ def _requests(info: Info) -> list[Json]:
 
 def _preemption(
     index: AdmissionIndex,
-    decision: decisions.Preempt,
+    decision: decisions.Inadmissible,
     victim: decisions.Victim,
     target: events.AdmissionWorkloadObserved,
     preemptor_uid: str,
     number: int,
     now: datetime,
 ) -> events.WorkloadPreemptionDecided:
-    status = _status(target, now)
+    status = status_of(target, now)
     status.preempt(victim.reason, victim.message)
     info = index.engine.snapshot.workloads.get(victim.workload)
     return events.WorkloadPreemptionDecided(
-        **_target(target),
+        **target_of(target),
         **write_fields(target.status, status.status),
         reason=AdmissionReason.PREEMPTED,
         cycle=number,

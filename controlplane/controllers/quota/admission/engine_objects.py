@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission import events, facts, topology_events
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import from_quantities
 
@@ -25,6 +25,8 @@ def put_object(engine: State, event: Any, now: float) -> None:
             engine.put_flavor(facts.flavor(event), now)
         case events.AdmissionCheckSeen():
             engine.put_check(facts.check(event), now)
+        case topology_events.AdmissionTopologyObserved():
+            engine.put_topology(facts.topology(event), now)
 
 
 DROPS: dict[type, Callable[[State, Any, float], None]] = {
@@ -35,6 +37,7 @@ DROPS: dict[type, Callable[[State, Any, float], None]] = {
     ),
     events.AdmissionFlavorGone: lambda engine, event, now: engine.drop_flavor(event.name, now),
     events.AdmissionCheckUnseen: lambda engine, event, now: engine.drop_check(event.name, now),
+    topology_events.AdmissionTopologyGone: lambda engine, event, now: engine.drop_topology(event.name, now),
 }
 """What is to be told of an object that is gone, by its event."""
 

@@ -22,7 +22,8 @@ Amounts = dict[str, dict[str, int]]
 class PodSetFacts(Part):
     """Pods that are alike. `requests` are those of one pod, as `Amounts` count; `shape` is equal for templates that are
     scheduled alike. `resources` is what of the pod's spec its requests are made of, for the defaults of LimitRanges and
-    RuntimeClasses: of each container `resources` and `restartPolicy`, `overhead`, `runtimeClassName`, the pod's own."""
+    RuntimeClasses: of each container `resources` and `restartPolicy`, `overhead`, `runtimeClassName`, the pod's own.
+    `topology`: its `topology_request` asks for a placement."""
 
     name: str
     count: int
@@ -33,6 +34,7 @@ class PodSetFacts(Part):
     tolerations: list[dict[str, Any]] = []
     shape: str = ""
     topology: bool = False
+    topology_request: dict[str, Any] = {}
     excess: list[str] = []
     resources: dict[str, Any] = {}
 

@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.engine import model, parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.topology.model import Topology, TopologyRequest
+from controlplane.controllers.quota.engine.topology.parse import parse_topology, topology_request
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
 
@@ -51,7 +53,7 @@ def workload(
 
 
 def _counted(pod_set: model.PodSet, rules: ResourceRules) -> model.PodSet:
-    return replace(pod_set, requests=rules.counted(pod_set.requests)) if rules else pod_set
+    return replace(pod_set, requests=rules.counted(pod_set.requests), on_node=pod_set.requests) if rules else pod_set
 
 
 def _rejected(seen: events.AdmissionWorkloadObserved) -> bool:
@@ -72,13 +74,10 @@ def pod_defaults(ranges: Sequence[Json], classes: Mapping[str, Json]) -> PodDefa
 
 
 def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.PodSet:
-    spec: Json = {
-        "nodeSelector": facts.node_selector,
-        "affinity": {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": facts.node_terms}}
-        },
-        "tolerations": facts.tolerations,
-    }
+    spec: Json = {"nodeSelector": facts.node_selector, "tolerations": facts.tolerations}
+    if facts.node_terms:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": facts.node_terms}}
+        spec["affinity"] = {"nodeAffinity": required}
     found = model.PodSet(
         name=facts.name,
         count=facts.count,
@@ -86,7 +85,7 @@ def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.Pod
         requests=in_order(facts.requests),
         nodes=parse_workloads.node_constraints(spec),
         shape=facts.shape,
-        topology=facts.topology,
+        topology=_topology_request(facts, at),
         excess=tuple(facts.excess),
     )
     if not facts.resources or not said.concern(facts.resources):
@@ -99,6 +98,13 @@ def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.Pod
         outside=counted.outside,
         shape=f"{facts.shape}{hashlib.sha256(counted.asks.encode()).hexdigest()[:16]}",
     )
+
+
+def _topology_request(facts: events.PodSetFacts, at: int) -> TopologyRequest | None:
+    """Return what a pod set asks of topology; events of earlier versions say only whether it asks."""
+    if facts.topology and not facts.topology_request:
+        return TopologyRequest()
+    return topology_request(facts.topology_request, f"spec.podSets[{at}].topologyRequest")
 
 
 def cluster_queue(seen: events.AdmissionClusterQueueObserved) -> model.ClusterQueue:
@@ -120,6 +126,11 @@ def local_queue(seen: events.AdmissionLocalQueueObserved) -> model.LocalQueue:
 def flavor(seen: events.AdmissionFlavorObserved) -> model.ResourceFlavor:
     """Return a ResourceFlavor."""
     return parse_queues.resource_flavor(_object(seen))
+
+
+def topology(seen: topology_events.AdmissionTopologyObserved) -> Topology:
+    """Return a Topology."""
+    return parse_topology(_object(seen))
 
 
 def check(seen: events.AdmissionCheckSeen) -> model.AdmissionCheck:

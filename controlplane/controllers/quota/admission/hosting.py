@@ -11,6 +11,7 @@ from fractions import Fraction
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.controllers.quota.admission.topologies import watch_of
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
@@ -97,6 +98,9 @@ def host(settings: Settings) -> Sequence[HostedController]:
     def unseen() -> str:
         return controller.index.unseen
 
+    def wants() -> Sequence[WatchSpec]:
+        return [watch_of(kind) for kind in controller.index.needs]
+
     return (
         HostedController(
             registration=Registration(
@@ -108,6 +112,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
             ),
             home=[WatchSpec(kind) for kind in KINDS],
             workers=[WatchSpec(LOCAL_QUEUES)] if settings.quota.counts_workers else (),
+            wants=wants,
             knows=controller.places,
             unseen=unseen,
         ),

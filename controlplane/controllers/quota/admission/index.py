@@ -5,7 +5,7 @@ to be decided about. A reservation counts from its decision on, and is given bac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -13,7 +13,8 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
-from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission import events, facts, topology_events
+from controlplane.controllers.quota.admission.cluster_objects import fold_namespace, fold_priority_class, redefault
 from controlplane.controllers.quota.admission.engine_objects import DROPS, put_object, record_sample
 from controlplane.controllers.quota.admission.observe import KINDS, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import Cycles, decision_of
@@ -21,11 +22,13 @@ from controlplane.controllers.quota.admission.state import (
     ObjectState,
     WorkloadState,
     folded_write,
+    placed,
     posted,
     says_why,
     seen_again,
     without_said,
 )
+from controlplane.controllers.quota.admission.topologies import NODE_WORDS, ROOM, NodeObjects, needed_kinds
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.state import State
@@ -37,6 +40,7 @@ from controlplane.log.event import Recorded
 _replace = msgspec.structs.replace
 CYCLE = "admission/cycle"
 _DEFAULTS = (events.AdmissionLimitRangeObserved, events.AdmissionRuntimeClassObserved)
+_SECOND = (topology_events.TopologyAssignmentDecided, topology_events.TopologyAssignmentFailed)
 _DEFAULTS_GONE = (events.AdmissionLimitRangeGone, events.AdmissionRuntimeClassGone)
 _WORD_KINDS: dict[str, Kind] = {
     "clusterqueue": kinds.CLUSTER_QUEUES,
@@ -46,11 +50,13 @@ _WORD_KINDS: dict[str, Kind] = {
     "check": kinds.ADMISSION_CHECKS,
     "limitrange": kinds.LIMIT_RANGES,
     "runtimeclass": kinds.RUNTIME_CLASSES,
+    "topology": kinds.TOPOLOGIES,
 }
 
 
 class AdmissionIndex:
-    """See the module. `objects` are the states of what is no Workload, by stream; `touched` is the position of the last
+    """See the module. `objects` are the states of what is no Workload, by stream; `needs` is what is followed beside `KINDS`, as
+    flavors and ClusterQueues are; `touched` is the position of the last
     event about a Workload of a Cohort tree, by the name of its root, and `moved` that of the last change of anything."""
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -64,18 +70,24 @@ class AdmissionIndex:
         self.of_queue: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._defaults: dict[str, PodDefaults] = {}
+        self.nodes = NodeObjects()
+        self.needs: tuple[Kind, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether all that quota rests on is in view."""
-        return all(self.home.in_view(kind.name) for kind in KINDS)
+        return all(self.home.in_view(kind.name) for kind in (*KINDS, *self.needs))
 
     @property
     def unseen(self) -> str:
         """What of that is not in view, in words; "" if all is. While the cluster is out of reach no kind is named."""
         if self.ready:
             return ""
-        names = [kind.name for kind in KINDS if not self.home.in_view(kind.name)] if self.home.connected else []
+        names = (
+            [kind.name for kind in (*KINDS, *self.needs) if not self.home.in_view(kind.name)]
+            if self.home.connected
+            else []
+        )
         said = "admission does not see all that quota rests on"
         return f"{said}: {', '.join(names)}" if names else said
 
@@ -121,17 +133,30 @@ class AdmissionIndex:
             if word == "workload":
                 self._fold_workload(recorded, place)
             elif word == "namespace":
-                self._fold_namespace(recorded)
+                fold_namespace(self, recorded)
             elif word == "priorityclass":
-                self._fold_priority_class(recorded.event)
+                fold_priority_class(self, recorded.event)
+            elif word in NODE_WORDS:
+                self._fold_node(recorded)
             elif word in _WORD_KINDS:
                 self._fold_object(recorded, word)
+
+    def mark(self, streams: Iterable[str]) -> None:
+        """Let streams be decided about."""
+        self._dirty.update(dict.fromkeys(streams))
 
     def all_dirty(self) -> None:
         """Let everything be decided about."""
         self._dirty.update(dict.fromkeys(f"admission/workload/{key}" for key in self.workloads))
         self._dirty.update(dict.fromkeys(self.objects))
-        self._dirty[CYCLE] = None
+        self._dirty[ROOM] = self._dirty[CYCLE] = None
+
+    def _fold_node(self, recorded: Recorded) -> None:
+        """Take an event of a Node, or of a pod on one: they concern those who wait, and no object of ours."""
+        if self.nodes.fold(self.engine, recorded):
+            self.changed(recorded, lambda now: None)
+        if self.nodes.freed:
+            self._dirty[ROOM] = None
 
     def _fold_workload(self, recorded: Recorded, key: str) -> None:
         event: Any = recorded.event
@@ -151,6 +176,9 @@ class AdmissionIndex:
                 state = posted(folded_write(state, recorded), event)
                 self.workloads[key] = _replace(state, reservation=event, unsaid=None)
                 self._cycled(recorded, event)
+            case topology_events.TopologyAssignmentDecided() | topology_events.TopologyAssignmentFailed():
+                self.workloads[key] = placed(state, recorded)
+                self._cycled(recorded, event)
             case events.WorkloadInadmissible():
                 waits = event if event.written or state.trouble or says_why(state) else None
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
@@ -161,7 +189,7 @@ class AdmissionIndex:
                 self._dirty[CYCLE] = None
             case events.ReservationRetried():
                 self.workloads[key] = state = _replace(state, version=recorded.version, held=False)
-                self._put(recorded, state)
+                self.put(recorded, state)
             case events.AdmissionWriteFailed() | events.AdmissionWriteUnneeded():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
             case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
@@ -194,13 +222,13 @@ class AdmissionIndex:
             self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
         if old is None or old.resource_version != event.resource_version:
-            state = _replace(state, reservation=None)
+            state = _replace(state, reservation=None, placement=None)
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
         self.workloads[key] = state = without_said(seen_again(state, event, recorded))
-        if state.reservation is None:
-            self._put(recorded, state)
+        if state.reservation is None and state.placement is None:
+            self.put(recorded, state)
             if reserved and key not in self.engine.snapshot.workloads:
                 self.engine.history.leave(key)  # the reservation was overtaken: it never entered
 
@@ -222,19 +250,29 @@ class AdmissionIndex:
             self.workloads[key] = state
             if event.action == events.QuotaReservationDecided.__name__:
                 self.engine.history.leave(key)
-            self._put(recorded, state)
+            self.put(recorded, state)
+        elif state.placement is not None:
+            state = _replace(state, placement=None)
+            self.put(recorded, state)
         self.workloads[key] = state
         self._dirty[CYCLE] = None
 
-    def _put(self, recorded: Recorded, state: WorkloadState) -> None:
+    def put(self, recorded: Recorded, state: WorkloadState) -> None:
         """Tell the engine of a Workload as it was seen."""
         if state.observed is not None:
-            self._changed(recorded, lambda now: self._put_workload(state, now))
+            self.changed(recorded, lambda now: self._put_workload(state, now))
 
     def _put_workload(self, state: WorkloadState, now: float) -> None:
         said = self.pod_defaults(state.observed.namespace)
         found = facts.workload(state.observed, said, waits=state.held, by=self.engine.settings)
         self.engine.put_workload(found, now)
+
+    def forget_defaults(self, namespace: str) -> None:
+        """Forget what pods of a namespace get, or those of all namespaces."""
+        if namespace:
+            self._defaults.pop(namespace, None)
+        else:
+            self._defaults.clear()
 
     def pod_defaults(self, namespace: str) -> PodDefaults:
         """Return what pods of a namespace get that they do not say."""
@@ -248,26 +286,8 @@ class AdmissionIndex:
             )
         return ranges
 
-    def _redefault(self, recorded: Recorded, namespace: str, runtime_class: str) -> None:
-        """Count anew what Workloads without quota ask for: those of a namespace, or with pods of a RuntimeClass."""
-        if runtime_class:
-            self._defaults.clear()
-        else:
-            self._defaults.pop(namespace, None)
-        for key, state in self.workloads.items():
-            seen = state.observed
-            if seen is None or state.reservation is not None or key in self.engine.snapshot.workloads:
-                continue
-            if runtime_class:
-                concerns = any(one.resources.get("runtimeClassName") == runtime_class for one in seen.pod_sets)
-            else:
-                concerns = seen.namespace == namespace
-            if concerns:
-                self._put(recorded, state)
-                self._dirty[f"admission/workload/{key}"] = None
-
     def _drop(self, recorded: Recorded, key: str) -> None:
-        self._changed(recorded, lambda now: self.engine.drop_workload(key, now))
+        self.changed(recorded, lambda now: self.engine.drop_workload(key, now))
 
     def _forget(self, key: str) -> None:
         """Forget a Workload of which nothing is left."""
@@ -275,7 +295,7 @@ class AdmissionIndex:
         if state is not None and state.observed is None and not state.posted.amounts:
             del self.workloads[key]
 
-    def _changed(self, recorded: Recorded, change: Callable[[float], None]) -> None:
+    def changed(self, recorded: Recorded, change: Callable[[float], None]) -> None:
         """Change the engine by something that came from outside: whoever waits may be tried again."""
         change(recorded.recorded_at.timestamp())
         self.moved = recorded.position
@@ -290,9 +310,11 @@ class AdmissionIndex:
         self.engine.cycle = max(self.engine.cycle, event.cycle)
         pending = self.engine.queues.pending.get(event.cluster_queue)
         info = pending.find(key) if pending is not None else None
+        if isinstance(event, _SECOND):
+            info = self.engine.snapshot.workloads.get(key)
         if info is not None:
             self.engine.take(decision_of(event, info), recorded.recorded_at.timestamp())
-        if isinstance(event, events.QuotaReservationDecided):
+        if isinstance(event, events.QuotaReservationDecided | topology_events.TopologyAssignmentDecided):
             self.moved = recorded.position
         self._dirty[CYCLE] = None
 
@@ -306,27 +328,6 @@ class AdmissionIndex:
             return ""
         local = self.engine.queues.local.get(f"{state.observed.namespace}/{state.observed.queue}")
         return local.cluster_queue if local is not None else ""
-
-    def _fold_namespace(self, recorded: Recorded) -> None:
-        event: Any = recorded.event
-        if isinstance(event, events.AdmissionNamespaceObserved):
-            self._changed(recorded, lambda now: self.engine.put_namespace(event.name, event.labels, now))
-        elif isinstance(event, events.AdmissionNamespaceGone):
-            self._changed(recorded, lambda now: self.engine.drop_namespace(event.name))
-        for key in self.workloads:
-            if key.startswith(f"{event.name}/"):
-                self._dirty[f"admission/workload/{key}"] = None
-
-    def _fold_priority_class(self, event: Any) -> None:
-        """As with Kueue, a class gives its Workloads their priority when it comes or changes, and at no other time."""
-        if not isinstance(event, events.AdmissionPriorityClassObserved):
-            return
-        for key, state in self.workloads.items():
-            seen = state.observed
-            if seen is not None and seen.priority_class == event.name:
-                wanted = event.value if seen.priority != event.value else None
-                self.workloads[key] = _replace(state, new_priority=wanted)
-                self._dirty[f"admission/workload/{key}"] = None
 
     def _fold_object(self, recorded: Recorded, word: str) -> None:
         event: Any = recorded.event
@@ -344,20 +345,20 @@ class AdmissionIndex:
                 _active(event),
             ):
                 if isinstance(event, _DEFAULTS):
-                    self._redefault(recorded, event.namespace, event.name if word == "runtimeclass" else "")
+                    redefault(self, recorded, event.namespace, event.name if word == "runtimeclass" else "")
                     return
-                self._changed(recorded, lambda now: put_object(self.engine, event, now))
+                self.changed(recorded, lambda now: put_object(self.engine, event, now))
                 self._others(word, event)
             elif isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
                 self._leading_to(event.name)
         elif isinstance(event, _DEFAULTS_GONE):
             if state.observed is not None and state.observed.uid == event.uid:
                 self.objects.pop(stream)
-                self._redefault(recorded, event.namespace, event.name if word == "runtimeclass" else "")
+                redefault(self, recorded, event.namespace, event.name if word == "runtimeclass" else "")
         elif (drop := DROPS.get(type(event))) is not None:
             if state.observed is not None and state.observed.uid == event.uid:
                 self.objects.pop(stream)
-                self._changed(recorded, lambda now: drop(self.engine, event, now))
+                self.changed(recorded, lambda now: drop(self.engine, event, now))
                 self._others(word, event)
         else:
             self.objects[stream] = folded_write(state, recorded)
@@ -385,6 +386,7 @@ class AdmissionIndex:
         """Let everything be looked at that a change of a queue, flavor or check may concern. They are few, and change
         seldom."""
         self._dirty.update(dict.fromkeys(self.objects))
+        self.needs = needed_kinds(self.engine.snapshot)
         if word == "localqueue":
             for key in self.of_queue.get(f"{event.namespace}/{event.name}", ()):
                 self._dirty[f"admission/workload/{key}"] = None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.phrases import PHRASES, WRITES
 from controlplane.controllers.quota.admission.reasons import REASONS
 from controlplane.runtime.manifest import Manifest
 
+_EVENTS = (*events.EVENTS, *topology_events.EVENTS)
 MANIFEST = Manifest(
     title="Admission by quota",
     intro="Recorded where `quota.mode` is `builtin`.",
-    events=events.EVENTS,
+    events=_EVENTS,
     phrases=PHRASES,
     reasons=REASONS,
     decision=events.AdmissionDecision,
     write=events.AdmissionWrite,
-    writes={one: WRITES[one.__name__] for one in events.EVENTS if one.__name__ in WRITES},
+    writes={one: WRITES[one.__name__] for one in _EVENTS if one.__name__ in WRITES},
     streams={
         "admission/workload/NS/NAME": "a Workload as quota is reserved for it",
         "admission/clusterqueue/NAME": "a ClusterQueue",
@@ -28,6 +29,9 @@ MANIFEST = Manifest(
         "admission/priorityclass/NAME": "a WorkloadPriorityClass",
         "admission/limitrange/NS/NAME": "a LimitRange",
         "admission/runtimeclass/NAME": "a RuntimeClass",
+        "admission/topology/NAME": "a Topology",
+        "admission/node/NAME": "a Node, with the pods on it that no topology has placed",
+        "admission/room": "what ended on nodes",
         "admission/refused/KIND/NS/NAME": "an object that cannot be read",
     },
 )

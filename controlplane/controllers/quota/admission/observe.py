@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.quota.admission import events, worker_usage
+from controlplane.controllers.quota.admission import events, topology_events, worker_usage
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
+from controlplane.controllers.quota.engine.topology.parse import parse_topology
 from controlplane.kube import fields, kinds, limit_ranges
 from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import UNFIT, items, number, section, strings, text
@@ -33,9 +34,10 @@ _WORDS: dict[Kind, str] = {
     kinds.WORKLOAD_PRIORITY_CLASSES: "priorityclass",
     kinds.LIMIT_RANGES: "limitrange",
     kinds.RUNTIME_CLASSES: "runtimeclass",
+    kinds.TOPOLOGIES: "topology",
 }
-KINDS = tuple(_WORDS)
-"""What is watched on the management cluster."""
+KINDS = tuple(kind for kind in _WORDS if kind != kinds.TOPOLOGIES)
+"""What is watched on the management cluster in any case."""
 
 SEEN: dict[type[Event], Kind] = {
     events.AdmissionWorkloadObserved: kinds.WORKLOADS,
@@ -49,6 +51,9 @@ SEEN: dict[type[Event], Kind] = {
     events.AdmissionPriorityClassObserved: kinds.WORKLOAD_PRIORITY_CLASSES,
     events.AdmissionLimitRangeObserved: kinds.LIMIT_RANGES,
     events.AdmissionRuntimeClassObserved: kinds.RUNTIME_CLASSES,
+    topology_events.AdmissionTopologyObserved: kinds.TOPOLOGIES,
+    topology_events.AdmissionNodeObserved: kinds.NODES,
+    topology_events.AdmissionPodObserved: kinds.PODS_OF_TOPOLOGIES,
 }
 GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
@@ -62,6 +67,9 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionPriorityClassGone: kinds.WORKLOAD_PRIORITY_CLASSES,
     events.AdmissionLimitRangeGone: kinds.LIMIT_RANGES,
     events.AdmissionRuntimeClassGone: kinds.RUNTIME_CLASSES,
+    topology_events.AdmissionTopologyGone: kinds.TOPOLOGIES,
+    topology_events.AdmissionNodeGone: kinds.NODES,
+    topology_events.AdmissionPodGone: kinds.PODS_OF_TOPOLOGIES,
 }
 _GONE = {kind: event for event, kind in GONE.items() if event is not events.WorkerUsageGone}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
@@ -74,6 +82,7 @@ _READS: dict[Kind, Callable[[Json], object]] = {
     kinds.ADMISSION_CHECKS: parse_queues.admission_check,
     kinds.LIMIT_RANGES: lambda obj: limit_ranges.defaults([section(obj, "spec")], {}),
     kinds.RUNTIME_CLASSES: lambda obj: amounts(_overhead(obj), "overhead.podFixed"),
+    kinds.TOPOLOGIES: parse_topology,
 }
 _EVENTS: dict[Kind, type[events.AdmissionObjectObserved]] = {
     kinds.CLUSTER_QUEUES: events.AdmissionClusterQueueObserved,
@@ -83,6 +92,7 @@ _EVENTS: dict[Kind, type[events.AdmissionObjectObserved]] = {
     kinds.ADMISSION_CHECKS: events.AdmissionCheckSeen,
     kinds.LIMIT_RANGES: events.AdmissionLimitRangeObserved,
     kinds.RUNTIME_CLASSES: events.AdmissionRuntimeClassObserved,
+    kinds.TOPOLOGIES: topology_events.AdmissionTopologyObserved,
 }
 
 
@@ -114,11 +124,16 @@ def seen(change: ObjectChange, *, workers: bool = False) -> tuple[str, Event, tu
             return stream, gone(namespace=namespace, name=name, uid=change.uid), ()
         return stream, _observed(change.kind, change.whole()), ()
     except UNFIT as error:
-        body = body_of(change.object)
-        refused = events.AdmissionInputRefused(**fields.refusal(change.kind, change.object, error), object=body.ref)
-        place = f"{namespace}/{name}" if namespace else name
-        where = change.kind.name if home else f"{change.cluster}/{change.kind.name}"
-        return f"{ADMISSION}/refused/{where}/{place}", refused, (body,)
+        return refused(change, error)
+
+
+def refused(change: ObjectChange, error: Exception) -> tuple[str, Event, tuple[Body, ...]]:
+    """Return stream, event and body of an object that does not fit its API."""
+    body, metadata = body_of(change.object), meta(change.object)
+    event = events.AdmissionInputRefused(**fields.refusal(change.kind, change.object, error), object=body.ref)
+    place = "/".join(str(metadata[one]) for one in ("namespace", "name") if metadata.get(one))
+    where = change.kind.name if change.cluster == MANAGEMENT else f"{change.cluster}/{change.kind.name}"
+    return f"{ADMISSION}/refused/{where}/{place}", event, (body,)
 
 
 def _observed(kind: Kind, obj: Json) -> Event:
@@ -207,7 +222,8 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         node_terms=list(required.get("nodeSelectorTerms") or ()),
         tolerations=list(spec.get("tolerations") or ()),
         shape=hashlib.sha256(found.shape.encode()).hexdigest()[:16],
-        topology=found.topology,
+        topology=found.asks_for_topology,
+        topology_request=section(obj, "topologyRequest", where),
         excess=list(found.excess),
         resources=_asked(spec),
     )

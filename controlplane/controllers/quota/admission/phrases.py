@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
@@ -18,6 +18,7 @@ WRITES: Mapping[str, str] = {
     "WorkloadDeletionDecided": "the deletion",
     "QueueStatusDecided": "the queue's status",
     "FinalizersDecided": "the finalizers",
+    "TopologyAssignmentDecided": "the topology assignment",
 }
 
 
@@ -65,6 +66,21 @@ def _sampled(event: events.LocalQueueUsageSampled) -> str:
     return f"LocalQueue used {consumed} in the past{settled}"
 
 
+def _node(event: topology_events.AdmissionNodeObserved) -> str:
+    state = "ready" if event.ready else "not ready"
+    return f"Node {event.name} is {state}{', cordoned' if event.unschedulable else ''}"
+
+
+def _takes(event: topology_events.AdmissionPodObserved) -> str:
+    asked = ", ".join(f"{name} {spelled(name, amount)}" for name, amount in sorted(event.requests.items()))
+    return f"pod {event.namespace}/{event.name} takes {asked or 'a place'} of {event.node}"
+
+
+def _placed(event: topology_events.TopologyAssignmentDecided) -> str:
+    then = " and admitted" if event.admitted else ""
+    return f"Workload is to be placed in domains of its topology{then}, in {event.cluster_queue}"
+
+
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.AdmissionWorkloadObserved: "Workload is in LocalQueue {e.queue}",
@@ -89,6 +105,15 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionLimitRangeGone: "LimitRange {e.namespace}/{e.name} is gone",
         events.AdmissionRuntimeClassObserved: "RuntimeClass {e.name} is there",
         events.AdmissionRuntimeClassGone: "RuntimeClass {e.name} is gone",
+        topology_events.AdmissionTopologyObserved: "Topology {e.name} is there",
+        topology_events.AdmissionTopologyGone: "Topology {e.name} is gone",
+        topology_events.AdmissionNodeObserved: _node,
+        topology_events.AdmissionNodeGone: "Node {e.name} is gone",
+        topology_events.AdmissionPodObserved: _takes,
+        topology_events.AdmissionPodGone: "pod {e.namespace}/{e.name} takes nothing of a node any more",
+        topology_events.NodeRoomFreed: lambda e: f"who waits for {', '.join(e.flavors)} may be tried again",
+        topology_events.TopologyAssignmentDecided: _placed,
+        topology_events.TopologyAssignmentFailed: "Workload cannot be placed yet: {e.message}",
         events.AdmissionInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.QuotaReservationDecided: _reserved,
         events.WorkloadInadmissible: _waits,

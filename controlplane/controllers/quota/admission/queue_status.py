@@ -10,7 +10,7 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.reconcile import IN_USE
 from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
 from controlplane.controllers.quota.engine.amounts import Usage, spelled
@@ -34,6 +34,7 @@ _REASONS = (
     ("Cannot use multiple MultiKueue", "MultipleMultiKueueAdmissionChecks"),
     ("Cannot specify MultiKueue", "MultiKueueAdmissionCheckAppliedPerFlavor"),
     ("Cannot use both MultiKueue", "MultiKueueWithProvisioningRequest"),
+    ("there is no Topology", "TopologyNotFound"),
 )
 
 
@@ -168,7 +169,8 @@ def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> l
 
 
 def _is_used(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> bool | None:
-    """Whether a queue has Workloads, or a queue names a flavor or check; None of what is never held in use."""
+    """Whether a queue has Workloads, a queue names a flavor or check, or a flavor names a Topology; None of what is never held in
+    use."""
     queues = index.engine.snapshot.queues
     match seen:
         case events.AdmissionClusterQueueObserved():
@@ -178,4 +180,6 @@ def _is_used(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> boo
             return any(seen.name in group.flavors for node in queues.values() for group in node.spec.groups)
         case events.AdmissionCheckSeen():
             return any(seen.name in dict(node.spec.admission_checks) for node in queues.values())
+        case topology_events.AdmissionTopologyObserved():
+            return any(seen.name == flavor.topology for flavor in index.engine.snapshot.flavors.values())
     return None

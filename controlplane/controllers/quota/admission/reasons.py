@@ -40,6 +40,11 @@ class AdmissionReason(StrEnum):
     RETENTION_ELAPSED = "RetentionElapsed"
     PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
+    # what topologies say
+    DOMAINS_FIT = "TopologyDomainsFit"
+    DOMAINS_DO_NOT_FIT = "TopologyDomainsDoNotFit"
+    NODES_FAILED = "NodesFailed"
+    PODS_ENDED = "PodsEndedOnNodes"
     # what follows for queues, flavors and checks
     STATUS_CHANGED = "QueueStatusChanged"
     USAGE_TAKEN_OVER = "UsageTakenOver"
@@ -94,6 +99,10 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.RETENTION_ELAPSED: _same("the Workload finished for longer ago than finished ones are kept"),
     R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
+    R.DOMAINS_FIT: _same("the pods of the Workload have places in domains of the topology"),
+    R.DOMAINS_DO_NOT_FIT: _same("no domains of the topology have places for the pods of the Workload"),
+    R.NODES_FAILED: _same("nodes that the pods of the Workload were placed on have failed, and none takes their place"),
+    R.PODS_ENDED: _same("pods that no topology has placed have ended on nodes that are given out by topology"),
     R.STATUS_CHANGED: _same("the status does not say how the queue stands"),
     R.USAGE_TAKEN_OVER: _same("what the LocalQueue's status says that it used counts from now on"),
     R.USAGE_SAMPLED: _same("the interval is over after which past usage is sampled"),

@@ -4,7 +4,7 @@ In: events of scheduling cycles. Out: the engine's decisions, and whether the sa
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.admission import events, facts
+from controlplane.controllers.quota.admission import events, facts, topology_events
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.usage_history import from_quantities
@@ -34,8 +34,20 @@ def _said(key: str, event: events.WorkloadInadmissible) -> str:
     return repr((key, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)))
 
 
-def decision_of(event: events.QuotaReservationDecided | events.WorkloadInadmissible, info: Info) -> decisions.Decision:
+Decided = (
+    events.QuotaReservationDecided
+    | events.WorkloadInadmissible
+    | topology_events.TopologyAssignmentDecided
+    | topology_events.TopologyAssignmentFailed
+)
+
+
+def decision_of(event: Decided, info: Info) -> decisions.Decision:
     """Return the engine's decision that an event records."""
+    if isinstance(event, topology_events.TopologyAssignmentDecided):
+        return decisions.Admit(info.key, facts.admission(event.admission), second_pass=True)
+    if isinstance(event, topology_events.TopologyAssignmentFailed):
+        return decisions.Inadmissible(info.key, event.cluster_queue, "", event.message, "", second_pass=event.tries)
     if isinstance(event, events.QuotaReservationDecided):
         return decisions.Admit(info.key, facts.admission(event.admission), penalty=from_quantities(event.penalty))
     progress = None

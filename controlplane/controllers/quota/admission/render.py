@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
 from controlplane.kube import kinds
 from controlplane.kube.conditions import condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind, ObjectRef, Request
@@ -48,7 +49,7 @@ def _workload_status(
     ref: ObjectRef, seen: events.AdmissionWorkloadObserved, decision: events.WorkloadAdmissionWrite
 ) -> Request:
     changes = dict(decision.changes)
-    if isinstance(decision, events.QuotaReservationDecided):
+    if isinstance(decision, events.QuotaReservationDecided | TopologyAssignmentDecided):
         changes["admission"] = decision.admission
     conditions = _conditions(seen, decision)
     removes = decision.dropped or any(value is None for value in changes.values())
@@ -90,4 +91,5 @@ KIND_OF: dict[str, Kind] = {
     "localqueue": kinds.LOCAL_QUEUES,
     "flavor": kinds.RESOURCE_FLAVORS,
     "check": kinds.ADMISSION_CHECKS,
+    "topology": kinds.TOPOLOGIES,
 }

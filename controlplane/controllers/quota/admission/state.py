@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import by_flavor, by_place
+from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
 from controlplane.controllers.quota.engine.amounts import add
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
@@ -40,7 +41,7 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 class WorkloadState(ObjectState):
     """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is not
-    queued before it is time to try again.
+    queued before it is time to try again. `placement`: where its pods are to be, decided and not seen yet.
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
     waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
@@ -48,6 +49,7 @@ class WorkloadState(ObjectState):
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
+    placement: TopologyAssignmentDecided | None = None
     new_priority: int | None = None
     unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
@@ -108,6 +110,14 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
     if isinstance(event, events.AdmissionWrite):
         return _replace(opened(state, event, recorded), decided_at=recorded.recorded_at)
     return state
+
+
+def placed(state: WorkloadState, recorded: Recorded) -> WorkloadState:
+    """Return the state after a decision about where the pods of a Workload that has quota are to be, or that they cannot be placed."""
+    event = recorded.event
+    placement = event if isinstance(event, TopologyAssignmentDecided) else None
+    found: WorkloadState = _replace(folded_write(state, recorded), placement=placement)
+    return found
 
 
 def posted(state: WorkloadState, event: events.QuotaReservationDecided | events.QuotaPosted) -> WorkloadState:

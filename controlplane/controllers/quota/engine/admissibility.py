@@ -18,7 +18,7 @@ def problem(snapshot: QuotaSnapshot, queue: QueueNode, info: Info) -> Problem | 
     workload = info.workload
     if workload.failed_checks:
         return reasons.PENDING_EVALUATION, "The workload has failed admission checks", reasons.GENERIC
-    if snapshot.has_cycle(queue):
+    if snapshot.has_cycle(queue) or snapshot.lacks_topology(queue.spec):
         return reasons.SUSPENDED, f"ClusterQueue {queue.name} is inactive", reasons.GENERIC
     found = misconfigured(snapshot, queue, workload)
     return None if found is None else (reasons.MISCONFIGURED, *found)

@@ -4,7 +4,7 @@ Made by `flavor_assigner`; read by preemption and by the cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add
@@ -12,6 +12,8 @@ from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
 from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.reasons import NO_MATCHING_FLAVOR, most_severe, severity
+from controlplane.controllers.quota.engine.topology.model import Placed, TopologyAssignment
+from controlplane.controllers.quota.engine.topology.requests import PlacementRequest
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class FlavorAttempt:
 @dataclass(slots=True)
 class PodSetResult:
     """What was found for a pod set. Without reasons or error it fits. `attempts`: how many flavors were looked at;
-    `refused`: those that do not fit.
+    `refused`: those that do not fit. `topology`: where its pods are placed; `delayed`: as in `PodSetAssignment`.
     """
 
     name: str
@@ -46,6 +48,8 @@ class PodSetResult:
     error: str = ""
     attempts: int = 0
     refused: list[FlavorAttempt] = field(default_factory=list)
+    topology: TopologyAssignment | None = None
+    delayed: str = ""
 
     @property
     def failed(self) -> bool:
@@ -65,7 +69,8 @@ class PodSetResult:
 @dataclass(slots=True)
 class Assignment:
     """What was found for a workload. `borrowing`: the height of the smallest Cohort that its usage fits in, 0 if its
-    ClusterQueue has the quota.
+    ClusterQueue has the quota. `asked`: what of it is to be placed in topologies, by flavor; `placed`: the places that it takes
+    beside those that the workload has.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -73,6 +78,8 @@ class Assignment:
     usage: Usage = field(default_factory=dict)
     progress: Progress | None = None
     no_fit_reason: str = ""
+    asked: dict[str, list[PlacementRequest]] = field(default_factory=dict)
+    placed: tuple[Placed, ...] = ()
     _mode: AssignmentMode | None = None
 
     @property
@@ -81,6 +88,22 @@ class Assignment:
         if self._mode is None:
             self._mode = min((found.mode for found in self.pod_sets), default=AssignmentMode.NO_FIT)
         return self._mode
+
+    def of(self, pod_set: str) -> PodSetResult | None:
+        """Return what was found for a pod set, by its name."""
+        return next((found for found in self.pod_sets if found.name == pod_set), None)
+
+    def refresh(self) -> None:
+        """Note that a pod set cannot be assigned after all."""
+        self._mode = None
+
+    def set_mode(self, pod_sets: Collection[str], mode: AssignmentMode) -> None:
+        """Note that some pod sets need something else than their quota does, and with them all."""
+        for pod_set in self.pod_sets:
+            if pod_set.name in pod_sets:
+                self._mode = mode
+                for found in pod_set.flavors.values():
+                    found.mode = mode
 
     def defer(self) -> None:
         """Note that it fits only after preemptions that others asked for."""
@@ -114,7 +137,10 @@ class Assignment:
         The pods themselves are not in it, even where quota is counted in pods: Kueue does not make room for them.
         """
         usage: Usage = {}
-        for total, found in zip(info.pod_sets, self.pod_sets, strict=False):
+        for total in info.pod_sets:
+            found = self.of(total.name)
+            if found is None:
+                continue
             for resource, amount in total.scaled_to(found.count).requests.items():
                 given = found.flavors.get(resource)
                 if amount and given is not None:
@@ -146,6 +172,8 @@ class Assignment:
                 {resource: found.flavor for resource, found in pod_set.flavors.items()},
                 {resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
                 pod_set.count,
+                pod_set.topology,
+                pod_set.delayed,
             )
             for pod_set in self.pod_sets
         )

@@ -12,7 +12,7 @@ from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.admissibility import problem
 from controlplane.controllers.quota.engine.amounts import Usage, add, sub
 from controlplane.controllers.quota.engine.assignment import Assignment
-from controlplane.controllers.quota.engine.decisions import Admit, Decision, Inadmissible, Preempt, Victim
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Inadmissible, Preempt, Victim
 from controlplane.controllers.quota.engine.entry import Entry
 from controlplane.controllers.quota.engine.fair_preemption import FairPreemptor
 from controlplane.controllers.quota.engine.flavor_assigner import FlavorAssigner
@@ -25,6 +25,8 @@ from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
+from controlplane.controllers.quota.engine.topology.model import Placed
+from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.engine.tournament import by_borrowing, by_share
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 
@@ -39,8 +41,8 @@ def decide(state: State, now: float) -> list[Decision]:
     """Return what follows for the heads of all active ClusterQueues, in the order in which they were considered; what
     cannot be considered comes last. Empty if nobody is to be tried.
     """
-    heads = state.heads()
-    return _Cycle(state, now).run(heads) if heads else []
+    heads, second = state.heads(), state.second_heads(now)
+    return _Cycle(state, now).run(heads, second) if heads or second else []
 
 
 def waits_for_pods(info: Info, wakes: int) -> Inadmissible:
@@ -54,14 +56,15 @@ def waits_for_pods(info: Info, wakes: int) -> Inadmissible:
 def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | None = None) -> Preemptor:
     """Return what finds targets, as the settings say; with `freed` among those that are not preempted yet."""
     queues, gone = (freed.queues, freed.preempted) if freed is not None else (state.snapshot.queues, ())
+    topology, used = state.snapshot.topology, state.used_by()
     if state.settings.fair_sharing:
-        return FairPreemptor(now, journal, queues, state.used_by(), gone, state.settings.preemption_strategies)
-    return Preemptor(now, journal, state.used_by(), gone)
+        return FairPreemptor(now, journal, topology, queues, used, gone, state.settings.preemption_strategies)
+    return Preemptor(now, journal, topology, used, gone)
 
 
 class _Cycle:
     """One cycle. `freed`: the trees without the targets of entries that were taken already. `kept`: what those that wait keep from
-    others in this cycle, and do not use.
+    others in this cycle, and do not use; `topologies`: what ClusterQueues see of topology, by name.
     """
 
     def __init__(self, state: State, now: float) -> None:
@@ -74,29 +77,36 @@ class _Cycle:
         self.number = state.cycle + 1
         self.journal: Journal = []
         self.freed = FreedTrees()
-        self.kept: list[tuple[QueueNode, Usage]] = []
+        self.kept: list[tuple[QueueNode, Usage, tuple[Placed, ...]]] = []
+        self.topologies: dict[str, QueueTopology] = {}
         self.preemptor = preemptor(state, now, self.journal)
         self.preemptor_when_freed = preemptor(state, now, self.journal, self.freed)
         self.wakes = {queue.name: queue.wakes for queue in state.queues.pending.values()}
 
-    def run(self, heads: Iterable[tuple[PendingQueue, Info]]) -> list[Decision]:
-        """Return the decisions about some heads."""
+    def run(
+        self, heads: Iterable[tuple[PendingQueue, Info]], second: Iterable[tuple[QueueNode, Info, int]] = ()
+    ) -> list[Decision]:
+        """Return the decisions about some heads, and about some that have quota and are to be placed."""
+        begun = [Entry(info, queue, second_pass=number) for queue, info, number in second]
+        for pending, info in heads:
+            first = self.prioritize_preemptors and pending.first == info.key
+            begun.append(Entry(info, self.snapshot.queues[pending.name], goes_first=first))
         entries, refused = [], []
         try:
-            for pending, info in heads:
-                queue = self.snapshot.queues[pending.name]
+            for entry in begun:
+                queue, info = entry.queue, entry.info
                 found = problem(self.snapshot, queue, info)
                 if found is not None:
                     wakes = self.wakes[queue.name]
-                    refused.append(Inadmissible(info.key, queue.name, *found, info.progress, wakes))
+                    told = info.key, queue.name, *found, info.progress, wakes
+                    refused.append(Inadmissible(*told, second_pass=entry.second_pass))
                     continue
-                entry = Entry(info, queue, goes_first=self.prioritize_preemptors and pending.first == info.key)
                 entry.record(*self._assign(entry, queue, self.preemptor))
                 entries.append(entry)
             decided: list[Decision] = []
             for entry in self._ordered(entries):
                 self._process(entry)
-                if entry.admitted and self.blocked:
+                if entry.admitted and self.blocked and not entry.second_pass:
                     wakes = self.wakes[entry.queue.name]
                     decided.append(waits_for_pods(entry.info, wakes))
                     break  # those after it are not looked at
@@ -107,7 +117,10 @@ class _Cycle:
             rollback(self.journal)
 
     def _ordered(self, entries: list[Entry]) -> Iterable[Entry]:
-        """Yield entries in the order in which they are considered: who waited for the pods of others comes first."""
+        """Yield entries in the order in which they are considered: who has quota already comes first, then who waited for the
+        pods of others."""
+        yield from by_borrowing(entry for entry in entries if entry.second_pass)
+        entries = [entry for entry in entries if not entry.second_pass]
         yield from (entry for entry in entries if entry.info.key == self.waits_for_pods)
         rest = [entry for entry in entries if entry.info.key != self.waits_for_pods]
         yield from by_share(rest, self.journal) if self.fair_sharing else by_borrowing(rest)
@@ -118,7 +131,7 @@ class _Cycle:
         """Return the flavors that an entry would get and its targets, for fewer pods if all do not fit. `queue`: its
         ClusterQueue, in the tree as it is or as it will be.
         """
-        info = entry.info
+        info, topology = entry.info, self._topology(queue)
         progress = info.progress
         if progress is not None and progress.outdated(queue.generation, self.number, info.shape):
             info = info.having(progress=None)
@@ -128,6 +141,7 @@ class _Cycle:
             self.snapshot.flavors,
             lambda place, amount: preemptor.simulate(info, queue, place, amount),
             self.number,
+            topology,
             fair_sharing=self.fair_sharing,
             nominated=entry.nominated,
         )
@@ -139,22 +153,47 @@ class _Cycle:
             if assignment.mode is not AssignmentMode.PREEMPT:
                 return None
             requests, places = assignment.total_requests(entry.info), assignment.needing_preemption()
-            targets = preemptor.targets(Need(entry.info, queue, requests, places))
+            asked = assignment.asked
+            placeable = (lambda: topology.fits(asked, info)) if asked else None
+            targets = preemptor.targets(Need(entry.info, queue, requests, places, placeable))
             return (assignment, targets) if targets else None
 
         full = assigner.assign()
         found = with_targets(full)
         if found is None and can_shrink(info.workload.pod_sets):
             found = most_pods(info.workload.pod_sets, lambda counts: with_targets(assigner.assign(counts)))
-        return found or (full, [])
+        found = found or (full, [])
+        if topology.concerns(info):
+            self._keep_places(entry, topology, *found)
+        return found
+
+    def _topology(self, queue: QueueNode) -> QueueTopology:
+        if queue.name not in self.topologies:
+            self.topologies[queue.name] = QueueTopology(self.snapshot, queue)
+        return self.topologies[queue.name]
+
+    def _keep_places(
+        self, entry: Entry, topology: QueueTopology, assignment: Assignment, targets: list[PreemptionTarget]
+    ) -> None:
+        """Note which places an assignment takes. One that needs preemption takes those that it gets once its targets are gone, or,
+        without targets, once everybody is: nobody else is to get them in this cycle."""
+        if assignment.mode is AssignmentMode.PREEMPT and not entry.info.workload.on_unhealthy_node:
+            mark = len(self.journal)
+            for target in targets:
+                self.snapshot.topology.give_back(target.info.placed, self.journal)
+            topology.note(assignment, topology.find(assignment.asked, entry.info, empty=not targets))
+            rollback(self.journal, mark)
+        assignment.placed = topology.placed(assignment, entry.info)
 
     # One entry after the other.
 
     def _process(self, entry: Entry) -> None:
         """Find out what becomes of an entry after those before it, and take what it takes."""
-        fits = self._assign_again(entry) if self._overlaps(entry) else self._fits(entry)
+        fits = self._assign_again(entry) if self._overlaps(entry) else self._fits(entry) or self._fits_elsewhere(entry)
         mode = entry.assignment.mode
-        if mode is AssignmentMode.NO_FIT:
+        if entry.info.workload.on_unhealthy_node and mode is not AssignmentMode.FIT:
+            entry.evicted = True
+        elif mode is AssignmentMode.NO_FIT:
             entry.wait(entry.assignment.no_fit_reason, reasons.NO_FIT)
         elif mode is AssignmentMode.PREEMPT and not entry.targets:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
@@ -165,7 +204,7 @@ class _Cycle:
         elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
             entry.progress = None
-            self._keep(entry, entry.assignment.usage)
+            self._keep(entry, entry.usage)
         elif self._overlaps(entry):
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.FAILED_AFTER_NOMINATION, OVERLAPS)
         elif not fits:
@@ -174,20 +213,21 @@ class _Cycle:
             self._take(entry)
 
     def _keep(self, entry: Entry, usage: Usage) -> None:
-        self.kept.append((entry.queue, usage))
+        self.kept.append((entry.queue, usage, entry.assignment.placed))
         self._use(entry, usage)
 
     def _use(self, entry: Entry, usage: Usage) -> None:
         add_all(entry.queue, usage, self.journal)
         self.freed.take(entry.queue, usage)
+        self.snapshot.topology.take(entry.assignment.placed, self.journal)
 
     def _take(self, entry: Entry) -> None:
         self.freed.preempt(entry.targets)
         if entry.assignment.mode is AssignmentMode.FIT:
-            self._use(entry, entry.assignment.usage)
+            self._use(entry, entry.usage)
             entry.admitted = True
             return
-        self._keep(entry, entry.assignment.usage)
+        self._keep(entry, entry.usage)
         entry.wait(
             reasons.WAITING_FOR_PREEMPTED,
             reasons.PENDING_PREEMPTION,
@@ -198,15 +238,17 @@ class _Cycle:
     def _overlaps(self, entry: Entry) -> bool:
         return any(target.info.key in self.freed.preempted for target in entry.targets)
 
-    def _fits(self, entry: Entry) -> bool:
-        """Return whether an entry fits once all targets are gone, its own and those before it.
+    def _fits(self, entry: Entry, *, placed: bool = True) -> bool:
+        """Return whether an entry fits once all targets are gone, its own and those before it; without `placed`, whether its quota
+        does.
 
         What fits beside targets fits without them, so most entries are answered before all of them are gone.
         """
-        usage, preempted = entry.assignment.usage, self.freed.preempted
-        if self._has_room(entry.queue, usage, entry.targets):
+        usage, preempted = entry.usage, self.freed.preempted
+        places = entry.assignment.placed if placed else ()
+        if self._has_room(entry.queue, usage, places, entry.targets):
             return True
-        if not preempted or (entry.assignment.mode is AssignmentMode.FIT and not self._fits_now(entry)):
+        if not preempted or (entry.assignment.mode is AssignmentMode.FIT and not self._fits_now(entry, places)):
             return False
         queue = self.freed.queue(entry.queue)
         own = [
@@ -214,9 +256,17 @@ class _Cycle:
             for target in entry.targets
             if target.info.key not in preempted
         ]
-        return self._has_room(queue, usage, own)
+        mark = len(self.journal)
+        self._displace_preempted()
+        found = self._has_room(queue, usage, places, own)
+        rollback(self.journal, mark)
+        return found
 
-    def _fits_now(self, entry: Entry) -> bool:
+    def _displace_preempted(self) -> None:
+        for target in self.freed.preempted.values():
+            self.snapshot.topology.give_back(target.info.placed, self.journal)
+
+    def _fits_now(self, entry: Entry, places: tuple[Placed, ...]) -> bool:
         """Return whether an entry fits beside what is in use, of which nobody has left yet.
 
         Kueue does not ask, and may admit above the quota until those have left whom the cycle preempts for others: what fits in
@@ -225,30 +275,48 @@ class _Cycle:
         pkg/scheduler/scheduler.go, fits; pkg/scheduler/flavorassigner/flavorassigner.go, findFlavorForPodSets).
         """
         mark = len(self.journal)
-        for queue, usage in self.kept:
+        for queue, usage, kept in self.kept:
             remove_all(queue, usage, self.journal)
-        found = self._has_room(entry.queue, entry.assignment.usage, ())
+            self.snapshot.topology.give_back(kept, self.journal)
+        found = self._has_room(entry.queue, entry.usage, places, ())
         rollback(self.journal, mark)
         return found
 
-    def _has_room(self, queue: QueueNode, usage: Usage, without: Iterable[PreemptionTarget]) -> bool:
+    def _has_room(
+        self, queue: QueueNode, usage: Usage, places: tuple[Placed, ...], without: Iterable[PreemptionTarget]
+    ) -> bool:
         mark = len(self.journal)
         for target in without:
-            remove_all(target.queue, target.info.usage, self.journal)
+            self.preemptor.remove(target.queue, target.info)
         found = all(max(0, queue.available(place)) >= amount for place, amount in usage.items())
+        found = found and self.snapshot.topology.has_room(places)
         rollback(self.journal, mark)
         return found
+
+    def _fits_elsewhere(self, entry: Entry) -> bool:
+        """Place the pods of an entry anew whose places others took in this cycle, while its quota is there still; return whether
+        it fits."""
+        if not entry.assignment.placed or not self._fits(entry, placed=False):
+            return False
+        self._assign_in_same_flavors(entry, entry.queue, self.preemptor)
+        return self._fits(entry)
 
     def _assign_again(self, entry: Entry) -> bool:
         """Look for targets other than those that are taken, in the same flavors; return whether the entry fits."""
-        entry.nominated = entry.assignment.nominated()
-        entry.info = entry.info.having(progress=None)
-        assignment, targets = self._assign(entry, self.freed.queue(entry.queue), self.preemptor_when_freed)
-        entry.record(assignment, [self._as_it_is(target) for target in targets])
-        entry.nominated = None
+        mark = len(self.journal)
+        self._displace_preempted()
+        self._assign_in_same_flavors(entry, self.freed.queue(entry.queue), self.preemptor_when_freed)
+        rollback(self.journal, mark)
         if entry.assignment.mode is AssignmentMode.FIT:
             entry.assignment.defer()
         return self._fits(entry)
+
+    def _assign_in_same_flavors(self, entry: Entry, queue: QueueNode, preemptor: Preemptor) -> None:
+        entry.nominated = entry.assignment.nominated()
+        entry.info = entry.info.having(progress=None)
+        assignment, targets = self._assign(entry, queue, preemptor)
+        entry.record(assignment, [self._as_it_is(target) for target in targets])
+        entry.nominated = None
 
     def _as_it_is(self, target: PreemptionTarget) -> PreemptionTarget:
         """Return a target in the tree as it is."""
@@ -259,15 +327,20 @@ class _Cycle:
     def _decision(self, entry: Entry) -> Decision:
         queue = entry.queue
         if entry.admitted:
-            given = entry.assignment.given()
-            penalty = self.entry_penalty(entry.info, queue.spec)
-            return Admit(entry.info.key, QuotaAdmission(queue.name, given), checks_for(queue.spec, given), penalty)
+            admission = QuotaAdmission(queue.name, entry.assignment.given())
+            checks = checks_for(queue.spec, admission.pod_sets)
+            if entry.second_pass:
+                return Admit(entry.info.key, admission, checks, second_pass=True)
+            return Admit(entry.info.key, admission, checks, self.entry_penalty(entry.info, queue.spec))
+        if entry.evicted:
+            message = reasons.no_replacement(entry.info.workload.unhealthy_nodes)
+            return Evict(entry.info.key, queue.name, reasons.NODE_FAILURES, message)
         said = entry.info.key, queue.name, entry.reason, entry.message, entry.requeue
         wakes = self.wakes[queue.name]
         if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:
             victims = tuple(_victim(entry, target) for target in entry.targets)
-            return Preempt(*said, entry.progress, wakes, victims)
-        return Inadmissible(*said, entry.progress, wakes)
+            return Preempt(*said, entry.progress, wakes, entry.second_pass, victims)
+        return Inadmissible(*said, entry.progress, wakes, entry.second_pass)
 
 
 def _victim(entry: Entry, target: PreemptionTarget) -> Victim:
@@ -280,7 +353,7 @@ def _victim(entry: Entry, target: PreemptionTarget) -> Victim:
 def _to_reserve(entry: Entry) -> Usage:
     """Return what an entry without targets keeps from others: its requests, but no more than its ClusterQueue may use."""
     found: Usage = {}
-    for place, amount in entry.assignment.usage.items():
+    for place, amount in entry.usage.items():
         quota = entry.queue.quota(place)
         used = entry.queue.usage.get(place, 0)
         if entry.assignment.borrowing == 0:

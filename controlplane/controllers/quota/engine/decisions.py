@@ -16,12 +16,15 @@ from controlplane.controllers.quota.engine.model import QuotaAdmission
 @dataclass(frozen=True, slots=True)
 class Admit:
     """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted;
-    `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units."""
+    `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units. `second_pass`: it has the quota
+    already, and `admission` has the topology assignment that it lacked, or another one in the place of nodes that failed: with
+    its write `status.unhealthyNodes` is emptied."""
 
     workload: str
     admission: QuotaAdmission
     checks: tuple[str, ...] = ()
     penalty: Mapping[str, Decimal] = field(default_factory=dict)
+    second_pass: bool = False
 
     @property
     def cluster_queue(self) -> str:
@@ -45,7 +48,9 @@ class Victim:
 class Inadmissible:
     """A workload waits. `reason` and `message` of its QuotaReserved condition; `requeue`: why it goes back into its queue.
 
-    `wakes`: the number of the change that had woken its queue last when this was decided.
+    `wakes`: the number of the change that had woken its queue last when this was decided. `second_pass`: which try for a topology
+    assignment of a workload that has quota has failed, 0 for one without; its conditions stay, it is tried once more after a
+    while, and Kueue says it with the Event `SecondPassFailed`.
     """
 
     workload: str
@@ -55,6 +60,7 @@ class Inadmissible:
     requeue: str
     progress: Progress | None = None
     wakes: int = 0
+    second_pass: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +70,15 @@ class Preempt(Inadmissible):
     victims: tuple[Victim, ...] = ()
 
 
-Decision = Admit | Inadmissible
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """An admitted workload is evicted, since nothing takes the place of its nodes that failed: the reason and message of its
+    Evicted condition."""
+
+    workload: str
+    cluster_queue: str
+    reason: str
+    message: str
+
+
+Decision = Admit | Inadmissible | Evict

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine.amounts import Usage
 from controlplane.controllers.quota.engine.assignment import Assignment
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.preemption import PreemptionTarget
@@ -15,7 +16,8 @@ from controlplane.controllers.quota.engine.snapshot import QueueNode
 @dataclass(slots=True, eq=False)
 class Entry:
     """The head of a ClusterQueue, nominated. `nominated` holds its flavors while they are looked for once more;
-    `goes_first`: it waits for its victims, and what they leave is kept for it."""
+    `goes_first`: it waits for its victims, and what they leave is kept for it. `second_pass`: the how manieth time it is considered
+    again for places, 0 if it has no quota yet."""
 
     info: Info
     queue: QueueNode
@@ -28,6 +30,13 @@ class Entry:
     requeue: str = reasons.GENERIC
     nominated: Mapping[str, Mapping[str, str]] | None = None
     goes_first: bool = False
+    second_pass: int = 0
+    evicted: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """The quota that it takes: none if it has it already."""
+        return {} if self.second_pass else self.assignment.usage
 
     def record(self, assignment: Assignment, targets: list[PreemptionTarget]) -> None:
         """Note what it would get, and whom it would preempt for that."""

@@ -6,7 +6,7 @@ pods of the workload would have it; where resources are in several groups each i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.admissibility import problem
@@ -21,6 +21,7 @@ from controlplane.controllers.quota.engine.preemption import Need
 from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
+from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 
 MOST_HOLDERS = 10
@@ -150,7 +151,7 @@ def _options(
     state: State, queue: QueueNode, info: Info, group: ResourceGroup, requests: dict[str, int], now: float
 ) -> Iterator[FlavorOption]:
     for name in group.flavors:
-        if told := _unusable(state, info, name):
+        if told := _unusable(QueueTopology(state.snapshot, queue), info, name, group.covered):
             yield FlavorOption(name, told)
             continue
         usage = {(name, resource): amount for resource, amount in requests.items()}
@@ -174,12 +175,14 @@ def _options(
         yield FlavorOption(name, "", shortages, preemptible, _would_end(queue, info, usage, short))
 
 
-def _unusable(state: State, info: Info, name: str) -> str:
-    flavor = state.snapshot.flavors.get(name)
+def _unusable(topology: QueueTopology, info: Info, name: str, covered: Collection[str]) -> str:
+    flavor = topology.snapshot.flavors.get(name)
     if flavor is None:
         return f"flavor {name} not found"
+    listed = info.workload.pod_sets
+    found = (topology.mismatch(one, flavor, covered) or mismatch(one, flavor) for one in listed)
     try:
-        return next((told for pod_set in info.workload.pod_sets if (told := mismatch(pod_set, flavor))), "")
+        return next((told for told in found if told), "")
     except Unmatchable as error:
         return str(error)
 

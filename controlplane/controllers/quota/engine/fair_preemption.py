@@ -15,6 +15,7 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
 from controlplane.controllers.quota.engine.shares import DominantResourceShare
 from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 
 FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
@@ -28,12 +29,13 @@ class FairPreemptor(Preemptor):
         self,
         now: float,
         journal: Journal,
+        topology: TopologyFleet,
         queues: Mapping[str, QueueNode],
         used: UsedBy | None = None,
         gone: Collection[str] = (),
         strategies: Sequence[str] = STRATEGIES,
     ) -> None:
-        super().__init__(now, journal, used, gone)
+        super().__init__(now, journal, topology, used, gone)
         self.queues = queues
         self.strategies = tuple(strategies) or STRATEGIES
 
@@ -118,7 +120,7 @@ class FairPreemptor(Preemptor):
 
     def _take(self, need: Need, queue: QueueNode, info: Info, reason: str, targets: list[PreemptionTarget]) -> bool:
         """Remove a candidate's usage; return whether the workload fits then."""
-        remove_all(queue, info.usage, self.journal)
+        self.remove(queue, info)
         targets.append(PreemptionTarget(info, queue, reason))
         mark = len(self.journal)
         remove_all(need.queue, need.requests, self.journal)

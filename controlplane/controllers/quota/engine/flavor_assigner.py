@@ -5,17 +5,27 @@ In: a workload's totals, its ClusterQueue's node, the ResourceFlavors, and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons
-from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub, summed
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info, PodSetRequests, Progress
-from controlplane.controllers.quota.engine.model import NEVER, PODS, ResourceFlavor, ResourceGroup
-from controlplane.controllers.quota.engine.modes import BEST, WORST, Granular, Possibility, is_preferred, tries_next
+from controlplane.controllers.quota.engine.model import NEVER, PODS, PodSet, ResourceFlavor, ResourceGroup
+from controlplane.controllers.quota.engine.modes import (
+    BEST,
+    WORST,
+    AssignmentMode,
+    Granular,
+    Possibility,
+    is_preferred,
+    tries_next,
+)
 from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
+from controlplane.controllers.quota.engine.topology.workload_placement import failure
 
 Simulate = Callable[[FlavorResource, int], tuple[Possibility, int]]
 """What preemption could do for an amount of a resource: the possibility, and how far away the quota would be."""
@@ -24,7 +34,7 @@ Flavors = dict[str, FlavorAssignment]
 
 
 class FlavorAssigner:
-    """Assigns flavors to one workload. `nominated`: only these flavors are tried, by pod set and resource."""
+    """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and resource."""
 
     def __init__(
         self,
@@ -33,6 +43,7 @@ class FlavorAssigner:
         flavors: Mapping[str, ResourceFlavor],
         simulate: Simulate,
         cycle: int,
+        topology: QueueTopology,
         *,
         fair_sharing: bool = False,
         ignore_undeclared: bool = False,
@@ -43,6 +54,7 @@ class FlavorAssigner:
         self.flavors = flavors
         self.simulate = simulate
         self.cycle = cycle
+        self.topology = topology
         self.ignore_undeclared = ignore_undeclared
         self.nominated = nominated or {}
         preemption = queue.spec.preemption
@@ -51,14 +63,20 @@ class FlavorAssigner:
         )
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
-        """Return flavors for all pod sets, or what stands in the way; `counts`: for fewer pods than asked for."""
+        """Return flavors and places for all pod sets, or what stands in the way; `counts`: for fewer pods than asked for."""
         found = Assignment()
-        for at, total in enumerate(self.info.pod_sets):
-            wanted = total if counts is None else total.scaled_to(counts[at])
-            result = self._of_pod_set(at, wanted, found.usage)
-            found.include(result)
-            if result.failed:
+        totals = self.info.pod_sets
+        if counts is not None:
+            totals = tuple(total.scaled_to(count) for total, count in zip(totals, counts, strict=True))
+        for group in self._groups():
+            results = self._of_group(group, [totals[at] for at in group], found.usage)
+            for result in results:
+                found.include(result)
+            if any(result.failed for result in results):
                 break
+        else:
+            if self.topology.concerns(self.info) and found.mode is not AssignmentMode.NO_FIT:
+                self._place(found)
         found.progress = Progress(
             tuple({name: given.tried for name, given in one.flavors.items()} for one in found.pod_sets),
             self.queue.generation,
@@ -68,30 +86,92 @@ class FlavorAssigner:
         found.explain_no_fit(self.queue.spec)
         return found
 
-    def _of_pod_set(self, at: int, wanted: PodSetRequests, used: Usage) -> PodSetResult:
-        spec, requests = self.queue.spec, wanted.requests
-        if spec.group_of(PODS) is not None:
-            requests = in_order({**requests, PODS: wanted.count})
-        result = PodSetResult(wanted.name, wanted.count, requests)
+    def _groups(self) -> Iterable[list[int]]:
+        """Return the places of the pod sets that get one flavor together."""
+        found: dict[str | int, list[int]] = {}
+        for at, pod_set in enumerate(self.info.workload.pod_sets[: len(self.info.pod_sets)]):
+            found.setdefault(pod_set.group or at, []).append(at)
+        return found.values()
+
+    def _of_group(self, group: list[int], totals: list[PodSetRequests], used: Usage) -> list[PodSetResult]:
+        spec = self.queue.spec
+        results = [self._begun(total, with_pods=spec.group_of(PODS) is not None) for total in totals]
+        requests = results[0].requests if len(results) == 1 else summed(result.requests for result in results)
+        flavors: Flavors = {name: given for result in results for name, given in result.flavors.items()}
+        told, attempts, refused, error = [], 0, [], ""
         for resource, amount in requests.items():
-            group = spec.group_of(resource)
-            if group is None:
+            resources = spec.group_of(resource)
+            if resources is None:
                 if amount == 0 or self.ignore_undeclared:
                     continue
-                result.flavors, result.reasons = {}, [f"resource {resource} unavailable in ClusterQueue"]
-                return result
-            if resource in result.flavors:
+                flavors, told = {}, [f"resource {resource} unavailable in ClusterQueue"]
+                break
+            if resource in flavors:
                 continue  # It has the flavor of its group.
-            search = _Search(self, at, group, requests, resource, used)
-            flavors = search.run()
-            result.attempts += search.attempts
-            result.refused += search.refused
-            if search.error or not flavors:
-                result.flavors, result.reasons, result.error = {}, search.reasons, search.error
-                return result
-            result.flavors.update(flavors)
-            result.reasons += search.reasons
+            search = _Search(self, group, resources, requests, resource, used)
+            chosen = search.run()
+            attempts += search.attempts
+            refused += search.refused
+            if search.error or not chosen:
+                flavors, told, error = {}, search.reasons, search.error
+                break
+            flavors.update(chosen)
+            told += search.reasons
+        for at, result in zip(group, results, strict=True):
+            result.flavors = self._of_its_own(at, result, flavors)
+            result.reasons, result.error = list(told), error
+            result.attempts, result.refused = attempts, list(refused)
+        return results
+
+    def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:
+        """Return the result of a pod set before flavors are looked for: one that has quota keeps its flavors and places."""
+        requests = in_order({**total.requests, PODS: total.count}) if with_pods else total.requests
+        result = PodSetResult(total.name, total.count, requests)
+        if total.flavors and self.info.workload.reserves:
+            result.flavors = {
+                name: FlavorAssignment(flavor, AssignmentMode.FIT, 0) for name, flavor in total.flavors.items()
+            }
+            admission = self.info.workload.admission
+            given = admission.of(total.name) if admission is not None else None
+            if given is not None:
+                result.topology, result.delayed = given.topology, given.delayed
         return result
+
+    def _of_its_own(self, at: int, result: PodSetResult, flavors: Flavors) -> Flavors:
+        """Return which flavors of its group a pod set gets: those of what it asks for. One that asks for nothing is placed where
+        its group is."""
+        if result.requests:
+            return {name: flavors[name] for name in flavors if name in result.requests}
+        if not self.info.workload.pod_sets[at].group:
+            return {}
+        return {name: given for name, given in flavors.items() if given.flavor in self.topology.flavors}
+
+    def _place(self, found: Assignment) -> None:
+        """Place the pods of all pod sets that have to be, and note what stands in the way. Where quota is there and places are not,
+        others have to be preempted."""
+        topology, info = self.topology, self.info
+        asked = found.asked = topology.requests(found, info)
+        if found.mode is AssignmentMode.FIT:
+            results = topology.find(asked, info)
+            failed = failure(results)
+            if failed is None:
+                topology.note(found, results)
+            else:
+                result = found.of(failed.pod_set)
+                assert result is not None
+                result.reasons.append(failed.refusal)
+                found.set_mode((failed.pod_set,), AssignmentMode.PREEMPT)
+        if found.mode is AssignmentMode.PREEMPT and not info.workload.unhealthy_nodes:
+            failed = failure(topology.find(asked, info, empty=True))
+            if failed is None:
+                named = {request.pod_set.name for requests in asked.values() for request in requests}
+                found.set_mode(named, AssignmentMode.PREEMPT)
+                return
+            result = found.of(failed.pod_set)
+            assert result is not None
+            if result.attempts:
+                result.refused.append(FlavorAttempt(failed.flavor, reasons.TOPOLOGY_PLACEMENT_FAILED))
+            found.set_mode((failed.pod_set,), AssignmentMode.NO_FIT)
 
     def fits(self, place: FlavorResource, used: int, amount: int) -> tuple[Granular, str, str]:
         """Return how a flavor would do for a resource, what is missing in words, and the reason if it does not fit."""
@@ -115,10 +195,16 @@ class _Search:
     """The search for a flavor for the resources of one group."""
 
     def __init__(
-        self, assigner: FlavorAssigner, at: int, group: ResourceGroup, requests: Requests, resource: str, used: Usage
+        self,
+        assigner: FlavorAssigner,
+        pod_sets: list[int],
+        group: ResourceGroup,
+        requests: Requests,
+        resource: str,
+        used: Usage,
     ) -> None:
         self.assigner = assigner
-        self.at = at
+        self.pod_sets = pod_sets
         self.group = group
         self.resource = resource
         self.requests = {name: amount for name, amount in requests.items() if name in group.covered}
@@ -134,7 +220,9 @@ class _Search:
         best: Flavors = {}
         best_mode, last = WORST, -1
         progress = self.assigner.info.progress
-        for last in range(progress.next_flavor(self.at, self.resource) if progress else 0, len(self.group.flavors)):
+        for last in range(
+            progress.next_flavor(self.pod_sets[0], self.resource) if progress else 0, len(self.group.flavors)
+        ):
             flavor = self.group.flavors[last]
             if not self._usable(flavor):
                 if self.error:
@@ -154,16 +242,17 @@ class _Search:
 
     def _usable(self, name: str) -> bool:
         """Return whether pods may run on a flavor's nodes, and note why not."""
-        wanted = self.assigner.info.workload.pod_sets[self.at]
+        listed = self.assigner.info.workload.pod_sets
+        wanted = [listed[at] for at in self.pod_sets]
         nominated = self.assigner.nominated
-        if nominated and nominated.get(wanted.name, {}).get(self.resource, "") != name:
+        if nominated and all(nominated.get(one.name, {}).get(self.resource, "") != name for one in wanted):
             self.reasons.append(
                 f"skipping flavor {name} as it is not found in the nomination mapping for resource {self.resource}"
             )
             return False
         flavor = self.assigner.flavors.get(name)
         try:
-            told = f"flavor {name} not found" if flavor is None else mismatch(wanted, flavor)
+            told = f"flavor {name} not found" if flavor is None else self._mismatch(wanted, flavor)
         except Unmatchable as problem:
             told = self.error = str(problem)
         if told:
@@ -172,6 +261,11 @@ class _Search:
             if not self.error:
                 self.reasons.append(told)
         return not told
+
+    def _mismatch(self, wanted: list[PodSet], flavor: ResourceFlavor) -> str:
+        topology, covered = self.assigner.topology, self.group.covered
+        found = (topology.mismatch(one, flavor, covered) or mismatch(one, flavor) for one in wanted)
+        return next((told for told in found if told), "")
 
     def _try(self, flavor: str) -> tuple[Flavors, Granular]:
         """Return what a flavor gives, and the worst mode of its resources; all of them are asked, to tell all."""

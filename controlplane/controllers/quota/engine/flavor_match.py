@@ -18,12 +18,8 @@ class Unmatchable(ValueError):  # noqa: N818 - it says what is wrong with the us
 
 def mismatch(pod_set: PodSet, flavor: ResourceFlavor) -> str:
     """Return what keeps a pod set from a flavor, "" if nothing; `Unmatchable` if its affinity does not parse."""
-    if pod_set.topology and not flavor.topology:
-        return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
-    if flavor.topology and not pod_set.topology:
-        return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
     tolerated = (*pod_set.nodes.tolerations, *flavor.tolerations)
-    taint = untolerated((taint for taint in flavor.taints if not _compares(taint, tolerated)), tolerated)
+    taint = untolerated((taint for taint in flavor.taints if not tolerated_by_number(taint, tolerated)), tolerated)
     if taint is not None:
         return f"untolerated taint {_spelled(taint)} in flavor {flavor.name}"
     return "" if _selects(pod_set.nodes, flavor) else f"flavor {flavor.name} doesn't match node affinity"
@@ -48,7 +44,7 @@ def _selects(nodes: NodeConstraints, flavor: ResourceFlavor) -> bool:
     return not nodes.terms
 
 
-def _compares(taint: Taint, tolerated: Iterable[Toleration]) -> bool:
+def tolerated_by_number(taint: Taint, tolerated: Iterable[Toleration]) -> bool:
     """Return whether a toleration covers a taint by its number: Kueue has the operators Lt and Gt switched on."""
     return any(_covers(found, taint) for found in tolerated if found.operator in ("Lt", "Gt"))
 

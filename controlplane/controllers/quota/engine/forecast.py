@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.cycle import decide
-from controlplane.controllers.quota.engine.decisions import Admit, Decision, Preempt
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Preempt
 from controlplane.controllers.quota.engine.explain import in_line
 from controlplane.controllers.quota.engine.model import ClusterQueue, Workload
 from controlplane.controllers.quota.engine.state import State
@@ -61,6 +61,7 @@ class Excerpt:
         """Return a state of its own."""
         source, made = self.source, State(self.source.settings)
         made.snapshot.flavors.update(source.snapshot.flavors)
+        made.snapshot.topology = source.snapshot.topology.copied()
         made.snapshot.checks.update(source.snapshot.checks)
         made.snapshot.namespaces.update(source.snapshot.namespaces)
         made.snapshot.put_all({name: spec for name, _, spec in source.snapshot.cohorts_with_specs()}, self.tree)
@@ -175,9 +176,13 @@ class _Walk:
             said.update(map(_said, news))
             for one in news:
                 if isinstance(one, Admit):
+                    if one.second_pass:
+                        continue  # it was started before
                     if one.workload == self.key:
                         return True
                     self._start(one.workload, moment)
+                elif isinstance(one, Evict):
+                    self._evict(one.workload, moment)
                 elif isinstance(one, Preempt):
                     for victim in one.victims:
                         self._evict(victim.workload, moment)
@@ -206,5 +211,7 @@ def _said(decision: Decision) -> object:
     """Return what a decision says, to know it again."""
     if isinstance(decision, Admit):
         return decision.workload
+    if isinstance(decision, Evict):
+        return decision.workload, decision.reason, decision.message
     tried: Iterable[Mapping[str, int]] = decision.progress.tried if decision.progress is not None else ()
     return decision.workload, decision.reason, decision.message, repr([sorted(one.items()) for one in tried])

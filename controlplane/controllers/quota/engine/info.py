@@ -12,6 +12,7 @@ from typing import Any
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, clamped, scaled
 from controlplane.controllers.quota.engine.model import PodSet, QuotaAdmission, Workload
+from controlplane.controllers.quota.engine.topology.model import Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,21 @@ class Info:
         return used
 
     @cached_property
+    def placed(self) -> tuple[Placed, ...]:
+        """Where its pods are placed, in the topology of which flavor."""
+        admission = self.workload.admission
+        if admission is None or all(given.topology is None for given in admission.pod_sets):
+            return ()
+        wanted = {pod_set.name: pod_set for pod_set in self.workload.pod_sets}
+        found = []
+        for given, total in zip(admission.pod_sets, self.pod_sets, strict=True):
+            spec = wanted.get(given.name)
+            pod = spec.pod_on_node if spec is not None else scaled(total.requests, total.count, 1)
+            for flavor in dict.fromkeys(given.flavors.values()):
+                found += [Placed(flavor, values, pod, pods) for values, pods in given.topology or ()]
+        return tuple(found)
+
+    @cached_property
     def flavor_resources(self) -> frozenset[FlavorResource]:
         """The resources of flavors that it was given."""
         return frozenset((flavor, name) for pod_set in self.pod_sets for name, flavor in pod_set.flavors.items())
@@ -125,7 +141,7 @@ def total_usage(several: Iterable[Info]) -> Usage:
     return total
 
 
-_DERIVED = ("pod_sets", "usage", "flavor_resources", "shape")
+_DERIVED = ("pod_sets", "usage", "placed", "flavor_resources", "shape")
 
 
 def _pending(workload: Workload) -> tuple[PodSetRequests, ...]:

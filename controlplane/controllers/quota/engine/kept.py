@@ -20,6 +20,7 @@ Kept = dict[tuple[str, str], Any]
 """By what something is, and its name."""
 
 _FLAVOR, _CHECK, _NAMESPACE, _LOCAL_QUEUE = "flavor", "check", "namespace", "local queue"
+_TOPOLOGY, _NODE, _POD = "topology", "node", "pod"
 _COHORT, _CLUSTER_QUEUE, _RESERVING, _WAITING, _QUEUED = "cohort", "cluster queue", "reserving", "waiting", "queued"
 _Over = tuple[tuple[tuple[str, str], tuple[tuple[bool, str], ...]], ...]
 
@@ -62,6 +63,9 @@ def kept(snapshot: QuotaSnapshot, queues: PendingQueues) -> Kept:
     found.update({(_FLAVOR, name): one for name, one in snapshot.flavors.items()})
     found.update({(_CHECK, name): one for name, one in snapshot.checks.items()})
     found.update({(_NAMESPACE, name): dict(labels) for name, labels in snapshot.namespaces.items()})
+    found.update({(_TOPOLOGY, name): one for name, one in snapshot.topology.topologies.items()})
+    found.update({(_NODE, name): one for name, one in snapshot.topology.nodes.items()})
+    found.update({(_POD, key): one for key, one in snapshot.topology.pods.items()})
     for name, node, spec in snapshot.cohorts_with_specs():
         found[_COHORT, name] = _Cohort(spec, tuple(node.cohorts), tuple(node.queues), _over(node), tuple(node.usage))
     for name, queue in snapshot.queues.items():
@@ -86,7 +90,14 @@ def restore(given: Kept, snapshot: QuotaSnapshot, queues: PendingQueues) -> None
     of: dict[str, dict[str, Any]] = {}
     for (what, name), one in given.items():
         of.setdefault(what, {})[name] = one
-    snapshot.flavors.update(of.get(_FLAVOR, {}))
+    for topology in of.get(_TOPOLOGY, {}).values():
+        snapshot.topology.put_topology(topology)
+    for flavor in of.get(_FLAVOR, {}).values():
+        snapshot.put_flavor(flavor)
+    for node in of.get(_NODE, {}).values():
+        snapshot.topology.put_node(node)
+    for key, (on, requests) in of.get(_POD, {}).items():
+        snapshot.topology.put_pod(key, on, requests)
     snapshot.checks.update(of.get(_CHECK, {}))
     snapshot.namespaces.update(of.get(_NAMESPACE, {}))
     cohorts: dict[str, _Cohort] = of.get(_COHORT, {})

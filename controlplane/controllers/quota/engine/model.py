@@ -10,6 +10,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests
+from controlplane.controllers.quota.engine.topology.model import (
+    PENDING,
+    PodSetUpdate,
+    TopologyAssignment,
+    TopologyRequest,
+)
 from controlplane.kube.selectors import LabelSelector, NodeTerm
 from controlplane.kube.tolerations import Taint, Toleration
 
@@ -140,17 +146,21 @@ class WorkloadPriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class NodeConstraints:
-    """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations."""
+    """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations. `node_terms`: the terms
+    as nodes are asked, by fields too and without the empty ones; None where no affinity is required.
+    """
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
     """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike; `excess` is
-    where requests exceed limits, `outside` where they are outside of what LimitRanges allow."""
+    where requests exceed limits, `outside` where they are outside of what LimitRanges allow. `on_node`: what one pod takes of a
+    node, None where that is what counts as its quota too; with rules for resources the two differ."""
 
     name: str
     count: int
@@ -158,19 +168,39 @@ class PodSet:
     requests: Requests
     nodes: NodeConstraints = NodeConstraints()
     shape: str = ""
-    topology: bool = False
+    topology: TopologyRequest | None = None
     excess: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    on_node: Requests | None = None
+
+    @property
+    def asks_for_topology(self) -> bool:
+        """Whether its pods have to be placed by topology."""
+        return self.topology is not None and self.topology.explicit
+
+    @property
+    def group(self) -> str:
+        """Which pod sets it gets one flavor with and is placed together with, "" for none."""
+        return self.topology.group if self.topology is not None else ""
+
+    @property
+    def pod_on_node(self) -> Requests:
+        """What one pod takes of a node."""
+        return self.requests if self.on_node is None else self.on_node
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetAssignment:
-    """What a pod set was given: a flavor and the usage for each resource, and the number of pods that it is for."""
+    """What a pod set was given: a flavor and the usage for each resource, and the number of pods that it is for. `topology`: where
+    they are placed. `delayed`: the `delayedTopologyRequest`, `Pending` or `Ready`, "" if it was not delayed.
+    """
 
     name: str
     flavors: Mapping[str, str]
     usage: Requests
     count: int
+    topology: TopologyAssignment | None = None
+    delayed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +210,10 @@ class QuotaAdmission:
     cluster_queue: str
     pod_sets: tuple[PodSetAssignment, ...]
 
+    def of(self, pod_set: str) -> PodSetAssignment | None:
+        """Return what a pod set was given, by its name."""
+        return next((given for given in self.pod_sets if given.name == pod_set), None)
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -188,7 +222,8 @@ class Workload:
     `held`: something else than quota keeps it from being queued. `requeue_at`: not before that moment; infinite while
     it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text. `pods_ready`: its
     condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
-    0 where that is not so or does not count.
+    0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
+    and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`.
     """
 
     namespace: str
@@ -212,6 +247,10 @@ class Workload:
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     pods_ready: bool = False
     lost_after: float = 0.0
+    admitted: bool = False
+    checks_ready: bool = False
+    updates: tuple[PodSetUpdate, ...] = ()
+    unhealthy_nodes: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -232,3 +271,25 @@ class Workload:
     def admissible(self) -> bool:
         """Whether it may be queued."""
         return self.reserved_at is None and self.active and not self.finished and not self.held
+
+    @cached_property
+    def on_unhealthy_node(self) -> bool:
+        """Whether it was admitted, and some of its pods are placed on nodes that are unhealthy."""
+        if not self.unhealthy_nodes or not self.admitted or self.admission is None:
+            return False
+        placed = (given.topology for given in self.admission.pod_sets if given.topology is not None)
+        return any(name in self.unhealthy_nodes for found in placed for name in found.lowest)
+
+    @cached_property
+    def needs_second_pass(self) -> bool:
+        """Whether a workload that has quota is to be considered once more: its placement was delayed until its checks are ready,
+        or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go)."""
+        if not self.reserves or self.evicted or self.held:
+            return False
+        return self._awaits_topology or self.on_unhealthy_node
+
+    @property
+    def _awaits_topology(self) -> bool:
+        if not self.checks_ready or self.admitted or self.admission is None:
+            return False
+        return any(given.topology is None and given.delayed == PENDING for given in self.admission.pod_sets)

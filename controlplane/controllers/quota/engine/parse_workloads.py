@@ -14,13 +14,19 @@ from typing import Any, NamedTuple
 from controlplane.controllers.quota.engine import model
 from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
 from controlplane.controllers.quota.engine.model import LONGEST_RUN
+from controlplane.controllers.quota.engine.topology.parse import (
+    pod_set_updates,
+    topology_assignment,
+    topology_request,
+    unhealthy_nodes,
+)
 from controlplane.kube import limit_ranges
 from controlplane.kube.conditions import REMOTE_LOST, condition, is_true
 from controlplane.kube.fields import BadValue, items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults
 from controlplane.kube.pod_requests import ADMITTED, amounts, effective
-from controlplane.kube.selectors import node_term
+from controlplane.kube.selectors import node_term, node_terms
 from controlplane.kube.tolerations import tolerations
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
@@ -52,6 +58,7 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order
     listed = items(spec, "podSets", "spec")
     labels = section(metadata, "labels", "metadata")
     lost = readmission_order == LONGEST_RUN and _is_lost(obj)
+    checks = [check.get("state") for check in items(status, "admissionChecks", "status")]
     return model.Workload(
         namespace=text(metadata, "namespace", "metadata"),
         name=text(metadata, "name", "metadata"),
@@ -70,15 +77,17 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order
         active=spec.get("active") is not False,
         finished=is_true(obj, "Finished"),
         held=_held(obj, reserved),
-        failed_checks=any(
-            check.get("state") in ("Retry", "Rejected") for check in items(status, "admissionChecks", "status")
-        ),
+        failed_checks=any(state in ("Retry", "Rejected") for state in checks),
         requeue_at=_requeue_at(obj, status, lost=lost),
         eviction=json.dumps([condition(obj, EVICTED), condition(obj, "Requeued")], sort_keys=True),
         reclaimable={
             text(found, "name", "status.reclaimablePods"): number(found, "count", "status.reclaimablePods")
             for found in items(status, "reclaimablePods", "status")
         },
+        admitted=is_true(obj, "Admitted"),
+        checks_ready=bool(checks) and all(state == "Ready" for state in checks),
+        updates=pod_set_updates(status),
+        unhealthy_nodes=unhealthy_nodes(status),
     )
 
 
@@ -94,7 +103,7 @@ def pod_set(obj: Json, where: str) -> model.PodSet:
         requests=asked.requests,
         nodes=node_constraints(spec),
         shape=json.dumps([_shape(spec), obj.get("minCount"), obj.get("topologyRequest")], sort_keys=True),
-        topology=_asks_for_topology(section(obj, "topologyRequest", where)),
+        topology=topology_request(section(obj, "topologyRequest", where), f"{where}.topologyRequest"),
         excess=asked.excess,
     )
 
@@ -126,34 +135,19 @@ def counted(spec: Json, said: PodDefaults, where: str) -> Counted:
     )
 
 
-_PLACEMENTS = (
-    "unconstrained",
-    "required",
-    "preferred",
-    "podSetSliceRequiredTopology",
-    "podSetSliceSize",
-    "podsetSliceRequiredTopologyConstraints",
-)
-
-
-def _asks_for_topology(request: Json) -> bool:
-    """Whether a pod set has to be placed by topology: what says only how its pods are told apart asks for nothing
-    (`IsExplicitlyRequestingTAS` in kubernetes-sigs/kueue pkg/workload/workload.go).
-    """
-    return any(request.get(name) not in (None, []) for name in _PLACEMENTS)
-
-
 def node_constraints(spec: Json) -> model.NodeConstraints:
     """Return which nodes a pod of a pod spec may be on."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    listed = (required or {}).get("nodeSelectorTerms") or ()
     return model.NodeConstraints(
         selector=tuple((str(key), str(value)) for key, value in sorted((spec.get("nodeSelector") or {}).items())),
         terms=tuple(
             # A flavor has labels and no name: what a term asks of fields is not asked of it.
             node_term({"matchExpressions": term.get("matchExpressions") or ()}, f"nodeSelectorTerms[{at}]")
-            for at, term in enumerate(required.get("nodeSelectorTerms") or ())
+            for at, term in enumerate(listed)
         ),
+        node_terms=None if required is None else node_terms(listed),
         tolerations=tolerations(spec.get("tolerations")),
     )
 
@@ -218,6 +212,8 @@ def _assignment(found: Json) -> model.PodSetAssignment:
         flavors=section(found, "flavors", where),
         usage=in_order({name: requested(name, amount) for name, amount in used.items()}),
         count=number(found, "count", where) if found.get("count") is not None else -1,
+        topology=topology_assignment(section(found, "topologyAssignment", where), f"{where}.topologyAssignment"),
+        delayed=text(found, "delayedTopologyRequest", where),
     )
 
 

@@ -27,6 +27,7 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NEVER
 from controlplane.controllers.quota.engine.modes import Possibility
 from controlplane.controllers.quota.engine.snapshot import QueueNode
+from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.tree import Journal, QuotaNode, add_all, remove_all, rollback
 
 
@@ -41,18 +42,22 @@ class PreemptionTarget:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What room is made for: a workload, its requests by flavor, and the resources that are not free."""
+    """What room is made for: a workload, its requests by flavor, and the resources that are not free. `placeable`: says whether
+    its pods can be placed as things are, None where they need not be."""
 
     info: Info
     queue: QueueNode
     requests: Usage
     places: Places
+    placeable: Callable[[], bool] | None = None
 
     def fits(self, borrowing: bool) -> bool:
         """Return whether the requests fit as things are, without borrowing if that is not allowed."""
         if not borrowing and self.borrows():
             return False
-        return all(amount <= max(0, self.queue.available(place)) for place, amount in self.requests.items())
+        if any(amount > max(0, self.queue.available(place)) for place, amount in self.requests.items()):
+            return False
+        return self.placeable is None or self.placeable()
 
     def borrows(self) -> bool:
         """Return whether its ClusterQueue would borrow with the requests."""
@@ -63,14 +68,33 @@ class Preemptor:
     """Finds targets. It writes usages while it tries, notes them in the journal, and takes them back.
 
     `used`: what LocalQueues used, where that counts. `gone`: workloads that count as gone; their usage is not in the tree.
+    `topology`: the nodes that workloads are placed on.
     """
 
-    def __init__(self, now: float, journal: Journal, used: UsedBy | None = None, gone: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        now: float,
+        journal: Journal,
+        topology: TopologyFleet,
+        used: UsedBy | None = None,
+        gone: Collection[str] = (),
+    ) -> None:
         self.now = now
         self.journal = journal
+        self.topology = topology
         self.used = used
         self.gone = gone
         self._ranked: dict[tuple[QuotaNode, frozenset[FlavorResource]], Ranking] = {}
+
+    def remove(self, queue: QueueNode, info: Info) -> None:
+        """Take away what a workload uses: its quota, and its places."""
+        remove_all(queue, info.usage, self.journal)
+        self.topology.give_back(info.placed, self.journal)
+
+    def put_back(self, queue: QueueNode, info: Info) -> None:
+        """Let a workload use again what was taken away."""
+        add_all(queue, info.usage, self.journal)
+        self.topology.take(info.placed, self.journal)
 
     def targets(self, need: Need) -> list[PreemptionTarget]:
         """Return whom to preempt, empty if that does not help."""
@@ -140,7 +164,7 @@ class Preemptor:
         for candidate in candidates:
             if not _valid(candidate, need, borrowing):
                 continue
-            remove_all(candidate.queue, candidate.info.usage, self.journal)
+            self.remove(candidate.queue, candidate.info)
             targets.append(PreemptionTarget(candidate.info, candidate.queue, candidate.variant.reason))
             if need.fits(borrowing):
                 return targets
@@ -153,8 +177,8 @@ class Preemptor:
         put back in the end. Which of its own stay is said by its quota alone, as long as it fits with all others gone; so it
         does if it fits with some gone, and then no more than these need be tried: the last ones are put back first.
         """
-        if any(info.workload.evicted for info in own):
-            return None  # it comes before others
+        if need.placeable is not None or any(info.workload.evicted for info in own):
+            return None  # places are not said by quota; who is being evicted comes before others
         mark = len(self.journal)
         targets: list[PreemptionTarget] = []
         for info in own:
@@ -182,7 +206,7 @@ class Preemptor:
         found = list(targets)
         for at in range(len(found) - 2, -1, -1):
             mark = len(self.journal)
-            add_all(found[at].queue, found[at].info.usage, self.journal)
+            self.put_back(found[at].queue, found[at].info)
             if lacks():
                 rollback(self.journal, mark)
             else:

@@ -11,6 +11,7 @@ from controlplane.controllers.quota.engine.amounts import UNLIMITED, add, quota,
 # Reasons of a QuotaReserved condition that is False.
 NO_MATCHING_FLAVOR = "NoMatchingFlavor"
 EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
 WAITING_FOR_QUOTA = "WaitingForQuota"
 WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 MISCONFIGURED = "Misconfigured"
@@ -32,7 +33,11 @@ IN_COHORT_RECLAMATION = "InCohortReclamation"
 IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
 IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
 
-_SEVERITY = {reason: at for at, reason in enumerate(("", WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR))}
+NODE_FAILURES = "NodeFailures"
+"""Why a workload is evicted of which nodes failed that nothing takes the place of."""
+
+_RISING = ("", TOPOLOGY_PLACEMENT_FAILED, WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR)
+_SEVERITY = {reason: at for at, reason in enumerate(_RISING)}
 
 _IN_WORDS = {
     IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
@@ -106,3 +111,8 @@ def missing_in(message: str) -> tuple[MissingQuota, ...]:
 
 def _amount(resource: str, text: str) -> int:
     return UNLIMITED if text == spelled(resource, UNLIMITED) else quota(resource, text)
+
+
+def no_replacement(nodes: Iterable[str]) -> str:
+    """Return the message of a workload that is evicted since nothing takes the place of its nodes that failed."""
+    return f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"

@@ -6,7 +6,7 @@ back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.info import Info
@@ -19,6 +19,8 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
+from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
+from controlplane.controllers.quota.engine.topology.model import Node, Topology
 from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
 
 MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
@@ -56,7 +58,7 @@ class _CohortNode:
 
 
 class QuotaSnapshot:
-    """What decisions are made on. `namespaces`: the labels of each."""
+    """What decisions are made on. `namespaces`: the labels of each; `topology`: the nodes, and where workloads are placed."""
 
     def __init__(self) -> None:
         self.flavors: dict[str, ResourceFlavor] = {}
@@ -65,6 +67,7 @@ class QuotaSnapshot:
         self.local_queues: dict[str, LocalQueue] = {}
         self.queues: dict[str, QueueNode] = {}
         self.workloads: dict[str, Info] = {}
+        self.topology = TopologyFleet()
         self._cohorts: dict[str, _CohortNode] = {}
         self._cyclic: set[str] = set()
         self._orphans: dict[str, dict[str, Info]] = {}
@@ -99,7 +102,41 @@ class QuotaSnapshot:
         known = {name: self.checks[name] for name, _ in spec.admission_checks if name in self.checks}
         if inactive := [name for name, check in known.items() if not check.active]:
             found.append(f"references inactive AdmissionCheck(s): {','.join(inactive)}")
-        return found + self._controller_reasons(spec, known)
+        found += self._controller_reasons(spec, known)
+        if found or not self.has_multikueue(spec):
+            found += [
+                f'there is no Topology "{topology}" for TAS flavor "{name}"'
+                for name, topology in self._topologies_of(spec)
+                if name not in self.topology.flavors
+            ]
+        return found
+
+    def _topologies_of(self, spec: ClusterQueue) -> Iterator[tuple[str, str]]:
+        for group in spec.groups:
+            for name in group.flavors:
+                flavor = self.flavors.get(name)
+                if flavor is not None and flavor.topology:
+                    yield name, flavor.topology
+
+    def lacks_topology(self, spec: ClusterQueue) -> bool:
+        """Return whether a flavor of a ClusterQueue names a Topology that is not there: it admits nothing then, even one that is
+        active since it leaves topology to the workers of MultiKueue."""
+        return any(name not in self.topology.flavors for name, _ in self._topologies_of(spec))
+
+    def topology_only(self, spec: ClusterQueue) -> bool:
+        """Return whether all flavors of a ClusterQueue have a topology: its pods are placed even where they do not ask for it."""
+        found = (self.flavors.get(name) for group in spec.groups for name in group.flavors)
+        return all(flavor is not None and flavor.topology for flavor in found)
+
+    def has_multikueue(self, spec: ClusterQueue) -> bool:
+        """Return whether one of a ClusterQueue's checks is MultiKueue's."""
+        known = (self.checks.get(name) for name, _ in spec.admission_checks)
+        return any(check is not None and check.controller == MULTIKUEUE for check in known)
+
+    def provisions(self, spec: ClusterQueue, flavor: str) -> bool:
+        """Return whether a ProvisioningRequest has to be answered before pods of a flavor are placed."""
+        asked = (self.checks.get(name) for name, flavors in spec.admission_checks if flavor in flavors)
+        return any(check is not None and check.controller == PROVISIONING_REQUEST for check in asked)
 
     def _controller_reasons(self, spec: ClusterQueue, known: Mapping[str, AdmissionCheck]) -> list[str]:
         """Return what MultiKueue does not go together with."""
@@ -127,12 +164,40 @@ class QuotaSnapshot:
     def put_flavor(self, flavor: ResourceFlavor) -> list[str]:
         """Note a ResourceFlavor, new or changed; return the ClusterQueues that name it."""
         self.flavors[flavor.name] = flavor
+        self.topology.put_flavor(flavor)
         return self._refresh_with_flavor(flavor.name)
 
     def drop_flavor(self, name: str) -> list[str]:
         """Note that a ResourceFlavor is gone; return the ClusterQueues that name it."""
         self.flavors.pop(name, None)
+        self.topology.drop_flavor(name)
         return self._refresh_with_flavor(name)
+
+    def put_topology(self, topology: Topology) -> list[str]:
+        """Note a Topology, new or changed; return the ClusterQueues that have a flavor with it."""
+        self.topology.put_topology(topology)
+        return self._refresh_with_topology(topology.name)
+
+    def drop_topology(self, name: str) -> list[str]:
+        """Note that a Topology is gone; return the ClusterQueues that have a flavor with it."""
+        self.topology.drop_topology(name)
+        return self._refresh_with_topology(name)
+
+    def put_node(self, node: Node) -> list[str]:
+        """Note a Node, new or changed; return the ClusterQueues that it may help."""
+        return self.with_flavors(self.topology.put_node(node))
+
+    def drop_node(self, name: str) -> list[str]:
+        """Note that a Node is gone; return the ClusterQueues that had it."""
+        return self.with_flavors(self.topology.drop_node(name))
+
+    def with_flavors(self, names: Collection[str]) -> list[str]:
+        """Return the ClusterQueues that name one of some flavors."""
+        if not names:
+            return []
+        wanted = set(names)
+        found = self.queues.values()
+        return [queue.name for queue in found if any(wanted.intersection(one.flavors) for one in queue.spec.groups)]
 
     def put_check(self, check: AdmissionCheck) -> list[str]:
         """Note an AdmissionCheck, new or changed; return the ClusterQueues that name it."""
@@ -148,6 +213,10 @@ class QuotaSnapshot:
         return self._refresh(
             queue for queue in self.queues.values() if any(name in group.flavors for group in queue.spec.groups)
         )
+
+    def _refresh_with_topology(self, name: str) -> list[str]:
+        names = self.with_flavors([one.name for one in self.flavors.values() if one.topology == name])
+        return self._refresh(self.queues[queue] for queue in names)
 
     def _refresh_with_check(self, name: str) -> list[str]:
         return self._refresh(queue for queue in self.queues.values() if name in dict(queue.spec.admission_checks))
@@ -241,6 +310,7 @@ class QuotaSnapshot:
             return
         assert workload.admission is not None
         info = self.workloads[workload.key] = Info(workload, workload.admission.cluster_queue)
+        self.topology.put_workload(info.key, info.placed)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
             self._orphans.setdefault(info.cluster_queue, {})[info.key] = info
@@ -252,6 +322,7 @@ class QuotaSnapshot:
         info = self.workloads.pop(key, None)
         if info is None:
             return
+        self.topology.drop_workload(key)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
             self._orphans.get(info.cluster_queue, {}).pop(key, None)

@@ -7,14 +7,14 @@ changes alone, and not on how often somebody asked: who folds them later comes t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
 from controlplane.controllers.quota.engine.amounts import Requests, summed
 from controlplane.controllers.quota.engine.candidates import UsedBy
-from controlplane.controllers.quota.engine.decisions import Admit, Decision, Inadmissible, Preempt
+from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Inadmissible, Preempt
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.kept import Kept, kept, restore
 from controlplane.controllers.quota.engine.model import (
@@ -26,18 +26,20 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
+from controlplane.controllers.quota.engine.node_changes import NodeChanges
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
+from controlplane.controllers.quota.engine.second_pass import SecondPass, Try
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.engine.tree import QuotaNode
 from controlplane.controllers.quota.engine.usage_history import UsageHistory
 
-_USAGE = "usage"
+_USAGE, _SECOND_PASS = "usage", "second pass"
 
 
-class State:
+class State(NodeChanges):
     """The engine's state. Every method is a change that has happened, or asks; none decides."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
@@ -50,6 +52,7 @@ class State:
         self.history = UsageHistory(self.settings.admission_fair_sharing)
         self.waits_for_pods = ""
         self._fleet_quota: Mapping[str, Decimal] | None = None
+        self.second_pass = SecondPass()
 
     # What is kept.
 
@@ -58,6 +61,7 @@ class State:
         released = {next(root.subtree_queues()).name: found for root, found in self._released_in.items()}
         return {
             ("", ""): (self.cycle, self._changes, self.waits_for_pods, released),
+            **{(_SECOND_PASS, key): one for key, one in self.second_pass.tries.items()},
             **kept(self.snapshot, self.queues),
             **{(_USAGE, queue): one for queue, one in self.history.kept().items()},
         }
@@ -67,6 +71,8 @@ class State:
         rest = dict(given)
         self.cycle, self._changes, self.waits_for_pods, released = rest.pop(("", ""))
         self.history.give({queue: rest.pop((what, queue)) for what, queue in list(rest) if what == _USAGE})
+        tries = {key: rest.pop((what, key)) for what, key in list(rest) if what == _SECOND_PASS}
+        self.second_pass = SecondPass(tries)
         self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
         restore(rest, self.snapshot, self.queues)
         self._fleet_quota = None
@@ -78,7 +84,7 @@ class State:
 
     def heads(self) -> list[tuple[PendingQueue, Info]]:
         """Return who is tried next in each active ClusterQueue: its head, or who waited for the pods of others."""
-        self._wake_released()
+        self.wake_released()
         found = []
         for name, pending in self.queues.pending.items():
             queue = self.snapshot.queues[name]
@@ -90,6 +96,24 @@ class State:
             if info is not None:
                 found.append((pending, info))
         return found
+
+    def second_heads(self, now: float) -> list[tuple[QueueNode, Info, int]]:
+        """Return who has quota and is to be considered once more, in which ClusterQueue, and the how manieth time."""
+        return [(queue, info, one.number) for queue, info, one in self._second() if one.due <= now]
+
+    def next_second_pass(self) -> float | None:
+        """Return when somebody is due next who has quota, None if nobody is to be considered once more."""
+        return min((one.due for _, _, one in self._second()), default=None)
+
+    def _second(self) -> Iterator[tuple[QueueNode, Info, Try]]:
+        """Yield who needs a second pass, without those whose pods a worker of MultiKueue places."""
+        for key, one in sorted(self.second_pass.tries.items()):
+            info = self.snapshot.workloads[key]
+            queue = self.snapshot.queues.get(info.cluster_queue)
+            if queue is None or not queue.active:
+                continue
+            if info.workload.on_unhealthy_node or not self.snapshot.has_multikueue(queue.spec):
+                yield queue, info, one
 
     @property
     def blocked(self) -> bool:
@@ -157,7 +181,7 @@ class State:
 
     def put_cluster_queue(self, spec: ClusterQueue, now: float) -> None:
         """Note a ClusterQueue, new or changed."""
-        self._wake_released()
+        self.wake_released()
         self.snapshot.put_cluster_queue(spec)
         self._fleet_quota = None
         self.queues.put_cluster_queue(spec)
@@ -165,7 +189,7 @@ class State:
 
     def drop_cluster_queue(self, name: str, now: float) -> None:
         """Note that a ClusterQueue is gone."""
-        self._wake_released()
+        self.wake_released()
         queue = self.snapshot.queues.get(name)
         if queue is None:
             return
@@ -177,14 +201,14 @@ class State:
 
     def put_cohort(self, spec: Cohort, now: float) -> None:
         """Note a Cohort, new or changed."""
-        self._wake_released()
+        self.wake_released()
         self.snapshot.put_cohort(spec)
         self._fleet_quota = None
         self._wake_below(spec.name, now)
 
     def drop_cohort(self, name: str, now: float) -> None:
         """Note that a Cohort's object is gone."""
-        self._wake_released()
+        self.wake_released()
         self.snapshot.drop_cohort(name)
         self._fleet_quota = None
         self._wake_below(name, now)
@@ -209,7 +233,7 @@ class State:
         """Note a namespace with its labels."""
         if self.snapshot.namespaces.get(name) == labels:
             return
-        self._wake_released()
+        self.wake_released()
         self.snapshot.namespaces[name] = dict(labels)
         matching = [
             queue.name for queue in self.snapshot.queues.values() if queue.spec.namespace_selector.matches(labels)
@@ -218,17 +242,17 @@ class State:
 
     def drop_namespace(self, name: str) -> None:
         """Note that a namespace is gone."""
-        self._wake_released()
+        self.wake_released()
         self.snapshot.namespaces.pop(name, None)
 
     def put_local_queue(self, queue: LocalQueue) -> None:
         """Note a LocalQueue, new or changed."""
-        self._wake_released()
+        self.wake_released()
         self.queues.put_local_queue(queue)
 
     def drop_local_queue(self, key: str) -> None:
         """Note that a LocalQueue is gone; its past usage is forgotten."""
-        self._wake_released()
+        self.wake_released()
         self.queues.drop_local_queue(key)
         self.history.forget(key)
 
@@ -243,9 +267,14 @@ class State:
             self.queues.drop(key)
             self.snapshot.put_workload(workload)
             after = self.snapshot.workloads[key]
+            if workload.needs_second_pass:
+                self.second_pass.need(key, now)
+            else:
+                self.second_pass.drop(key)
             if before is not None and (before.usage != after.usage or before.workload.priority != workload.priority):
                 self._released(before, now)  # others may fit now, or may preempt it
             return
+        self.second_pass.drop(key)
         if before is not None:
             self.snapshot.drop_workload(key)
         if workload.admissible:
@@ -261,13 +290,14 @@ class State:
         before = self.snapshot.workloads.get(key)
         self.queues.drop(key)
         self.history.leave(key)
+        self.second_pass.drop(key)
         if before is not None:
             self.snapshot.drop_workload(key)
             self._released(before, now)
 
     def due(self, now: float) -> int:
         """Let workloads be tried again that waited for a moment which has come; return how many."""
-        self._wake_released()
+        self.wake_released()
         found = self.queues.delayed(now)
         for workload in found:
             changed = replace(workload, requeue_at=0.0, eviction=f"{workload.eviction} due")
@@ -285,7 +315,10 @@ class State:
 
     def take(self, decision: Decision, now: float) -> None:
         """Take one decision of a cycle into account; one about a workload that changed, or is gone, has no effect."""
-        self._wake_released()
+        self.wake_released()
+        if self._takes_of_second_pass(decision, now):
+            return
+        assert not isinstance(decision, Evict)
         pending = self.queues.pending.get(decision.cluster_queue)
         info = pending.find(decision.workload) if pending is not None else None
         if pending is None or info is None:
@@ -301,9 +334,26 @@ class State:
             for victim in decision.victims:
                 self.evicting(victim.workload)
 
+    def _takes_of_second_pass(self, decision: Decision, now: float) -> bool:
+        """Take a decision about a workload that has quota into account; return whether it was one."""
+        second = isinstance(decision, Evict) or bool(decision.second_pass)
+        info = self.snapshot.workloads.get(decision.workload) if second else None
+        if info is None or not info.workload.needs_second_pass:
+            return second
+        if isinstance(decision, Admit):
+            placed = replace(info.workload, admission=decision.admission, unhealthy_nodes=())
+            self.put_workload(placed, now)
+        elif isinstance(decision, Evict):
+            self.evicting(info.key)
+        else:
+            self.second_pass.failed(info.key, now)
+            for victim in decision.victims if isinstance(decision, Preempt) else ():
+                self.evicting(victim.workload)
+        return second
+
     def wake(self, cluster_queues: Collection[str], now: float) -> None:
         """Let all be tried again that are inadmissible in ClusterQueues, and in others of their Cohort trees."""
-        self._wake_released()
+        self.wake_released()
         self._changes += 1
         for root in {queue.root() for name in cluster_queues if (queue := self.snapshot.queues.get(name))}:
             self._wake_tree(root, self._changes, now)
@@ -335,6 +385,7 @@ class State:
             queue = self.snapshot.queues.get(info.cluster_queue)
             marked = info.having(workload=replace(info.workload, evicted=True))
             self.snapshot.workloads[info.key] = marked
+            self.second_pass.drop(info.key)
             if queue is not None:
                 queue.workloads[info.key] = marked
 
@@ -356,7 +407,7 @@ class State:
         if queue is not None:
             self._released_in[queue.root()] = self._changes, now
 
-    def _wake_released(self) -> None:
+    def wake_released(self) -> None:
         """Wake whom the releases so far may help."""
         released, self._released_in = self._released_in, {}
         for root, (change, now) in released.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, FlavorResource, Usage, add, sub
 from controlplane.controllers.quota.engine.model import Quotas, ResourceQuota
@@ -20,8 +20,15 @@ Share = tuple[int | None, int | None]
 
 NO_SHARE: Share = (None, None)
 
-Journal = list[tuple["QuotaNode", FlavorResource, int | None]]
-"""What usages were before they changed, oldest first; None for none."""
+
+class Written(Protocol):
+    """What holds usages that a simulation writes: a node of a Cohort tree, or the fleet of nodes that pods are placed on."""
+
+    def _write(self, place: Any, amount: Any) -> None: ...
+
+
+Journal = list[tuple[Written, Any, Any]]
+"""What usages were before they changed, oldest first: whose, of what, how much, None for none."""
 
 
 class QuotaNode:

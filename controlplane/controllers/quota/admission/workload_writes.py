@@ -1,0 +1,68 @@
+"""Makes of a decision about a Workload's status what its event says of the write.
+
+In: the Workload as it was seen, the engine's admission. Out: the admission as Kueue writes it, and fields of events."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
+from controlplane.controllers.quota.engine.amounts import spelled
+from controlplane.controllers.quota.engine.model import PodSetAssignment, QuotaAdmission
+from controlplane.controllers.quota.engine.topology.parse import rendered
+from controlplane.kube.conditions import Condition
+from controlplane.kube.kinds import Json
+
+
+def write_fields(before: Json, after: Json) -> dict[str, Any]:
+    """Return what a decision about a Workload's status says of the change."""
+    conditions, dropped, changes = differences(before, after)
+    return {
+        "conditions": [msgspec.convert(_snake(one), Condition) for one in conditions],
+        "dropped": dropped,
+        "changes": changes,
+    }
+
+
+_CAMEL = {"lastTransitionTime": "last_transition_time", "observedGeneration": "observed_generation"}
+
+
+def _snake(condition: Json) -> Json:
+    return {_CAMEL.get(key, key): value for key, value in condition.items()}
+
+
+def status_of(seen: events.AdmissionWorkloadObserved, now: datetime) -> WorkloadStatus:
+    """Return a Workload's status, to be changed."""
+    return WorkloadStatus(copy.deepcopy(seen.status), seen.generation, now)
+
+
+def target_of(seen: events.AdmissionWorkloadObserved) -> dict[str, Any]:
+    """Return which Workload a write is to, and its version."""
+    return {"uid": seen.uid, "resource_version": seen.resource_version}
+
+
+def admission_of(given: QuotaAdmission) -> Json:
+    """Return an admission as it is written."""
+    return {
+        "clusterQueue": given.cluster_queue,
+        "podSetAssignments": [_assignment(one) for one in given.pod_sets],
+    }
+
+
+def _assignment(given: PodSetAssignment) -> Json:
+    made: Json = {
+        "name": given.name,
+        "flavors": dict(given.flavors),
+        "resourceUsage": {resource: spelled(resource, amount) for resource, amount in given.usage.items()},
+        "count": given.count,
+    }
+    if given.topology is not None:
+        made["topologyAssignment"] = rendered(given.topology)
+    if given.delayed:
+        made["delayedTopologyRequest"] = given.delayed
+    return made

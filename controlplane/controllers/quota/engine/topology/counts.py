@@ -1,0 +1,132 @@
+"""How many pods fit in each domain of a topology: counted at the leaves, and summed up level by level.
+
+In: a flavor's topology, and what one pod asks for. Out: for each domain pods and slices, both also with a leader among them.
+It is the first phase of the placement algorithm (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go,
+fillInCounts)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.controllers.quota.engine.amounts import Requests, sub
+from controlplane.controllers.quota.engine.model import PODS
+from controlplane.controllers.quota.engine.topology.fleet import MOST, TopologyFlavor, fit_in
+from controlplane.controllers.quota.engine.topology.matching import Exclusions
+from controlplane.controllers.quota.engine.topology.model import Values
+from controlplane.controllers.quota.engine.topology.requests import Levels, PlacementRequest
+from controlplane.controllers.quota.engine.topology.tree import Domain, TopologyTree
+
+Assumed = dict[Values, Requests]
+"""What pods use that are placed in the same pass, by the key of a leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What else counts for a placement: what was placed before in the same pass; whether all workloads count as gone; within
+    which domain it has to be, if not anywhere."""
+
+    assumed: Assumed
+    empty: bool = False
+    within: Values = ()
+
+
+class Counts:
+    """Numbers by the domains' `index`. `with_leader`: how many others fit where a leader is placed too; `leaders`: whether one
+    fits."""
+
+    def __init__(self, tree: TopologyTree) -> None:
+        size = len(tree.domains)
+        self.pods = [0] * size
+        self.slices = [0] * size
+        self.pods_with_leader = [0] * size
+        self.slices_with_leader = [0] * size
+        self.leaders = [0] * size
+
+
+def counted(
+    flavor: TopologyFlavor,
+    workers: PlacementRequest,
+    leader: PlacementRequest | None,
+    levels: Levels,
+    situation: Situation,
+) -> tuple[Counts, Exclusions]:
+    """Return what fits in each domain, and why nodes are left out."""
+    tree = flavor.tree
+    matched, left_out = flavor.matching.of(tree, workers.pod_set.nodes, workers.updates)
+    excluded = Exclusions(left_out.nodes, left_out.reasons.copy())
+    found, within = Counts(tree), situation.within
+    pod = _with_itself(workers.pod_set.pod_on_node)
+    leader_pod = _with_itself(leader.pod_set.pod_on_node) if leader is not None else None
+    remaining = flavor.free if situation.empty else flavor.left
+    for leaf in matched:
+        if within and leaf.values[: len(within)] != within:
+            excluded.reasons["topologyDomain"] += 1
+            continue
+        left = remaining(leaf)
+        assumed = situation.assumed.get(leaf.key)
+        if assumed:
+            left = _without(left, assumed)
+        at = leaf.index
+        fits = found.pods[at] = fit_in(pod, left)
+        if not fits:
+            excluded.reasons[f'resource "{_limiting(pod, left)}"'] += 1
+        if leader_pod is not None and fit_in(leader_pod, left) > 0:
+            found.leaders[at] = 1
+            fits = fit_in(pod, _without(left, leader_pod))
+        found.pods_with_leader[at] = fits
+    _sum_up(tree, found, levels, with_leader=leader is not None)
+    return found, excluded
+
+
+def _with_itself(pod: Mapping[str, int]) -> Requests:
+    return {**pod, PODS: pod.get(PODS, 0) + 1}
+
+
+def _without(left: Requests, used: Mapping[str, int]) -> Requests:
+    found = dict(left)
+    for name, amount in used.items():
+        found[name] = sub(found.get(name, 0), amount)
+    return found
+
+
+def _limiting(pod: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """Return of which resource there is too little for one pod: the first one by name."""
+    return min(name for name, amount in pod.items() if amount and left.get(name, 0) // amount <= 0)
+
+
+def _sum_up(tree: TopologyTree, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+    lowest = len(tree.levels) - 1
+    if levels.of_slices == lowest:
+        size = levels.slice_size
+        found.slices = [pods // size for pods in found.pods]
+        found.slices_with_leader = [pods // size for pods in found.pods_with_leader]
+    for level in range(lowest - 1, -1, -1):
+        for domain in tree.at_level[level].values():
+            _sum_children(domain, found, levels, with_leader=with_leader)
+
+
+def _sum_children(domain: Domain, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+    """Sum up what fits in the children of a domain. A leader takes its place where that costs the fewest others."""
+    pods = slices = leaders = 0
+    pods_less = slices_less = MOST
+    any_led = False
+    inner = levels.inner.get(domain.level + 1, 1)
+    for child in domain.children:
+        at = child.index
+        fits = found.pods[at] // inner * inner
+        pods += fits
+        slices += found.slices[at]
+        leads = found.leaders[at]
+        if not with_leader or leads:
+            any_led = True
+            pods_less = min(pods_less, fits - found.pods_with_leader[at] // inner * inner)
+            slices_less = min(slices_less, found.slices[at] - found.slices_with_leader[at])
+        leaders = max(leaders, leads)
+    at = domain.index
+    led = pods - pods_less if any_led else 0
+    slices_led = slices - slices_less if any_led else 0
+    if domain.level == levels.of_slices:
+        slices, slices_led = pods // levels.slice_size, led // levels.slice_size
+    found.pods[at], found.pods_with_leader[at], found.leaders[at] = pods, led, leaders
+    found.slices[at], found.slices_with_leader[at] = slices, slices_led

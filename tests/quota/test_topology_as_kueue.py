@@ -1,0 +1,108 @@
+"""The quota engine places pods as Kueue's own packages do, word for word.
+
+`data/kueue-topology-digests.bin` has, for each seed of `topology_fleets.question`, eight bytes of the hash of Kueue's answer
+(`answers.digest`); `data/kueue-topology-answers.json.gz` has the first answers in full, and the digests of all answers of
+Kueue's to the questions that it does not always answer alike.
+
+How they were made: as told in `test_engine_as_kueue`, on commit ff69552e of kubernetes-sigs/kueue (main after v0.19.2, default
+feature gates), with the builder of clients of its own tests. Nodes went to `TASCache().SyncNode` and `DeleteNodeByName`, other
+pods to `UpdateNonTASUsage`; `checks` wrote admission checks that are Ready into the status of workloads whose topology was
+delayed, `unhealthy` wrote `status.unhealthyNodes`, and both called `QueueSecondPassIfNeeded`; all inadmissible workloads were
+requeued whenever anything left. It wrote admissions that changed, with their topology assignments as they are encoded,
+preemptions, evictions, the events of those that wait, and both parts of each queue. Each question was asked twice, those with
+differing answers, or with another one than the engine's, 40 times."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from controlplane.kube.kinds import Json
+from tests.quota.answers import digest
+from tests.quota.topology_answers import answer
+from tests.quota.topology_fleets import question
+from tests.support.deep import deep_after
+
+DATA = Path(__file__).parent / "data"
+DIGESTS = (DATA / "kueue-topology-digests.bin").read_bytes()
+RECORDED = json.loads(gzip.decompress((DATA / "kueue-topology-answers.json.gz").read_bytes()))
+QUESTIONS = len(DIGESTS) // 8
+AT_ONCE = 250
+KNOWN: set[int] = set()
+"""Seeds to which no answer of Kueue's is ours."""
+
+
+def expected(seed: int) -> set[bytes]:
+    several = RECORDED["several"].get(str(seed))
+    return {bytes.fromhex(one) for one in several} if several else {DIGESTS[seed * 8 : seed * 8 + 8]}
+
+
+def as_json(found: Json) -> Json:
+    made: Json = json.loads(json.dumps(found))
+    return made
+
+
+@pytest.mark.parametrize("seed", sorted(map(int, RECORDED["full"])))
+def test_answers_that_were_recorded_in_full(seed: int) -> None:
+    found, wanted = as_json(answer(question(seed))), RECORDED["full"][str(seed)]
+    assert found["cycles"] == wanted["cycles"]
+    assert expected(seed) == {digest(wanted)}
+
+
+@pytest.mark.parametrize("start", deep_after(2, range(0, QUESTIONS, AT_ONCE)))
+def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
+    seeds = range(start, min(start + AT_ONCE, QUESTIONS))
+    differ = {seed for seed in seeds if digest(as_json(answer(question(seed)))) not in expected(seed)}
+    assert differ == KNOWN & set(seeds)
+
+
+def test_the_questions_cover_what_can_happen() -> None:
+    counts: Counter[str] = Counter()
+    for seed in RECORDED["full"]:
+        for cycle in RECORDED["full"][seed]["cycles"]:
+            counts.update(said[0] for said in cycle.get("preempt", {}).values())
+            counts.update(said[0] for said in cycle.get("evict", {}).values())
+            for admitted in cycle.get("admit", {}).values():
+                counts["placed"] += bool(admitted["topology"])
+                counts.update(admitted["delayed"].values())
+            for reason, message in cycle.get("pending", {}).values():
+                counts[reason] += 1
+                counts["layers"] += "slice(s) fit on level" in message
+                counts["taints"] += "excluded" in message and "taint" in message
+    assert set(counts) >= {
+        "placed",
+        "Pending",
+        "Ready",
+        "InClusterQueue",
+        "InCohortReclamation",
+        "NodeFailures",
+        "NoMatchingFlavor",
+        "ExceedsMaxQuota",
+        "SecondPassFailed",
+        "TopologyPlacementFailed",
+        "WaitingForPreemptedWorkloads",
+        "WaitingForQuota",
+        "layers",
+        "taints",
+    }
+    assert QUESTIONS == 5_000
+    assert len(KNOWN) / QUESTIONS < 0.001
+
+
+def test_a_digest_notices_one_pod_elsewhere() -> None:
+    wanted = [
+        (found, given)
+        for found in map(copy.deepcopy, RECORDED["full"].values())
+        for admitted in found["cycles"][0].get("admit", {}).values()
+        for given in admitted["topology"].values()
+        if given["domains"]
+    ]
+    found, given = wanted[0]
+    before = digest(found)
+    given["domains"][0][1] += 1
+    assert digest(found) != before
