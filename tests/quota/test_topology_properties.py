@@ -45,7 +45,7 @@ class Checked(TopologyPlay):
                 continue
             assert given_.topology.pods == given_.count
             asked = wanted[given_.name].topology
-            flavor = fleet.flavors[next(iter(given_.flavors.values()))]
+            flavor = next(fleet.flavors[name] for name in given_.flavors.values() if name in fleet.flavors)
             leaves = [flavor.tree.by_key[values] for values, _ in given_.topology]
             if asked is not None and asked.required and leaves:
                 level = flavor.tree.levels.index(asked.required)

@@ -113,6 +113,7 @@ class TopologyPlay(Play):
             if isinstance(decision, Preempt):
                 new = [victim for victim in decision.victims if not victim.ongoing]
                 found["preempt"] |= {victim.workload: [victim.reason, victim.message] for victim in new}
+        found["evict"] = {key: said for key, said in found["evict"].items() if key not in found["preempt"]}
         self.state.apply(decisions, self.now)
         for key, is_admitted in admitted.items():
             self._mark(key, admitted=is_admitted)

@@ -120,7 +120,7 @@ class FlavorAssigner:
         for at, result in zip(group, results, strict=True):
             result.flavors = self._of_its_own(at, result, flavors)
             result.reasons, result.error = list(told), error
-            result.attempts, result.refused = attempts, list(refused)
+            result.attempts, result.refused = attempts, refused  # a group is refused as one
         return results
 
     def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:

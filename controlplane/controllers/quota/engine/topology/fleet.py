@@ -245,7 +245,7 @@ class TopologyFleet:
             after[name] = add(after.get(name, 0), clamped(sign * amount * placed.pods))
         if journal is not None:
             journal.append((self, place, before))
-        self._write(place, after)
+        self._write(place, {name: amount for name, amount in after.items() if amount})
 
     def _write(self, place: _Place, after: Requests | None) -> None:
         """Set what is used of a leaf, and let all flavors know that share it."""
