@@ -36,7 +36,7 @@ def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belo
         if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
             return None
         namespace = namespace_of(request, obj)
-        if owner is not None and belongs(namespace, owner):
+        if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
             return None
         made = adapter.submitted(obj)
         return made if made != obj else None

@@ -281,12 +281,25 @@ def _started(job: Json, decision: events.JobStartDecided, adapter: JobKind) -> J
     spec = merged(copy.deepcopy(job["spec"]), adapter.started())
     counts = {info.name: info.count for info in decision.pod_sets}
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    if adapter.infos_apart:
+        return merged(spec, adapter.with_infos(named, [_info(one) for one in decision.pod_sets]))
     templates = [
         _injected(copy.deepcopy(template), info)
         for template, info in zip(adapter.templates(named), decision.pod_sets, strict=True)
     ]
     spec = merged(spec, adapter.counted(named, counts))
     return merged(spec, adapter.with_templates(templates, {"spec": spec}))
+
+
+def _info(info: events.PodSetInfo) -> Json:
+    found = {
+        "annotations": info.annotations,
+        "labels": info.labels,
+        "nodeSelector": info.node_selector,
+        "tolerations": info.tolerations,
+        "schedulingGates": [{"name": one} for one in info.gates],
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _injected(template: Json, info: events.PodSetInfo) -> Json:
@@ -330,6 +343,8 @@ def _stopped(
 def _restored(job: Json, spec: Json, workload: Json, adapter: JobKind) -> Json:
     """Return a job's spec with the templates as its Workload has them; as it is if their number differs."""
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    if adapter.infos_apart:
+        return merged(spec, adapter.with_infos(named, ()))
     originals = {str(one["name"]): one for one in workload.get("podSets") or ()}
     templates = adapter.templates(named)
     if len(originals) != len(templates):
