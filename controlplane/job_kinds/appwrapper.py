@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.job_kinds.appwrapper_pods import GROUP_INDEX, GROUPS, POD_INDEX, ComponentPods, pods_of, template_of
+from controlplane.job_kinds.appwrapper_pods import (
+    GROUP_INDEX,
+    GROUPS,
+    POD_INDEX,
+    ComponentPods,
+    check,
+    pods_of,
+    template_of,
+)
 from controlplane.job_kinds.base import JobOutcome, PodSet, SimulatedKind
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.conditions import is_true
@@ -38,6 +46,8 @@ class AppWrapper(SimulatedKind):
     def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
         """Return the pod sets, of what an AppWrapper takes from templates."""
         made = []
+        for at, component in enumerate(job["spec"].get("components") or ()):
+            check(component, at)
         for one, (_, pods), template in zip(self.pods(job), _component_pods(job), self.templates(job), strict=True):
             reduced = template_of(template)
             found = {"name": one.name.lower(), "count": one.pods, "template": stored_template(reduced)}

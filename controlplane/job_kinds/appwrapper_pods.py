@@ -40,6 +40,13 @@ def pods_of(component: Mapping[str, Any]) -> list[ComponentPods]:
     return [one for one in sets if isinstance(found(component, one.path), Mapping)]
 
 
+def check(component: Mapping[str, Any], at: int) -> None:
+    """Raise `BadValue` for a pod set that is declared where no template is: Kueue makes a Workload that can never start."""
+    for one in component.get("podSets") or ():
+        if not isinstance(found(component, _declared(one).path), Mapping):
+            raise BadValue(f"spec.components[{at}].podSets[].path", f'"{one.get("path")}" leads to no template')
+
+
 def found(place: Any, path: Path) -> Any:
     """Return what is at a path, None if nothing is."""
     for step in path:

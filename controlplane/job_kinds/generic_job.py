@@ -51,6 +51,10 @@ class GenericJob(ABC):
         """Return whether a job is left alone though it has a queue."""
         return False
 
+    def made_for_another(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is a part of another kind, that sees to it."""
+        return False
+
     def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
         """Return the part of a spec with what pods were admitted with: annotations, labels, nodeSelector, tolerations and
         schedulingGates of each pod set; with none, of a job that waits.

@@ -87,7 +87,7 @@ class Pod(Gated):
         """Return it with Kueue's gate, label, finalizer and the hash of its role; as it is if it is made for another kind."""
         metadata, spec = meta(job), job["spec"]
         notes = metadata.get("annotations") or {}
-        if PARENT in notes:
+        if self.made_for_another(job):
             return dict(job)
         finalizers = list(metadata.get("finalizers") or ())
         made = {
@@ -97,6 +97,10 @@ class Pod(Gated):
             "finalizers": finalizers if MANAGED in finalizers else [*finalizers, MANAGED],
         }
         return {**job, "metadata": made, "spec": {**spec, **self.stopped(job)}}
+
+    def made_for_another(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is made for a kind such as StatefulSet."""
+        return PARENT in (meta(job).get("annotations") or {})
 
     def role(self, job: Mapping[str, Any]) -> str:
         """Return the hash of what it asks for: the one that it was created with, if it says so."""

@@ -278,12 +278,18 @@ def test_what_kuberay_adds_to_a_head_is_counted() -> None:
 
 
 GROUP = {"groupName": "g", "template": TEMPLATE}
+NOWHERE = {"template": {"apiVersion": "e/v1", "kind": "E"}, "podSets": [{"path": "template.none"}]}
 _ELASTIC_ONLY = "a kueue-managed RayCluster can use autoscaling only as an elastic job"
 
 
 @pytest.mark.parametrize(
     ("kind", "spec", "said"),
     [
+        (
+            APP_WRAPPER,
+            {"components": [NOWHERE]},
+            'spec.components[0].podSets[].path: "template.none" leads to no template',
+        ),
         (RAY_JOB, {"rayClusterSpec": None}, "rayClusterSpec is required for Kueue-managed jobs"),
         (RAY_JOB, {"shutdownAfterJobFinishes": False}, "a kueue managed job should delete the cluster after finishing"),
         (RAY_CLUSTER, {"enableInTreeAutoscaling": True}, _ELASTIC_ONLY),
@@ -340,7 +346,6 @@ RAY = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"replicas"
         (wrapped("ray.io/v1", "RayCluster", **RAY), [1, 3], None),
         (wrapped("ray.io/v1", "RayJob", rayClusterSpec=RAY), [1, 3], None),
         (wrapped("v1", "ConfigMap"), [], None),
-        ({**wrapped("v1", "Pod"), "podSets": [{"path": "template.spec.jobs[1].template", "replicas": 2}]}, [], None),
         (
             {**wrapped("e/v1", "E", jobs=[{}, {"t": TEMPLATE}]), "podSets": [{"path": "template.spec.jobs[1].t"}]},
             [1],
