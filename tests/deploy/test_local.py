@@ -7,10 +7,11 @@ from __future__ import annotations
 from controlplane.app.admission import JOBS_PATH, PATH
 from controlplane.controllers.hosts import hosted
 from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.job_kinds.webhook import configuration, defaults
 from controlplane.kube.visibility import GROUP, VERSIONS
 from controlplane.settings import Settings
-from tests.deploy.manifests import ROOT, one, render, rights
+from tests.deploy.manifests import ROOT, documents, one, render, rights
 from tests.support.local import settings
 
 

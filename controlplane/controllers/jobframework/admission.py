@@ -4,7 +4,8 @@ what marks it as looked after.
 
 In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out: the job as
 it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`, `ApplyDefaultForSuspend`
-(kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go, ff69552e). Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
+(kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go, ff69552e).
+Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
 
 from __future__ import annotations
 
