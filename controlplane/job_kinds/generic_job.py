@@ -115,7 +115,7 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
     """
     notes = meta(template).get("annotations") or {}
     request = _topology_level(notes) | _topology_slices(notes)
-    if not (request or index_label or group_label):
+    if not (request or index_label or group_label or groups is not None):
         return {}
     if index_label:
         request["podIndexLabel"] = index_label

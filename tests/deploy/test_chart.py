@@ -50,7 +50,11 @@ EVERYTHING = {
     "dispatcher": {"policies": True},
     "podgroups": {"configMap": {"create": True}},
     "database": {"migrate": {"enabled": True}},
-    "webhook": {"enabled": True, "defaultQueue": True, "certificate": {"existingSecret": "admission", "caBundle": "Q0E="}},
+    "webhook": {
+        "enabled": True,
+        "defaultQueue": True,
+        "certificate": {"existingSecret": "admission", "caBundle": "Q0E="},
+    },
     "visibility": {"enabled": True, "certificate": {"existingSecret": "visibility", "caBundle": "Q0E="}},
     "networkPolicy": {"enabled": True, "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
     "metrics": {
