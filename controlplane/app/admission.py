@@ -25,10 +25,10 @@ from controlplane.controllers.coscheduling.objects import (
     controller_of,
     labels_of,
 )
-from controlplane.controllers.jobframework.admission import created_as
+from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
 from controlplane.controllers.multikueue.admission import answer as claim
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.kube.kinds import PIPELINE_RUNS, Json
+from controlplane.kube.kinds import PIPELINE_RUNS, WORKLOAD_PRIORITY_CLASSES, Json
 from controlplane.kube.reviews import json_patch, with_patch
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
+    from controlplane.controllers.quota.admission.controller import AdmissionController
 
 PATH = "/mutate/coscheduling"
 JOBS_PATH = "/mutate/multikueue"
@@ -91,7 +92,7 @@ def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics
     if "coscheduling" in settings.run.controllers:
         found[PATH] = Admission(lambda: service.runs, patience, clock, metrics)
     if ("multikueue" in settings.run.controllers or settings.quota.builtin) and settings.webhook.certificate:
-        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics)
+        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics, lambda: service.admission)
     if "candidates" in settings.run.controllers and settings.webhook.certificate:
         # A service without candidates loads nothing of them.
         from controlplane.controllers.candidates.source.hosting import policy_of
@@ -119,7 +120,7 @@ class CandidateAdmission:
 
 class JobAdmission:
     """Answers reviews of jobs. `controller()` is that of the present term, None before the first; `jobs()` that which makes
-    Workloads of jobs, None where Kueue does.
+    Workloads of jobs, and `quota()` that which knows LocalQueues, None where Kueue does.
     """
 
     def __init__(
@@ -127,8 +128,9 @@ class JobAdmission:
         controller: Callable[[], MultiKueueController | None],
         jobs: Callable[[], JobFrameworkController | None],
         metrics: Metrics,
+        quota: Callable[[], AdmissionController | None] = lambda: None,
     ) -> None:
-        self._controller, self._jobs, self._metrics = controller, jobs, metrics
+        self._controller, self._jobs, self._metrics, self._quota = controller, jobs, metrics, quota
 
     async def __call__(self, review: Json) -> Json:
         """Return the answer to a review; `ReviewError`, a `ValueError`, if it is none."""
@@ -142,11 +144,23 @@ class JobAdmission:
     def _suspended(self, review: Json) -> tuple[Json, list[Json]]:
         """Return the review of a job that is suspended, and the patch that makes it so."""
         jobs = self._jobs()
-        made = created_as(review, jobs.policy.adapters, jobs.index.may_belong) if jobs is not None else None
+        if jobs is None:
+            return review, []
+        index = jobs.index
+        defaults = Defaults(
+            queue=self._has_default_queue,
+            priority_class=lambda: (WORKLOAD_PRIORITY_CLASSES.name, DEFAULT) in index.catalog.classes,
+            looked_after=lambda owner: index.observer.kind_of(owner) is not None,
+        )
+        made = created_as(review, jobs.policy.adapters, index.may_belong, defaults)
         if made is None:
             return review, []
         request = review["request"]
         return {**review, "request": {**request, "object": made}}, json_patch(request["object"], made)
+
+    def _has_default_queue(self, namespace: str) -> bool:
+        quota = self._quota()
+        return quota is not None and f"{namespace}/{DEFAULT}" in quota.index.engine.queues.local
 
 
 class Admission:

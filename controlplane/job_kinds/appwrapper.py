@@ -3,12 +3,26 @@ pkg/controller/jobs/appwrapper/appwrapper_controller.go, appwrapper_multikueue_a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.job_kinds.base import JobOutcome, Path, PodSet, SimulatedKind
+from controlplane.job_kinds.appwrapper_pods import (
+    GROUP_INDEX,
+    GROUPS,
+    POD_INDEX,
+    ComponentPods,
+    check,
+    pods_of,
+    template_of,
+)
+from controlplane.job_kinds.base import JobOutcome, PodSet, SimulatedKind
+from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_templates import stored_template
+
+_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 
 
 class AppWrapper(SimulatedKind):
@@ -19,15 +33,43 @@ class AppWrapper(SimulatedKind):
     own_controller = "workload.codeflare.dev/appwrapper-controller"
     status_manager = "appwrapper-controller"
     columns = (("Status", ".status.phase", "string"),)
+    reconciled = True
+    infos_apart = True
 
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
-        """Return the pod sets that its components declare."""
-        found: list[PodSet] = []
+        """Return the pod sets of its components."""
+        return [
+            PodSet(f"{meta(job)['name']}-{at}", one.replicas, ("spec", "components", component, *one.path))
+            for at, (component, one) in enumerate(_component_pods(job))
+        ]
+
+    def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the pod sets, of what an AppWrapper takes from templates."""
+        made = []
         for at, component in enumerate(job["spec"].get("components") or ()):
-            for one in component.get("podSets") or ():
-                path: Path = ("spec", "components", at, *str(one["path"]).split("."))
-                found.append(PodSet(f"{meta(job)['name']}-{len(found)}", int(one.get("replicas", 1)), path))
-        return found
+            check(component, at)
+        for one, (_, pods), template in zip(self.pods(job), _component_pods(job), self.templates(job), strict=True):
+            reduced = template_of(template)
+            found = {"name": one.name.lower(), "count": one.pods, "template": stored_template(reduced)}
+            label, notes = pods.annotations.get(GROUP_INDEX, ""), pods.annotations
+            groups = int(notes[GROUPS]) if _NUMBER.fullmatch(notes.get(GROUPS, "")) else None
+            if request := topology_request(reduced, notes.get(POD_INDEX, ""), label, groups):
+                found["topologyRequest"] = request
+            made.append(found)
+        return made
+
+    def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
+        """Return the components with what their pods were admitted with, which its own controller puts into them."""
+        left, made = list(infos), []
+        for component in job["spec"].get("components") or ():
+            kept = {name: value for name, value in component.items() if name != "podSetInfos"}
+            own, left = left[: len(pods_of(component))], left[len(pods_of(component)) :]
+            made.append({**kept, "podSetInfos": own} if own else kept)
+        return {"components": made}
+
+    def ready(self, job: Mapping[str, Any]) -> bool:
+        """Return whether its condition PodsReady is True."""
+        return is_true(job, "PodsReady")
 
     def outcome(self, status: Mapping[str, Any]) -> JobOutcome | None:
         """Return how it ended; one that failed has ended when its resources are gone."""
@@ -69,3 +111,9 @@ class AppWrapper(SimulatedKind):
         """Show its last phase."""
         status["phase"] = "Succeeded" if success else "Failed"
         self._show(job, status, "succeeded" if success else "failed", at, QuotaReserved=False, ResourcesDeployed=False)
+
+
+def _component_pods(job: Mapping[str, Any]) -> Iterator[tuple[int, ComponentPods]]:
+    for at, component in enumerate(job["spec"].get("components") or ()):
+        for one in pods_of(component):
+            yield at, one

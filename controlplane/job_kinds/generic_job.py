@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from controlplane.kube.fields import BadValue
@@ -41,13 +41,29 @@ class GenericJob(ABC):
     `reconciled`: Workloads are made of its jobs here. `index_label` is what tells a pod's index in its pod set.
     `generated_labels`: what its own controller puts on templates, and nobody takes away. `stops_by_steps`: its start
     time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
-    suspended again, and is deleted where it has to stop."""
+    suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside their
+    templates, put there by `with_infos`."""
 
     reconciled: ClassVar[bool] = False
     index_label: ClassVar[str] = ""
     generated_labels: ClassVar[tuple[str, ...]] = ()
     stops_by_steps: ClassVar[bool] = False
     ends_by_deletion: ClassVar[bool] = False
+    infos_apart: ClassVar[bool] = False
+
+    def skipped(self, job: Mapping[str, Any]) -> bool:
+        """Return whether a job is left alone though it has a queue."""
+        return False
+
+    def made_for_another(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is a part of another kind, that sees to it."""
+        return False
+
+    def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
+        """Return the part of a spec with what pods were admitted with: annotations, labels, nodeSelector, tolerations and
+        schedulingGates of each pod set; with none, of a job that waits.
+        """
+        return {}
 
     @abstractmethod
     def pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
@@ -103,7 +119,7 @@ def topology_request(template: Json, index_label: str, group_label: str, groups:
     """
     notes = meta(template).get("annotations") or {}
     request = _topology_level(notes) | _topology_slices(notes)
-    if not (request or index_label or group_label):
+    if not (request or index_label or group_label or groups is not None):
         return {}
     if index_label:
         request["podIndexLabel"] = index_label

@@ -90,7 +90,7 @@ class Pod(Gated):
         """Return it with Kueue's gates, labels, finalizer and the hash of its role; as it is if it is made for another kind."""
         metadata, spec = meta(job), job["spec"]
         notes = metadata.get("annotations") or {}
-        if PARENT in notes:
+        if self.made_for_another(job):
             return dict(job)
         finalizers = list(metadata.get("finalizers") or ())
         labels = metadata.get("labels") or {}
@@ -104,6 +104,10 @@ class Pod(Gated):
         gates = self.stopped(job)["schedulingGates"]
         gates = gates if TOPOLOGY_GATE in gate_names(spec) else [*gates, {"name": TOPOLOGY_GATE}]
         return {**job, "metadata": made, "spec": {**spec, "schedulingGates": gates}}
+
+    def made_for_another(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is made for a kind such as StatefulSet."""
+        return PARENT in (meta(job).get("annotations") or {})
 
     def role(self, job: Mapping[str, Any]) -> str:
         """Return the hash of what it asks for: the one that it was created with, if it says so."""

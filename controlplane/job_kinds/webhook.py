@@ -25,6 +25,17 @@ _INTRO = """\
 # cert-manager fills it in by the annotation cert-manager.io/inject-ca-from.
 """
 
+_DEFAULTS = """\
+# Only where `quota.mode` is `builtin`: a job that names no queue gets the LocalQueue `default` of its namespace, if there is one, and is
+# created suspended; so do pods. Beside webhook.yaml, and not part of the kustomization: every job and pod is sent here.
+# Made by `python -m controlplane.job_kinds default-queue`. Kinds that are not in `multikueue.kinds` may be left out.
+"""
+_ELSEWHERE = """\
+    namespaceSelector:
+      matchExpressions:
+        - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kueue-system]}
+"""
+
 
 def configuration() -> str:
     """Return the document of `deploy/multikueue-webhook/webhook.yaml`."""
@@ -38,7 +49,20 @@ webhooks:
 {_webhook("jobs", [one for one in kinds if one.delegates])}{_webhook("pods", [one for one in kinds if not one.delegates])}"""
 
 
-def _webhook(name: str, kinds: Iterable[JobKind]) -> str:
+def defaults() -> str:
+    """Return the document of `deploy/multikueue-webhook/default-queue.yaml`: what names no queue may get one."""
+    kinds = sorted((one for one in JOB_KINDS.values() if one.reconciled), key=lambda one: one.kind.name)
+    jobs, pods = [one for one in kinds if one.delegates], [one for one in kinds if not one.delegates]
+    return f"""\
+{_DEFAULTS}apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata:
+  name: multikueue-controlplane-default-queue
+webhooks:
+{_webhook("jobs.default-queue", jobs, queued=False)}{_webhook("pods.default-queue", pods, queued=False)}"""
+
+
+def _webhook(name: str, kinds: Iterable[JobKind], *, queued: bool = True) -> str:
     return f"""\
   - name: {name}.multikueue.controlplane.dev
     clientConfig:
@@ -48,9 +72,9 @@ def _webhook(name: str, kinds: Iterable[JobKind]) -> str:
         path: /mutate/multikueue
         port: 443
     rules:
-{"".join(map(_rule, kinds))}    objectSelector:
+{"".join(map(_rule, kinds))}{"" if queued else _ELSEWHERE}    objectSelector:
       matchExpressions:
-        - {{key: {QUEUE_LABEL}, operator: Exists}}
+        - {{key: {QUEUE_LABEL}, operator: {"Exists" if queued else "DoesNotExist"}}}
         - {{key: {ORIGIN_LABEL}, operator: DoesNotExist}}
     reinvocationPolicy: IfNeeded
     admissionReviewVersions: [v1]

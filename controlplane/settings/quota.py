@@ -18,6 +18,7 @@ from controlplane.values import Value
 PREEMPTION_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 BUILTIN = "builtin"
 DOMINANT, NAMESPACE = "DominantResource", "Namespace"
+LABEL_KEY = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LONGEST = timedelta(days=36_500)
 
 
@@ -324,6 +325,14 @@ class QuotaSettings(Value, rename="camel"):
             "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
         ),
     ] = "no"
+    label_keys_to_copy: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("keys of labels, such as example.com/team", LABEL_KEY, 317),
+            "With `builtin`: labels of a job that its Workload gets as well, when it is made; Kueue's `integrations.labelKeysToCopy`. "
+            "The pods of a group have to agree on them.",
+        ),
+    ] = ()
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()

@@ -149,7 +149,9 @@ def values_schema() -> Schema:
             migrate=migrate,
             cloudNativePG=cloud_native_pg,
         ),
-        webhook=_of(enabled=FLAG, failurePolicy={"enum": ["Ignore", "Fail"]}, certificate=certificate),
+        webhook=_of(
+            enabled=FLAG, defaultQueue=FLAG, failurePolicy={"enum": ["Ignore", "Fail"]}, certificate=certificate
+        ),
         visibility=_of(enabled=FLAG, certificate=certificate),
         networkPolicy=_of(
             enabled=FLAG,

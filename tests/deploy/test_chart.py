@@ -50,7 +50,11 @@ EVERYTHING = {
     "dispatcher": {"policies": True},
     "podgroups": {"configMap": {"create": True}},
     "database": {"migrate": {"enabled": True}},
-    "webhook": {"enabled": True, "certificate": {"existingSecret": "admission", "caBundle": "Q0E="}},
+    "webhook": {
+        "enabled": True,
+        "defaultQueue": True,
+        "certificate": {"existingSecret": "admission", "caBundle": "Q0E="},
+    },
     "visibility": {"enabled": True, "certificate": {"existingSecret": "visibility", "caBundle": "Q0E="}},
     "networkPolicy": {"enabled": True, "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
     "metrics": {
@@ -62,7 +66,7 @@ EVERYTHING = {
 }
 CLOUD_NATIVE = {
     "database": {"cloudNativePG": {"enabled": True, "storage": {"size": "100Gi"}}},
-    "webhook": {"enabled": True, "certificate": {"certManager": {"enabled": True}}},
+    "webhook": {"enabled": True, "defaultQueue": True, "certificate": {"certManager": {"enabled": True}}},
 }
 
 
@@ -355,7 +359,7 @@ def test_the_owner_s_password_is_where_the_service_cannot_read_it() -> None:
         ({"image": {"digest": "sha256:123"}}, "image.digest"),
         ({"webhook": {"enabled": True}}, "webhook.enabled needs a certificate"),
         (
-            {"webhook": {"enabled": True, "certificate": {"existingSecret": "admission"}}},
+            {"webhook": {"enabled": True, "defaultQueue": True, "certificate": {"existingSecret": "admission"}}},
             "webhook.certificate.caBundle is needed",
         ),
         ({"visibility": {"enabled": True}}, "visibility.enabled needs settings.quota.mode: builtin"),

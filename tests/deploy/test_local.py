@@ -7,10 +7,11 @@ from __future__ import annotations
 from controlplane.app.admission import JOBS_PATH, PATH
 from controlplane.controllers.hosts import hosted
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.webhook import configuration
+from controlplane.job_kinds.base import QUEUE_LABEL
+from controlplane.job_kinds.webhook import configuration, defaults
 from controlplane.kube.visibility import GROUP, VERSIONS
 from controlplane.settings import Settings
-from tests.deploy.manifests import ROOT, one, render, rights
+from tests.deploy.manifests import ROOT, documents, one, render, rights
 from tests.support.local import settings
 
 
@@ -82,6 +83,22 @@ def test_the_webhook_of_jobs_is_where_the_service_serves_it_and_has_every_kind()
     assert templates == {"statefulsets", "leaderworkersets"}, "what is immutable is not asked about again"
     role = rights(one(objects, "ClusterRole"))
     assert role == {"kueue.x-k8s.io/localqueues": ("get", "list", "watch")}
+
+
+def test_what_names_no_queue_is_sent_only_where_that_is_applied_and_never_from_the_services_own_namespaces() -> None:
+    path = ROOT / "deploy/multikueue-webhook/default-queue.yaml"
+    assert path.read_text() == defaults(), (
+        "python -m controlplane.job_kinds default-queue > deploy/multikueue-webhook/default-queue.yaml"
+    )
+    assert "default-queue.yaml" not in (path.parent / "kustomization.yaml").read_text()
+    (found,) = documents(path.read_text())
+    sent = {plural for hook in found["webhooks"] for rule in hook["rules"] for plural in rule["resources"]}
+    assert sent == {kind.kind.plural for kind in JOB_KINDS.values() if kind.reconciled}
+    for hook in found["webhooks"]:
+        (elsewhere,) = hook["namespaceSelector"]["matchExpressions"]
+        assert (elsewhere["operator"], elsewhere["values"]) == ("NotIn", ["kube-system", "kueue-system"])
+        assert hook["objectSelector"]["matchExpressions"][0] == {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
+        assert (hook["failurePolicy"], hook["clientConfig"]["service"]["path"]) == ("Ignore", JOBS_PATH)
 
 
 def test_the_visibility_api_is_where_the_service_serves_it_in_every_version() -> None:

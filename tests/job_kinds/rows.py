@@ -107,7 +107,7 @@ ROWS |= {
         failed=ended("Failed"),
     ),
     "ray.io/rayjob": Row(
-        spec={"entrypoint": "python", "rayClusterSpec": HEAD_AND_WORKERS},
+        spec={"entrypoint": "python", "shutdownAfterJobFinishes": True, "rayClusterSpec": HEAD_AND_WORKERS},
         pods=_RAY,
         running={"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
         succeeded={"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "message": "it is done"},

@@ -64,7 +64,12 @@ class Scene:
     """One cluster, one log, one controller. `held`: writes that are decided and not carried out."""
 
     def __init__(
-        self, *, pods_ready: bool = False, view: bool = True, after_deactivated: timedelta | None = None
+        self,
+        *,
+        pods_ready: bool = False,
+        view: bool = True,
+        after_deactivated: timedelta | None = None,
+        label_keys: tuple[str, ...] = (),
     ) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
@@ -73,7 +78,9 @@ class Scene:
         self.view = View(self.store, KUEUE_KINDS)
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
-        self.policy = JobFrameworkPolicy(adapters=ADAPTERS, pods_ready=pods_ready, after_deactivated=after_deactivated)
+        self.policy = JobFrameworkPolicy(
+            adapters=ADAPTERS, pods_ready=pods_ready, after_deactivated=after_deactivated, label_keys=label_keys
+        )
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)
         self.log: list[Recorded] = []

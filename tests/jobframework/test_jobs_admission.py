@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from controlplane.app.admission import JobAdmission
-from controlplane.controllers.jobframework.admission import created_as
+from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
+from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, JobKind
-from controlplane.kube.kinds import JOBSETS, Json, meta
+from controlplane.kube.kinds import JOBSETS, WORKLOAD_PRIORITY_CLASSES, Json, meta
 from controlplane.telemetry import Metrics
 from tests.job_kinds.rows import ROWS
 from tests.jobframework.scene import ADAPTERS, NS, Scene, job
-from tests.jobframework.test_jobs_more import child, job_set
+from tests.jobframework.test_jobs_related import child, job_set
 
 KINDS = [pytest.param(kind, id=kind.integration) for kind in ADAPTERS.values()]
 
@@ -112,3 +113,66 @@ def test_a_pod_that_is_made_for_another_kind_is_left_to_that() -> None:
     made = created(kind)
     made["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
     assert created_as(review(kind, made), ADAPTERS, lambda *_: False) is None
+
+
+# --- what is named default ---
+
+
+class Local:
+    """In the place of what knows LocalQueues: the namespace has one named default."""
+
+    def __init__(self, *namespaces: str) -> None:
+        self.index = self.engine = self.queues = self
+        self.local = {f"{one}/{DEFAULT}": None for one in namespaces}
+
+
+def queueless(kind: JobKind) -> Json:
+    found = created(kind)
+    return {**found, "metadata": {"name": "x", "namespace": NS}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_without_a_queue_gets_the_one_named_default_and_is_suspended(kind: JobKind) -> None:
+    defaults = Defaults(queue=lambda namespace: namespace == NS)
+    found = created_as(review(kind, queueless(kind)), ADAPTERS, lambda *_: False, defaults)
+    assert found is not None
+    assert meta(found)["labels"][QUEUE_LABEL] == DEFAULT
+    assert PRIORITY_CLASS not in meta(found)["labels"]
+    assert kind.suspended(found)
+    assert created_as(review(kind, queueless(kind)), ADAPTERS, lambda *_: False, Defaults()) is None
+
+
+def test_what_belongs_to_a_kind_that_is_looked_after_gets_no_queue() -> None:
+    kind = JOB_KINDS["batch/job"]
+    defaults = Defaults(queue=lambda _: True, looked_after=lambda owner: owner.kind == "JobSet")
+    for owner, expected in (("JobSet", None), ("CronJob", DEFAULT)):
+        made = queueless(kind)
+        reference = {"apiVersion": "x/v1", "kind": owner, "name": "s", "uid": "u", "controller": True}
+        made["metadata"]["ownerReferences"] = [reference]
+        found = created_as(review(kind, made), ADAPTERS, lambda *_: False, defaults)
+        assert (meta(found)["labels"][QUEUE_LABEL] if found is not None else None) == expected
+
+
+def test_a_job_gets_the_priority_class_named_default_if_it_names_none() -> None:
+    kind = JOB_KINDS["batch/job"]
+    defaults = Defaults(priority_class=lambda: True)
+    for said, expected in ((None, DEFAULT), ("high", "high")):
+        made = created(kind, **({PRIORITY_CLASS: said} if said else {}))
+        found = created_as(review(kind, made), ADAPTERS, lambda *_: False, defaults)
+        assert found is not None
+        assert (meta(found)["labels"][QUEUE_LABEL], meta(found)["labels"][PRIORITY_CLASS]) == ("team", expected)
+
+
+async def test_the_defaults_are_those_that_the_service_has_seen() -> None:
+    scene, kind = Scene(), JOB_KINDS["jobset.x-k8s.io/jobset"]
+    scene.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": DEFAULT}, "value": 5})
+    scene.settle()
+
+    async def labels(local: Local) -> Json:
+        hook = JobAdmission(lambda: Fleet, lambda: scene.controller, Metrics(), lambda: local)  # type: ignore[arg-type,return-value]
+        patch = (await hook(review(kind, queueless(kind))))["response"].get("patch")
+        operations = json.loads(base64.b64decode(patch)) if patch else []
+        return next((one["value"] for one in operations if one["path"] == "/metadata/labels"), {})
+
+    assert await labels(Local(NS)) == {QUEUE_LABEL: DEFAULT, PRIORITY_CLASS: DEFAULT}
+    assert await labels(Local("elsewhere")) == {}

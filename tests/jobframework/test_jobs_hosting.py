@@ -60,5 +60,9 @@ def test_kinds_that_no_workload_is_made_of_are_left_out(pods_ready: str) -> None
         "kubeflow.org/tfjob",
         "kubeflow.org/xgboostjob",
         "pod",
+        "ray.io/raycluster",
+        "ray.io/rayjob",
+        "ray.io/rayservice",
+        "workload.codeflare.dev/appwrapper",
     }
     assert policy.pods_ready is (pods_ready == "yes")

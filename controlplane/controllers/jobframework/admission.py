@@ -2,9 +2,10 @@
 suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate, and with
 what marks it as looked after.
 
-In: an AdmissionReview, and which jobs belong to another with a queue. Out: the job as it is to be created. Source:
-`ApplyDefaultForSuspend` (kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go,
-ff69552e). Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
+In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out: the job as
+it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`, `ApplyDefaultForSuspend`
+(kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go, ff69552e).
+Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
 
 from __future__ import annotations
 
@@ -12,17 +13,44 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.jobframework.observe import controller_of
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.reviews import namespace_of, requested
+from controlplane.values import Value
+
+DEFAULT = "default"
+"""The name of the LocalQueue and of the WorkloadPriorityClass of jobs that name none."""
 
 Belongs = Callable[[str, events.QueuedOwner], bool]
 """Tells whether a job in a namespace with an owner belongs to another job that names a queue, or may do so."""
 
 
-def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs) -> Json | None:
+class Defaults(Value):
+    """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`, `priority_class` whether there
+    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of."""
+
+    queue: Callable[[str], bool] = lambda namespace: False
+    priority_class: Callable[[], bool] = lambda: False
+    looked_after: Callable[[events.QueuedOwner], bool] = lambda owner: False
+
+    def labels(self, namespace: str, labels: Json, owner: events.QueuedOwner | None) -> Json:
+        """Return the labels of a job, with those that it gets."""
+        if owner is not None and self.looked_after(owner):
+            return labels
+        made = dict(labels)
+        if not made.get(QUEUE_LABEL) and self.queue(namespace):
+            made[QUEUE_LABEL] = DEFAULT
+        if made.get(QUEUE_LABEL) and not made.get(PRIORITY_CLASS) and self.priority_class():
+            made[PRIORITY_CLASS] = DEFAULT
+        return made
+
+
+def created_as(
+    review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults | None = None
+) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
     if request is None or request.get("operation") != "CREATE":
@@ -33,12 +61,15 @@ def created_as(review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belo
         return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
-        if not labels.get(QUEUE_LABEL) or ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
-            return None
         namespace = namespace_of(request, obj)
-        if owner is not None and belongs(namespace, owner):
+        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict) or adapter.made_for_another(obj):
             return None
-        made = adapter.submitted(obj)
+        marked = defaults.labels(namespace, labels, owner) if defaults is not None else labels
+        if not marked.get(QUEUE_LABEL):
+            return None
+        if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
+            return None
+        made = adapter.submitted(obj if marked == labels else {**obj, "metadata": {**meta(obj), "labels": marked}})
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better

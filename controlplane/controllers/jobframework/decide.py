@@ -242,7 +242,7 @@ def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWor
         if step.state.pods:
             pod_writes.start(step, workload, found)
             return
-        startable(job, found)
+        startable(job, found, apart=writes.adapter_of(step, job).infos_apart)
     except FlavorMissing:
         return  # it is waited for: once it is seen, this job is looked at again
     except Unstartable as error:

@@ -243,7 +243,8 @@ class WorkloadOfJobWrite(JobWrite):
 
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
-    group of pods has the `roles` as its pod sets, and the `members` as its owners."""
+    group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
+    one gets those of the job's labels that `label_keys` names."""
 
     job_uid: str
     body: str
@@ -253,6 +254,8 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     pods: dict[str, int] = {}
     roles: list[GroupRole] = []
     members: list[GroupMember] = []
+    labels: dict[str, str] = {}
+    label_keys: list[str] = []
 
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):

@@ -95,6 +95,7 @@ def _unfit(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWor
     if job.suspended and not workload.is_true("QuotaReserved") and not workload.deleting:
         made = _composed_or_told(step, job)
         if made and (priority := step.priority(job)) is not None:
+            del made["labels"]
             made |= {"priority": priority.value, "priority_class": priority.class_name, "active": workload.active}
             head = {**writes.head(workload), "what": "spec", "body": job.body, "queue": job.queue}
             step.write(events.JobWorkloadUpdateDecided(**head, **made, reason=JobReason.JOB_CHANGED))
@@ -121,6 +122,7 @@ def create(step: JobPass, job: events.QueuedJobObserved) -> None:
             priority=priority.value,
             priority_class=priority.class_name,
             pods={one.name: one.count for one in made["roles"]},
+            labels=made.pop("labels"),
             reason=JobReason.NO_WORKLOAD,
             **made,
         )
@@ -128,7 +130,7 @@ def create(step: JobPass, job: events.QueuedJobObserved) -> None:
 
 
 def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str, Any]:
-    """Return roles and members of a group, of which a Workload is made; empty, with what is wrong told, or what is too many
+    """Return roles, members and labels of a group, of which a Workload is made; empty, with what is wrong told, or what is too many
     removed, if none can be made now.
     """
     found = pods.members(step.state.pods)
@@ -140,11 +142,23 @@ def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str,
             return {}
         active = sorted(by_age[:total], key=lambda one: (one.name, one.uid))
         roles = _roles(active, total)
+        labels = _labels(active, step.context.policy.label_keys)
     except GroupUnfit as unfit:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", str(unfit))
         return {}
     members = [events.GroupMember(name=one.name, uid=one.uid) for one in active]
-    return {"roles": roles, "members": members}
+    return {"roles": roles, "members": members, "labels": labels}
+
+
+def _labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, str]:
+    """Return the labels of pods that their Workload gets; `GroupUnfit` if they disagree (`getByKey`)."""
+    made: dict[str, str] = {}
+    for one in found:
+        there = one.pod_set[0].labels if one.pod_set else {}
+        for key in keys:
+            if key in there and made.setdefault(key, there[key]) != there[key]:
+                raise GroupUnfit("constructing workload: pods have different label values")
+    return made
 
 
 def _roles(found: list[QueuedPodObserved], total: int) -> list[events.GroupRole]:

@@ -53,4 +53,5 @@ def policy_of(settings: Settings) -> JobFrameworkPolicy:
         adapters={one.kind: one for one in kinds if one.reconciled},
         pods_ready=settings.quota.says_pods_ready,
         after_deactivated=settings.quota.object_retention.after_deactivated,
+        label_keys=settings.quota.label_keys_to_copy,
     )

@@ -102,7 +102,7 @@ class JobObserver:
         labels, notes = section(metadata, "labels"), section(metadata, "annotations")
         owner = controller_of(obj)
         queue = str(labels.get(QUEUE_LABEL) or "")
-        if not queue and (owner is None or self.kind_of(owner) is None):
+        if adapter.skipped(obj) or (not queue and (owner is None or self.kind_of(owner) is None)):
             return None
         status = section(obj, "status")
         body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})

@@ -157,11 +157,11 @@ def _toleration(one: Json) -> tuple[object, ...]:
     return one.get("key") or "", operator, one.get("value") or "", one.get("effect") or "", one.get("tolerationSeconds")
 
 
-def startable(job: events.QueuedJobObserved, found: Sequence[events.PodSetInfo]) -> None:
-    """Raise `Unstartable` if what was admitted cannot be put into a job's templates."""
+def startable(job: events.QueuedJobObserved, found: Sequence[events.PodSetInfo], *, apart: bool = False) -> None:
+    """Raise `Unstartable` if what was admitted cannot be put into a job's templates; `apart`: it is put beside them."""
     if len(found) != len(job.pod_sets):
         raise Unstartable(f"invalid podset infos: expecting {len(job.pod_sets)} podset, got {len(found)}")
-    for one, info in zip(job.pod_sets, found, strict=True):
+    for one, info in zip(job.pod_sets, found, strict=True) if not apart else ():
         check_conflicts(one, info)
 
 

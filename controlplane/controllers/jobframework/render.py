@@ -104,11 +104,14 @@ def _creation(
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
     metadata: Json = {"finalizers": [FINALIZER]}
+    copied = {key: body["labels"][key] for key in decision.label_keys if key in body["labels"]}
     if decision.members:
         notes[GROUP_WORKLOAD] = "true"
+        if decision.labels:
+            metadata["labels"] = dict(decision.labels)
         metadata["ownerReferences"] = members_references(decision.members)
     else:
-        metadata["labels"] = {JOB_UID_LABEL: decision.job_uid}
+        metadata["labels"] = {**copied, JOB_UID_LABEL: decision.job_uid}
         metadata["ownerReferences"] = [owner_reference(place, adapter, decision.job_uid)]
     if notes:
         metadata["annotations"] = notes
@@ -267,7 +270,7 @@ def _of_job(
     job = body_in(bodies, decision.body)
     version = decision.resource_version
     if isinstance(decision, events.JobStartDecided):
-        body: Json = {"spec": merge_diff(job["spec"], _started(job, decision, adapter))}
+        body: Json = {"spec": merge_diff(job["spec"], started_spec(job, decision.pod_sets, adapter))}
     elif decision.step == "reset":
         status = {"status": {"startTime": None}}
         return Request("patch", place, status, subresource="status", uid=decision.uid, resource_version=version)
@@ -276,17 +279,29 @@ def _of_job(
     return Request("patch", place, body, uid=decision.uid, resource_version=version)
 
 
-def _started(job: Json, decision: events.JobStartDecided, adapter: JobKind) -> Json:
+def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind) -> Json:
     """Return the spec of a job that starts, its templates with what their pod sets were admitted with."""
     spec = merged(copy.deepcopy(job["spec"]), adapter.started())
-    counts = {info.name: info.count for info in decision.pod_sets}
+    counts = {info.name: info.count for info in infos}
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    if adapter.infos_apart:
+        return merged(spec, adapter.with_infos(named, [_info(one) for one in infos]))
     templates = [
-        _injected(copy.deepcopy(template), info)
-        for template, info in zip(adapter.templates(named), decision.pod_sets, strict=True)
+        _injected(copy.deepcopy(template), info) for template, info in zip(adapter.templates(named), infos, strict=True)
     ]
     spec = merged(spec, adapter.counted(named, counts))
     return merged(spec, adapter.with_templates(templates, {"spec": spec}))
+
+
+def _info(info: events.PodSetInfo) -> Json:
+    found = {
+        "annotations": info.annotations,
+        "labels": info.labels,
+        "nodeSelector": info.node_selector,
+        "tolerations": info.tolerations,
+        "schedulingGates": [{"name": one} for one in info.gates],
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _injected(template: Json, info: events.PodSetInfo) -> Json:
@@ -321,15 +336,17 @@ def _stopped(
         body["metadata"] = {"annotations": {STOPPING: None}}
     if decision.spec:
         spec = merged(copy.deepcopy(job["spec"]), body.get("spec", {}))
-        restored = _restored(job, spec, body_in(bodies, decision.spec), adapter)
+        restored = restored_spec(job, spec, body_in(bodies, decision.spec), adapter)
         if difference := merge_diff(job["spec"], restored):
             body["spec"] = difference
     return body, "" if decision.step == "suspend" else decision.resource_version
 
 
-def _restored(job: Json, spec: Json, workload: Json, adapter: JobKind) -> Json:
+def restored_spec(job: Json, spec: Json, workload: Json, adapter: JobKind) -> Json:
     """Return a job's spec with the templates as its Workload has them; as it is if their number differs."""
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
+    if adapter.infos_apart:
+        return merged(spec, adapter.with_infos(named, ()))
     originals = {str(one["name"]): one for one in workload.get("podSets") or ()}
     templates = adapter.templates(named)
     if len(originals) != len(templates):

@@ -82,6 +82,7 @@ def creation(
         priority=priority.value,
         priority_class=priority.class_name,
         pods={one.name: one.count for one in job.pod_sets},
+        label_keys=list(step.context.policy.label_keys),
         reason=JobReason.NO_WORKLOAD,
     )
 
