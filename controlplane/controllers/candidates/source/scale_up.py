@@ -16,7 +16,6 @@ from controlplane.controllers.candidates.source.permits import counts_of, predec
 from controlplane.controllers.candidates.source.policy import Target, preemptor
 from controlplane.controllers.candidates.source.state import dropping
 
-
 _LONGEST = timedelta(hours=1)
 
 
@@ -91,7 +90,7 @@ def _patience(pass_: PodPass, before: int) -> timedelta:
     """Return how long a target has that had so many chances before: each time twice as long, since a pod that fits nowhere is to be
     no lasting trouble; an hour at most, or as long as the setting says."""
     wait = pass_.context.policy.scale_up_wait
-    return min(wait * 2 ** min(before, 16), max(wait, _LONGEST))
+    return min(wait * (1 << min(before, 16)), max(wait, _LONGEST))
 
 
 def _of_gang(pass_: PodPass, able: dict[str, Target]) -> str:

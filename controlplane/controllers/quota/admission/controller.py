@@ -87,7 +87,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
-        found = self._of_node(change) if change.kind in (NODES, PODS_OF_TOPOLOGIES) else seen(change, workers=self._workers)
+        found = (
+            self._of_node(change) if change.kind in (NODES, PODS_OF_TOPOLOGIES) else seen(change, workers=self._workers)
+        )
         if found is None:
             return None
         stream, event, bodies = found
@@ -111,8 +113,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
         self.index.fold(recorded)
-        for key in self.elsewhere.fold(recorded):
-            self.index.look_at(f"admission/localqueue/{key}")
+        self.index.mark(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""

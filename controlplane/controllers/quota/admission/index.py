@@ -98,10 +98,6 @@ class AdmissionIndex:
             dirty[CYCLE] = None
         return list(dirty)
 
-    def look_at(self, stream: str) -> None:
-        """Let a stream be decided about."""
-        self._dirty[stream] = None
-
     def workload(self, key: str) -> WorkloadState:
         """Return the state of a Workload by its namespace and name."""
         return self.workloads.get(key, WorkloadState())

@@ -20,7 +20,7 @@ from controlplane.controllers.quota.admission.workload_status import moment
 from controlplane.controllers.quota.engine.amounts import Requests, add, summed
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.parse_queues import consumed_resources
-from controlplane.controllers.quota.engine.state import in_units
+from controlplane.controllers.quota.engine.past_usage import in_units
 from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp

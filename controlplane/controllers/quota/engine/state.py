@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 
-from controlplane.controllers.quota.engine.amounts import Requests, summed
-from controlplane.controllers.quota.engine.candidates import UsedBy
 from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Inadmissible, Preempt
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.kept import Kept, kept, restore
 from controlplane.controllers.quota.engine.model import (
-    USAGE_BASED,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -27,6 +23,7 @@ from controlplane.controllers.quota.engine.model import (
     Workload,
 )
 from controlplane.controllers.quota.engine.node_changes import NodeChanges
+from controlplane.controllers.quota.engine.past_usage import PastUsage
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
@@ -39,7 +36,7 @@ from controlplane.controllers.quota.engine.usage_history import UsageHistory
 _USAGE, _SECOND_PASS = "usage", "second pass"
 
 
-class State(NodeChanges):
+class State(NodeChanges, PastUsage):
     """The engine's state. Every method is a change that has happened, or asks; none decides."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
@@ -51,7 +48,6 @@ class State(NodeChanges):
         self._released_in: dict[QuotaNode, tuple[int, float]] = {}
         self.history = UsageHistory(self.settings.admission_fair_sharing)
         self.waits_for_pods = ""
-        self._fleet_quota: Mapping[str, Decimal] | None = None
         self.second_pass = SecondPass()
 
     # What is kept.
@@ -75,7 +71,7 @@ class State(NodeChanges):
         self.second_pass = SecondPass(tries)
         self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
         restore(rest, self.snapshot, self.queues)
-        self._fleet_quota = None
+        self.measure_by(None)
         self._released_in = {
             self.snapshot.queues[name].root(): (change, now) for name, (change, now) in released.items()
         }
@@ -123,67 +119,13 @@ class State(NodeChanges):
             return False
         return any(not info.workload.pods_ready for info in self.snapshot.workloads.values())
 
-    def used_by(self) -> UsedBy | None:
-        """Return what tells the past usage of a workload's LocalQueue, None if that never counts."""
-        if self.settings.admission_fair_sharing is None:
-            return None
-
-        def used(info: Info) -> float | None:
-            queue = self.snapshot.queues.get(info.cluster_queue)
-            if queue is None or not self.by_usage(queue.spec):
-                return None
-            return self.usage_of(info.workload.local_queue)
-
-        return used
-
-    def by_usage(self, spec: ClusterQueue) -> bool:
-        """Whether the past usage of LocalQueues orders the workloads of a ClusterQueue."""
-        return self.settings.admission_fair_sharing is not None and spec.admission_mode == USAGE_BASED
-
-    def usage_of(self, local_queue: str) -> float:
-        """Return what the tenant of a LocalQueue used, divided by the weight of that, by its namespace and name: in units, or as
-        a share of what there is in all."""
-        queue, sharing = self.queues.local.get(local_queue), self.settings.admission_fair_sharing
-        fleet = self.fleet_quota() if sharing is not None and sharing.dominant else None
-        return self.history.usage(local_queue, 1.0 if queue is None else queue.fair_weight, fleet)
-
-    def dominant_resource(self, local_queue: str) -> str:
-        """Return the resource of which the tenant of a LocalQueue used the largest share, "" where that is not what counts."""
-        sharing = self.settings.admission_fair_sharing
-        if sharing is None or not sharing.dominant:
-            return ""
-        return next((name for name, share in self.history.shares(local_queue, self.fleet_quota()) if share), "")
-
-    def fleet_quota(self) -> Mapping[str, Decimal]:
-        """Return the nominal quota of all ClusterQueues and Cohorts together, by resource, in units."""
-        if self._fleet_quota is None:
-            of_queues = [queue.spec.quotas for queue in self.snapshot.queues.values()]
-            cohorts = [spec for _, _, spec in self.snapshot.cohorts_with_specs() if spec is not None]
-            total: Requests = {}
-            for quotas in (*of_queues, *(spec.quotas for spec in cohorts)):
-                for (_, resource), quota in quotas.items():
-                    total[resource] = total.get(resource, 0) + quota.nominal
-            self._fleet_quota = in_units(total)
-        return self._fleet_quota
-
-    def measure_by(self, fleet_quota: Mapping[str, Decimal]) -> None:
-        """Take shares of what another state has in all, of which this one is a part."""
-        self._fleet_quota = fleet_quota
-
-    def entry_penalty(self, info: Info, spec: ClusterQueue) -> Mapping[str, Decimal]:
-        """Return what a workload counts for in the usage of its LocalQueue once it has quota; nothing where that does not
-        count."""
-        if not self.by_usage(spec):
-            return {}
-        return self.history.penalty(in_units(summed(pod_set.requests for pod_set in info.pod_sets)))
-
     # What happens to quota.
 
     def put_cluster_queue(self, spec: ClusterQueue, now: float) -> None:
         """Note a ClusterQueue, new or changed."""
         self.wake_released()
         self.snapshot.put_cluster_queue(spec)
-        self._fleet_quota = None
+        self.measure_by(None)
         self.queues.put_cluster_queue(spec)
         self.wake((spec.name,), now)
 
@@ -195,7 +137,7 @@ class State(NodeChanges):
             return
         root = queue.root()
         self.snapshot.drop_cluster_queue(name)
-        self._fleet_quota = None
+        self.measure_by(None)
         self.queues.drop_cluster_queue(name)
         self.wake([other.name for other in root.subtree_queues()], now)
 
@@ -203,14 +145,14 @@ class State(NodeChanges):
         """Note a Cohort, new or changed."""
         self.wake_released()
         self.snapshot.put_cohort(spec)
-        self._fleet_quota = None
+        self.measure_by(None)
         self._wake_below(spec.name, now)
 
     def drop_cohort(self, name: str, now: float) -> None:
         """Note that a Cohort's object is gone."""
         self.wake_released()
         self.snapshot.drop_cohort(name)
-        self._fleet_quota = None
+        self.measure_by(None)
         self._wake_below(name, now)
 
     def put_flavor(self, flavor: ResourceFlavor, now: float) -> None:
@@ -423,8 +365,3 @@ class State(NodeChanges):
         for node in self.snapshot.cohorts():
             if node.name == cohort:
                 self.wake([queue.name for queue in node.root().subtree_queues()], now)
-
-
-def in_units(requests: Requests) -> dict[str, Decimal]:
-    """Return requests in units: cpu in cores."""
-    return {name: Decimal(amount) / 1000 if name == "cpu" else Decimal(amount) for name, amount in requests.items()}
