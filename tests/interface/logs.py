@@ -30,9 +30,17 @@ from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 
 FOLDER = Path(__file__).parent / "recorded"
+
+
+def _as_recorded(settings: Settings) -> Settings:
+    """Return settings without what is on by default only since the logs were recorded."""
+    candidates = msgspec.structs.replace(settings.candidates, scale_up_wait=timedelta())
+    return msgspec.structs.replace(settings, candidates=candidates)
+
+
 HOSTS: dict[str, Callable[[], ControllerRouter]] = {
     "workloads": lambda: HostedControllers(Settings()).router,
-    "source": lambda: HostedControllers(source_settings()).router,
+    "source": lambda: HostedControllers(_as_recorded(source_settings())).router,
     "target": lambda: SchedulerControllers(Settings(), ["default-scheduler"], gangs=True).router,
     "local": lambda: local.hosted().router,
     "local-scheduler": lambda: local.scheduler_controllers("shadow").router,

@@ -16,9 +16,10 @@ from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit, Preempt
 from controlplane.controllers.quota.engine.fair_preemption import STRATEGIES
 from controlplane.controllers.quota.engine.model import Workload
+from controlplane.controllers.quota.engine.past_usage import in_units
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
-from controlplane.controllers.quota.engine.state import State, in_units
+from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing, decayed
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import amounts, whole
