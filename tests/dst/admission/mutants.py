@@ -70,7 +70,7 @@ def an_evicted_job_keeps_running(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_overtaken_reservation_stays(patch: pytest.MonkeyPatch) -> None:
-    put = AdmissionIndex._put
+    put = AdmissionIndex.put
 
     def kept(self: AdmissionIndex, recorded: Any, state: Any) -> None:
         key = recorded.stream.removeprefix("admission/workload/")
@@ -78,7 +78,7 @@ def an_overtaken_reservation_stays(patch: pytest.MonkeyPatch) -> None:
         if key not in self.engine.snapshot.workloads or "admission" in seen:
             put(self, recorded, state)
 
-    patch.setattr(AdmissionIndex, "_put", kept)
+    patch.setattr(AdmissionIndex, "put", kept)
 
 
 MUTANTS: dict[str, Mutant] = {
