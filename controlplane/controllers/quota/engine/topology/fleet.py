@@ -258,13 +258,22 @@ class TopologyFleet:
                 flavor.touched(place[1])
 
     def has_room(self, several: Iterable[Placed]) -> bool:
-        """Return whether pods still fit where they are placed (`Fits` in kubernetes-sigs/kueue
+        """Return whether pods still fit where they are placed, all of them together.
+
+        Kueue asks for each pod set by itself, so that two of a workload may have one place (`Fits` in kubernetes-sigs/kueue
         pkg/cache/scheduler/tas_flavor_snapshot.go)."""
+        taken: dict[_Place, Requests] = {}
         for placed in several:
             flavor = self.flavors.get(placed.flavor)
             leaf = flavor.tree.by_key.get(placed.key) if flavor is not None else None
-            if flavor is None or leaf is None or fit_in(placed.pod, flavor.left(leaf)) < placed.pods:
+            if flavor is None or leaf is None:
                 return False
+            before = taken.setdefault((flavor.shares, leaf.key), {})
+            left = {name: sub(amount, before.get(name, 0)) for name, amount in flavor.left(leaf).items()}
+            if fit_in(placed.pod, left) < placed.pods:
+                return False
+            for name, amount in placed.pod.items():
+                before[name] = add(before.get(name, 0), clamped(amount * placed.pods))
         return True
 
 
