@@ -6,7 +6,7 @@ tas_assignment.go, apis/kueue/v1beta2/topology_types.go, ff69552e."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from controlplane.kube.fields import Misfit, items, number, section, strings, text
@@ -40,19 +40,20 @@ def levels_of(assignment: Json) -> list[str]:
     return strings(assignment, "levels", "topologyAssignment")
 
 
-def domains_of(assignment: Json) -> list[Domain]:
-    """Return the domains of an assignment, in its order."""
+def domains_of(assignment: Json, where: str = "topologyAssignment") -> list[Domain]:
+    """Return the domains of an assignment, in its order; `where` is the path of it."""
     found: list[Domain] = []
-    for at, one in enumerate(items(assignment, "slices", "topologyAssignment")):
-        where = f"topologyAssignment.slices[{at}]"
-        size = number(one, "domainCount", where)
-        columns = [
-            _values(level, size, f"{where}.valuesPerLevel[{number_}]")
-            for number_, level in enumerate(items(one, "valuesPerLevel", where))
-        ]
-        counts = _counts(section(one, "podCounts", where), size, f"{where}.podCounts")
-        found += zip(zip(*columns, strict=True), counts, strict=True)
+    for at, one in enumerate(items(assignment, "slices", where)):
+        found += _of_slice(one, len(strings(assignment, "levels", where)), f"{where}.slices[{at}]")
     return found
+
+
+def _of_slice(one: Json, levels: int, where: str) -> Iterator[Domain]:
+    size = number(one, "domainCount", where)
+    listed = _of_size(items(one, "valuesPerLevel", where), levels, f"{where}.valuesPerLevel")
+    columns = [_values(level, size, f"{where}.valuesPerLevel[{at}]") for at, level in enumerate(listed)]
+    counts = _counts(section(one, "podCounts", where), size, f"{where}.podCounts")
+    return zip(zip(*columns, strict=True), counts, strict=True)
 
 
 def _values(level: Json, size: int, where: str) -> list[str]:

@@ -11,7 +11,6 @@ from controlplane.controllers.quota.engine.model import NodeConstraints, PodSet,
 from controlplane.controllers.quota.engine.topology.counts import Situation
 from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.topology.model import (
-    HOSTNAME,
     DomainPods,
     Node,
     Placed,
@@ -34,6 +33,7 @@ from controlplane.controllers.quota.engine.topology.requests import PlacementReq
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration
+from controlplane.kube.topologies import HOSTNAME
 
 BLOCK, RACK = "block", "rack"
 NODES = {"b1-r1": (2, 1), "b1-r2": (4,), "b2-r1": (3, 3)}

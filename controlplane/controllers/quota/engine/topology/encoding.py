@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from controlplane.controllers.quota.engine.topology.model import HOSTNAME, DomainPods, TopologyAssignment
+from controlplane.controllers.quota.engine.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube.kinds import Json
+from controlplane.kube.topologies import HOSTNAME
 
 _MOST_DOMAINS, _MOST_SLICES = 100_000, 1_000
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import Requests
 from controlplane.kube.tolerations import Taint, Toleration
+from controlplane.kube.topologies import HOSTNAME
 
-HOSTNAME = "kubernetes.io/hostname"
 PENDING, READY = "Pending", "Ready"
 """The states of a `delayedTopologyRequest`."""
 

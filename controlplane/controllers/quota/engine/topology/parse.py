@@ -7,8 +7,6 @@ apis/kueue/v1beta2/workload_types.go)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
 from controlplane.controllers.quota.engine.topology import encoding
 from controlplane.controllers.quota.engine.topology.model import (
@@ -25,6 +23,7 @@ from controlplane.kube.fields import BadValue, items, number, section, strings, 
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.tolerations import taints, tolerations
+from controlplane.kube.topologies import domains_of
 
 _PLACEMENTS = (
     "unconstrained",
@@ -95,38 +94,7 @@ def topology_assignment(obj: Json, where: str) -> TopologyAssignment | None:
         listed = items(obj, "domains", where)
         domains = [DomainPods(tuple(strings(one, "values", inside)), number(one, "count", inside)) for one in listed]
         return TopologyAssignment(levels, tuple(domains))
-    slices = items(obj, "slices", where)
-    return TopologyAssignment(
-        levels, tuple(pods for at, one in enumerate(slices) for pods in _of_slice(one, levels, f"{where}.slices[{at}]"))
-    )
-
-
-def _of_slice(obj: Json, levels: tuple[str, ...], where: str) -> Iterator[DomainPods]:
-    size = number(obj, "domainCount", where)
-    columns = items(obj, "valuesPerLevel", where)
-    if len(columns) != len(levels):
-        raise BadValue(f"{where}.valuesPerLevel", f"it has {len(columns)} entries for {len(levels)} levels")
-    values = [_column(column, size, f"{where}.valuesPerLevel[{at}]") for at, column in enumerate(columns)]
-    counts = section(obj, "podCounts", where)
-    if counts.get("universal") is not None:
-        pods = [number(counts, "universal", f"{where}.podCounts")] * size
-    else:
-        pods = [int(one) for one in counts.get("individual") or ()]
-    if len(pods) != size:
-        raise BadValue(f"{where}.podCounts", f"it has {len(pods)} entries for {size} domains")
-    return (DomainPods(tuple(column[at] for column in values), pods[at]) for at in range(size))
-
-
-def _column(obj: Json, size: int, where: str) -> list[str]:
-    if obj.get("universal") is not None:
-        return [text(obj, "universal", where)] * size
-    inside = f"{where}.individual"
-    individual = section(obj, "individual", where)
-    prefix, suffix = text(individual, "prefix", inside), text(individual, "suffix", inside)
-    roots = strings(individual, "roots", inside)
-    if len(roots) != size:
-        raise BadValue(f"{inside}.roots", f"it has {len(roots)} entries for {size} domains")
-    return [f"{prefix}{root}{suffix}" for root in roots]
+    return TopologyAssignment(levels, tuple(DomainPods(values, pods) for values, pods in domains_of(obj, where)))
 
 
 def rendered(assignment: TopologyAssignment) -> Json:

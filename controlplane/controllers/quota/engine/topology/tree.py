@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controlplane.controllers.quota.engine.amounts import Requests, add
-from controlplane.controllers.quota.engine.topology.model import HOSTNAME, Node, Values
+from controlplane.controllers.quota.engine.topology.model import Node, Values
+from controlplane.kube.topologies import HOSTNAME
 
 
 class Domain:

@@ -1,0 +1,129 @@
+"""What goes: jobs, their Workloads, one of several, and what is nobody's."""
+
+from __future__ import annotations
+
+from controlplane.controllers.connectivity.events import MANAGEMENT, KindSynced, cluster_stream
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.kinds import (
+    JOBS,
+    WORKLOADS,
+    meta,
+)
+from controlplane.log.event import NewEvent
+from tests.jobframework.scene import NS, Scene, job
+from tests.jobframework.test_jobs_more import running, waiting
+
+
+def test_a_job_that_goes_lets_its_workload_go() -> None:
+    scene = waiting()
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    assert scene.workloads() == []
+
+
+def test_the_workload_of_a_job_that_is_held_while_it_goes_is_finished() -> None:
+    made = job()
+    made["metadata"]["finalizers"] = ["example.com/holds"]
+    scene = Scene()
+    scene.create(made)
+    scene.settle()
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    finished = condition(scene.workload(), "Finished")
+    assert finished is not None
+    assert (finished["reason"], finished["message"]) == ("OwnerNotFound", "The workload's owner no longer exists")
+    assert "finalizers" not in meta(scene.workload())
+
+
+def test_a_job_of_a_kind_that_may_not_be_seen_is_not_gone() -> None:
+    """A right that was forgotten is no answer: the Workload of a job that runs is not finished."""
+    scene = running()
+    before = scene.workload()
+    scene.begin_anew(JOBS)
+    scene.requests.clear()
+    scene.settle()
+    assert scene.requests == []
+    assert scene.workload() == before
+    scene.hidden.clear()
+    synced = KindSynced(kind=JOBS.name, count=1, resource_version="9")
+    scene.record(NewEvent(stream=cluster_stream(MANAGEMENT), event=synced, cluster=MANAGEMENT))
+    scene.settle()
+    assert scene.workload()["metadata"]["uid"] == before["metadata"]["uid"]
+    assert scene.job()["spec"]["suspend"] is False
+    assert not is_true(scene.workload(), "Finished")
+
+
+def test_a_workload_that_is_deleted_stops_its_job_which_gets_another() -> None:
+    scene = running()
+    before = meta(scene.workload())["uid"]
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert meta(scene.workload())["uid"] != before
+    assert ("Stopped", "Workload is deleted") in scene.events()
+
+
+def test_a_workload_that_is_deleted_is_there_until_nothing_of_its_job_runs() -> None:
+    """Its quota counts as long as pods run; no other Workload could be made before either."""
+    scene = running()
+    before = meta(scene.workload())["uid"]
+    drain, scene.jobs.drain = scene.jobs.drain, lambda: 0  # its pods take their time
+    assert scene.job()["status"]["active"]
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert meta(scene.workload())["uid"] == before
+    scene.jobs.drain = drain
+    scene.settle()
+    assert meta(scene.workload())["uid"] != before
+
+
+def test_duplicates_go_and_what_is_not_the_jobs_stays() -> None:
+    scene = waiting()
+    ours = scene.workload()
+    head = {"namespace": NS, "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    owner = meta(ours)["ownerReferences"][0]
+    others = {
+        "zz-double": [owner],
+        "zz-former": [{**owner, "uid": "another"}],
+        "zz-foreign": [{**owner, "kind": "Render", "apiVersion": "example.com/v1"}],
+        "zz-nobodys": [],
+    }
+    for name, owners in others.items():
+        scene.store.create(
+            WORKLOADS, {"metadata": {**head, "name": name, "ownerReferences": owners}, "spec": ours["spec"]}
+        )
+    scene.settle()
+    left = {meta(one)["name"] for one in scene.workloads()}
+    assert left == {meta(ours)["name"], "zz-foreign", "zz-nobodys"}
+    for one in scene.workloads():
+        assert meta(one)["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
+
+
+def test_a_job_made_anew_under_its_name_gets_a_workload_of_its_own() -> None:
+    scene = running()
+    before = meta(scene.workload())["name"]
+    scene.store.delete(JOBS, NS, "a")
+    scene.create(job(suspend=False))
+    scene.settle()
+    assert meta(scene.workload())["name"] != before
+    assert scene.job()["spec"]["suspend"] is True
+
+
+def test_a_job_without_a_queue_is_left_alone() -> None:
+    scene = Scene()
+    made = job(suspend=False)
+    made["metadata"]["labels"] = {}
+    scene.create(made)
+    assert scene.settle() == []
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.workloads() == []
+
+
+def test_nothing_is_decided_before_all_is_in_view() -> None:
+    scene = Scene(view=False)
+    scene.create(job(suspend=False))
+    assert scene.settle() == []
+    scene.connect()
+    scene.settle()
+    assert len(scene.workloads()) == 1
