@@ -16,24 +16,19 @@ those with differing answers 300 times."""
 from __future__ import annotations
 
 import copy
-import gzip
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from controlplane.controllers.quota.engine.state import State
-from controlplane.kube.kinds import Json
 from tests.quota.answers import Play, answer, digest
 from tests.quota.fleets import question
+from tests.quota.recorded import RecordedAnswers, as_json
 from tests.support import folded
 from tests.support.deep import deep_after, examples
 
-DATA = Path(__file__).parent / "data"
-DIGESTS = (DATA / "kueue-digests.bin").read_bytes()
-RECORDED = json.loads(gzip.decompress((DATA / "kueue-answers.json.gz").read_bytes()))
-QUESTIONS = len(DIGESTS) // 8
+RECORDED = RecordedAnswers("kueue")
+QUESTIONS = RECORDED.questions
 AT_ONCE = 500
 KNOWN = {12833, 17165, 17481, 17968}
 """Seeds to which no answer of Kueue's is ours. All have admission fair sharing, and candidates for preemption in several
@@ -44,28 +39,18 @@ ABOVE_QUOTA = {519, 1250, 6677, 7237, 8328, 17046, 19726}
 others. Here it waits for the next cycle (`cycle._Cycle._fits_now`)."""
 
 
-def expected(seed: int) -> set[bytes]:
-    several = RECORDED["several"].get(str(seed))
-    return {bytes.fromhex(one) for one in several} if several else {DIGESTS[seed * 8 : seed * 8 + 8]}
-
-
-def as_json(found: Json) -> Json:
-    made: Json = json.loads(json.dumps(found))
-    return made
-
-
-@pytest.mark.parametrize("seed", sorted(map(int, RECORDED["full"])))
+@pytest.mark.parametrize("seed", sorted(map(int, RECORDED.full)))
 def test_answers_that_were_recorded_in_full(seed: int) -> None:
-    found, wanted = as_json(answer(question(seed))), RECORDED["full"][str(seed)]
+    found, wanted = as_json(answer(question(seed))), RECORDED.full[str(seed)]
     for part in wanted:
         assert found[part] == wanted[part]
-    assert expected(seed) == {digest(wanted)}
+    assert RECORDED.expected(seed) == {digest(wanted)}
 
 
 @pytest.mark.parametrize("start", deep_after(1, range(0, QUESTIONS, AT_ONCE)))
 def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     seeds = range(start, min(start + AT_ONCE, QUESTIONS))
-    differ = {seed for seed in seeds if digest(answer(question(seed))) not in expected(seed)}
+    differ = {seed for seed in seeds if digest(answer(question(seed))) not in RECORDED.expected(seed)}
     assert differ == (KNOWN | ABOVE_QUOTA) & set(seeds)
 
 
@@ -95,12 +80,12 @@ def test_where_kueue_goes_above_the_quota_it_is_asked_whether_that_fits_now(
     monkeypatch.setattr(
         "controlplane.controllers.quota.engine.cycle._Cycle._fits_now", lambda cycle, entry, places: True
     )
-    assert digest(answer(question(seed))) in expected(seed)
+    assert digest(answer(question(seed))) in RECORDED.expected(seed)
 
 
 def test_the_questions_cover_what_can_happen() -> None:
     counts: Counter[str] = Counter()
-    for seed, found in RECORDED["full"].items():
+    for seed, found in RECORDED.full.items():
         asked = question(int(seed))
         for cycle in found["cycles"]:
             counts["admitted"] += len(cycle.get("admit", ()))
@@ -127,9 +112,9 @@ def test_the_questions_cover_what_can_happen() -> None:
 
 
 def test_a_digest_notices_one_other_flavor() -> None:
-    seed = next(seed for seed, found in RECORDED["full"].items() if found["cycles"][0].get("admit"))
-    found = copy.deepcopy(RECORDED["full"][seed])
+    seed = next(seed for seed, found in RECORDED.full.items() if found["cycles"][0].get("admit"))
+    found = copy.deepcopy(RECORDED.full[seed])
     admitted = next(iter(found["cycles"][0]["admit"].values()))
     pod_set = next(iter(admitted["podSets"].values()))
     pod_set[next(iter(pod_set))] = "another 1"
-    assert digest(found) != digest(RECORDED["full"][seed])
+    assert digest(found) != digest(RECORDED.full[seed])

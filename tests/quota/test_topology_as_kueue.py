@@ -15,23 +15,18 @@ differing answers, or with another one than the engine's, 40 times."""
 from __future__ import annotations
 
 import copy
-import gzip
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from controlplane.kube.kinds import Json
 from tests.quota.answers import digest
+from tests.quota.recorded import RecordedAnswers, as_json
 from tests.quota.topology_answers import answer
 from tests.quota.topology_fleets import question
 from tests.support.deep import deep_after
 
-DATA = Path(__file__).parent / "data"
-DIGESTS = (DATA / "kueue-topology-digests.bin").read_bytes()
-RECORDED = json.loads(gzip.decompress((DATA / "kueue-topology-answers.json.gz").read_bytes()))
-QUESTIONS = len(DIGESTS) // 8
+RECORDED = RecordedAnswers("kueue-topology")
+QUESTIONS = RECORDED.questions
 AT_ONCE = 250
 SHARED = {866, 2889, 2999, 3223, 3821, 4098, 4172, 4432, 4704}
 """Seeds with flavors of the same nodes. Within a cycle Kueue lets each have them, here what one takes is taken of all."""
@@ -49,34 +44,24 @@ UNEXPLAINED = {3166, 4271}
 KNOWN = SHARED | ORDER | TOGETHER | UNEXPLAINED
 
 
-def expected(seed: int) -> set[bytes]:
-    several = RECORDED["several"].get(str(seed))
-    return {bytes.fromhex(one) for one in several} if several else {DIGESTS[seed * 8 : seed * 8 + 8]}
-
-
-def as_json(found: Json) -> Json:
-    made: Json = json.loads(json.dumps(found))
-    return made
-
-
-@pytest.mark.parametrize("seed", sorted(map(int, RECORDED["full"])))
+@pytest.mark.parametrize("seed", sorted(map(int, RECORDED.full)))
 def test_answers_that_were_recorded_in_full(seed: int) -> None:
-    found, wanted = as_json(answer(question(seed))), RECORDED["full"][str(seed)]
+    found, wanted = as_json(answer(question(seed))), RECORDED.full[str(seed)]
     assert found["cycles"] == wanted["cycles"]
-    assert expected(seed) == {digest(wanted)}
+    assert RECORDED.expected(seed) == {digest(wanted)}
 
 
 @pytest.mark.parametrize("start", deep_after(2, range(0, QUESTIONS, AT_ONCE)))
 def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     seeds = range(start, min(start + AT_ONCE, QUESTIONS))
-    differ = {seed for seed in seeds if digest(as_json(answer(question(seed)))) not in expected(seed)}
+    differ = {seed for seed in seeds if digest(as_json(answer(question(seed)))) not in RECORDED.expected(seed)}
     assert differ == KNOWN & set(seeds)
 
 
 def test_the_questions_cover_what_can_happen() -> None:
     counts: Counter[str] = Counter()
-    for seed in RECORDED["full"]:
-        for cycle in RECORDED["full"][seed]["cycles"]:
+    for seed in RECORDED.full:
+        for cycle in RECORDED.full[seed]["cycles"]:
             counts.update(said[0] for said in cycle.get("preempt", {}).values())
             counts.update(said[0] for said in cycle.get("evict", {}).values())
             for admitted in cycle.get("admit", {}).values():
@@ -110,7 +95,7 @@ def test_the_questions_cover_what_can_happen() -> None:
 def test_a_digest_notices_one_pod_elsewhere() -> None:
     wanted = [
         (found, given)
-        for found in map(copy.deepcopy, RECORDED["full"].values())
+        for found in map(copy.deepcopy, RECORDED.full.values())
         for admitted in found["cycles"][0].get("admit", {}).values()
         for given in admitted["topology"].values()
         if given["domains"]
