@@ -63,8 +63,9 @@ def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | No
 
 
 class _Cycle:
-    """One cycle. `freed`: the trees without the targets of entries that were taken already. `kept`: what those that wait keep from
-    others in this cycle, and do not use; `topologies`: what ClusterQueues see of topology, by name.
+    """One cycle. `freed`: the trees without the targets of entries that were taken already, `displaced`: where these were placed.
+    `kept`: what those that wait keep from others in this cycle, and do not use; `topologies`: what ClusterQueues see of topology, by
+    name.
     """
 
     def __init__(self, state: State, now: float) -> None:
@@ -77,6 +78,7 @@ class _Cycle:
         self.number = state.cycle + 1
         self.journal: Journal = []
         self.freed = FreedTrees()
+        self.displaced: list[tuple[Placed, ...]] = []
         self.kept: list[tuple[QueueNode, Usage, tuple[Placed, ...]]] = []
         self.topologies: dict[str, QueueTopology] = {}
         self.preemptor = preemptor(state, now, self.journal)
@@ -223,6 +225,7 @@ class _Cycle:
 
     def _take(self, entry: Entry) -> None:
         self.freed.preempt(entry.targets)
+        self.displaced += [target.info.placed for target in entry.targets if target.info.placed]
         if entry.assignment.mode is AssignmentMode.FIT:
             self._use(entry, entry.usage)
             entry.admitted = True
@@ -263,8 +266,8 @@ class _Cycle:
         return found
 
     def _displace_preempted(self) -> None:
-        for target in self.freed.preempted.values():
-            self.snapshot.topology.give_back(target.info.placed, self.journal)
+        for places in self.displaced:
+            self.snapshot.topology.give_back(places, self.journal)
 
     def _fits_now(self, entry: Entry, places: tuple[Placed, ...]) -> bool:
         """Return whether an entry fits beside what is in use, of which nobody has left yet.

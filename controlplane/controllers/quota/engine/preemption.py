@@ -89,12 +89,14 @@ class Preemptor:
     def remove(self, queue: QueueNode, info: Info) -> None:
         """Take away what a workload uses: its quota, and its places."""
         remove_all(queue, info.usage, self.journal)
-        self.topology.give_back(info.placed, self.journal)
+        if info.placed:  # most are nowhere, and this is done for each candidate
+            self.topology.give_back(info.placed, self.journal)
 
     def put_back(self, queue: QueueNode, info: Info) -> None:
         """Let a workload use again what was taken away."""
         add_all(queue, info.usage, self.journal)
-        self.topology.take(info.placed, self.journal)
+        if info.placed:
+            self.topology.take(info.placed, self.journal)
 
     def targets(self, need: Need) -> list[PreemptionTarget]:
         """Return whom to preempt, empty if that does not help."""
