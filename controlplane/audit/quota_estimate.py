@@ -61,7 +61,7 @@ def estimate(index: AdmissionIndex, durations: Durations, key: str, wait: Wait, 
     of = excerpt(index.engine, key) if not wait.inadmissible and not wait.uncovered else None
     if of is None or of.target.requeue_at == math.inf:
         return Estimate(reason=NOT_QUOTA)
-    if any(all(one.unusable or any(s.never for s in one.shortages) for one in group) for group in wait.groups):
+    if any(all(one.never for one in group) for group in wait.groups):
         return Estimate(reason=NEVER)
     if not durations:
         return Estimate(reason=NO_RUNS)

@@ -60,6 +60,7 @@ def _option(one: FlavorOption, group: int) -> dict[str, Any]:
         "flavor": one.name,
         "fits": one.fits,
         "unusable": one.unusable,
+        "unplaced": one.unplaced,
         "resources": [_shortage(short) for short in one.shortages],
         "preemptible": list(one.preemptible),
         "would_end": list(one.would_end),
@@ -126,6 +127,8 @@ def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterat
     if option["fits"]:
         yield f"In flavor {flavor} it fits now."
         return
+    if option["unplaced"]:
+        yield f"In flavor {flavor} there is no place for it: {option['unplaced']}."
     for short in option["resources"]:
         if short["never"]:
             yield (

@@ -22,6 +22,7 @@ from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
+from controlplane.controllers.quota.engine.topology.workload_placement import failure
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 
 MOST_HOLDERS = 10
@@ -67,18 +68,26 @@ class Shortage:
 class FlavorOption:
     """A flavor, for one group of resources. `unusable`: why pods may not run on it, "" if they may. `preemptible`: whom the
     workload may preempt so that it fits, empty if that does not help; `would_end`: whose end would be enough, those of the
-    lowest priority and the latest reservations first, empty if no end is."""
+    lowest priority and the latest reservations first, empty if no end is. `unplaced`: why its pods have no place in the flavor's
+    topology now, "" if they have or need none; `never_placed`: they would have none if nobody else was placed."""
 
     name: str
     unusable: str = ""
     shortages: tuple[Shortage, ...] = ()
     preemptible: tuple[str, ...] = ()
     would_end: tuple[str, ...] = ()
+    unplaced: str = ""
+    never_placed: bool = False
 
     @property
     def fits(self) -> bool:
         """Whether nothing is missing."""
-        return not self.unusable and not any(one.missing for one in self.shortages)
+        return not (self.unusable or self.unplaced) and not any(one.missing for one in self.shortages)
+
+    @property
+    def never(self) -> bool:
+        """Whether it cannot fit, whoever leaves."""
+        return bool(self.unusable) or self.never_placed or any(one.never for one in self.shortages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +159,12 @@ def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: fl
 def _options(
     state: State, queue: QueueNode, info: Info, group: ResourceGroup, requests: dict[str, int], now: float
 ) -> Iterator[FlavorOption]:
+    topology = QueueTopology(state.snapshot, queue)
     for name in group.flavors:
-        if told := _unusable(QueueTopology(state.snapshot, queue), info, name, group.covered):
+        if told := _unusable(topology, info, name, group.covered):
             yield FlavorOption(name, told)
             continue
+        unplaced, never_placed = _unplaced(topology, info, name)
         usage = {(name, resource): amount for resource, amount in requests.items()}
         short = frozenset(place for place, amount in usage.items() if amount > max(0, queue.available(place)))
         shortages = tuple(
@@ -167,12 +178,22 @@ def _options(
             )
             for resource, amount in requests.items()
         )
-        if not short or any(one.never for one in shortages):
-            yield FlavorOption(name, "", shortages)
+        if not short or unplaced or any(one.never for one in shortages):
+            yield FlavorOption(name, "", shortages, unplaced=unplaced, never_placed=never_placed)
             continue
         targets = preemptor(state, now, []).targets(Need(info, queue, usage, short))
         preemptible = tuple(sorted(target.info.key for target in targets))
-        yield FlavorOption(name, "", shortages, preemptible, _would_end(queue, info, usage, short))
+        would_end = _would_end(queue, info, usage, short)
+        yield FlavorOption(name, "", shortages, preemptible, would_end, unplaced, never_placed)
+
+
+def _unplaced(topology: QueueTopology, info: Info, name: str) -> tuple[str, bool]:
+    """Return why pods have no place in the topology of a flavor, and whether that is so whoever leaves."""
+    requests = topology.requests_in(name, info)
+    refused = failure(topology.find(requests, info))
+    if refused is None:
+        return "", False
+    return refused.refusal, failure(topology.find(requests, info, empty=True)) is not None
 
 
 def _unusable(topology: QueueTopology, info: Info, name: str, covered: Collection[str]) -> str:

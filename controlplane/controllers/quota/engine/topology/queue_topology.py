@@ -82,6 +82,29 @@ class QueueTopology:
                 assignment.refresh()
         return found
 
+    def requests_in(self, flavor: str, info: Info) -> dict[str, list[PlacementRequest]]:
+        """Return what of a workload would be placed now if it got one of the flavors; empty where that has no topology, or others
+        place the pods."""
+        if flavor not in self.flavors or self._placed_later(info, flavor):
+            return {}
+        totals = {total.name: total.count for total in info.pod_sets}
+        found = [
+            self._placement(pod_set, totals[pod_set.name], flavor, info)
+            for pod_set in info.workload.pod_sets
+            if totals.get(pod_set.name) and self.places(pod_set)
+        ]
+        return {flavor: found} if found else {}
+
+    def _placed_later(self, info: Info, flavor: str) -> bool:
+        """Whether a worker places the pods, or the second pass does once there are nodes."""
+        reserves, spec = info.workload.reserves, self.queue.spec
+        return self.snapshot.has_multikueue(spec) or (not reserves and self.snapshot.provisions(spec, flavor))
+
+    @staticmethod
+    def _placement(pod_set: PodSet, count: int, flavor: str, info: Info) -> PlacementRequest:
+        updates = tuple(one for one in info.workload.updates if one.name == pod_set.name)
+        return PlacementRequest(pod_set, count, flavor, not pod_set.asks_for_topology, updates)
+
     def _request(self, result: PodSetResult, pod_set: PodSet, info: Info) -> PlacementRequest | None:
         if not self.flavors:
             result.error = NO_INFORMATION
@@ -90,13 +113,10 @@ class QueueTopology:
         if len(named) != 1:
             result.error = f"more than one TAS flavor assigned: {', '.join(named)}" if named else NO_FLAVOR
             return None
-        workload, spec = info.workload, self.queue.spec
-        if self.snapshot.has_multikueue(spec) or (not workload.reserves and self.snapshot.provisions(spec, named[0])):
-            # The worker places them, or the second pass does once there are nodes.
+        if self._placed_later(info, named[0]):
             result.delayed = PENDING
             return None
-        updates = tuple(one for one in workload.updates if one.name == pod_set.name)
-        return PlacementRequest(pod_set, result.count, named[0], not pod_set.asks_for_topology, updates)
+        return self._placement(pod_set, result.count, named[0], info)
 
     def _flavors_of(self, result: PodSetResult) -> list[str]:
         return sorted({given.flavor for given in result.flavors.values() if given.flavor in self.flavors})
