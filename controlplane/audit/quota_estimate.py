@@ -29,6 +29,7 @@ _GROUPS = {KIND: "of the same kind", QUEUE: "of the same queue", ALL: "of all qu
 
 NO_RUNS = "no run is recorded that has ended"
 NEVER = "there is less quota than it asks for"
+NOWHERE = "there is no place for its pods, whoever ends"
 NOT_QUOTA = "it waits for something else than quota"
 LASTING = "those that have the quota run for longer than any run that is recorded"
 NOT_ENOUGH = "what is recorded does not lead to its admission"
@@ -62,7 +63,8 @@ def estimate(index: AdmissionIndex, durations: Durations, key: str, wait: Wait, 
     if of is None or of.target.requeue_at == math.inf:
         return Estimate(reason=NOT_QUOTA)
     if any(all(one.never for one in group) for group in wait.groups):
-        return Estimate(reason=NEVER)
+        nowhere = any(one.never_placed for group in wait.groups for one in group)
+        return Estimate(reason=NOWHERE if nowhere else NEVER)
     if not durations:
         return Estimate(reason=NO_RUNS)
     draws = _Draws(index, durations, of, now.timestamp())

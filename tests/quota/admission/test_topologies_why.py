@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.audit.quota_estimate import NO_RUNS, NOWHERE, estimate
+from controlplane.audit.quota_runs import Durations
 from controlplane.audit.quota_wait import plain, sentences
 from controlplane.controllers.quota.engine.explain import explain
 from tests.quota.admission.scene import NS, Scene
@@ -29,6 +31,8 @@ def test_why_says_that_there_is_no_place_though_there_is_quota(count: int, never
     wait = explain(scene.controller.index.engine, f"{NS}/waits", scene.now.timestamp())
     assert wait is not None
     assert wait.groups[0][0].never is never
+    found = estimate(scene.controller.index, Durations([]), f"{NS}/waits", wait, scene.now)
+    assert found.reason == (NOWHERE if never else NO_RUNS)
     scene.finish("runs")
     scene.settle()
     assert is_placed(scene, "waits") is not never
