@@ -127,7 +127,7 @@ def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterat
     if option["fits"]:
         yield f"In flavor {flavor} it fits now."
         return
-    if option["unplaced"]:
+    if option.get("unplaced"):
         yield f"In flavor {flavor} there is no place for it: {option['unplaced']}."
     for short in option["resources"]:
         if short["never"]:

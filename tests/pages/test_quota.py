@@ -217,7 +217,7 @@ HOLDERS = [{"workload": f"{FOREIGN}/{number}", "amount": "1"} for number in rang
 def test_who_is_not_to_be_seen_is_counted(ahead: list[str], seen: set[str], said: str) -> None:
     short = {"resource": "cpu", "wanted": "9", "free": "1", "missing": "8", "never": False, "holders": HOLDERS}
     option = {
-        "flavor": "f", "unusable": "", "fits": False, "resources": [short], "preemptible": [],
+        "flavor": "f", "unusable": "", "unplaced": "", "fits": False, "resources": [short], "preemptible": [],
         "would_end": [f"{FOREIGN}/1"],
     }  # fmt: skip
     wait = {

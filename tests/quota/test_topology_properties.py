@@ -61,6 +61,7 @@ class Checked(TopologyPlay):
 @pytest.mark.generated
 @GENERATED
 @example(13700876)
+@example(435616)
 @given(SEEDS)
 def test_pods_are_placed_as_asked_and_no_node_gets_more_than_it_has(seed: int) -> None:
     Checked(question(seed)).answer()

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import Requests, sub
-from controlplane.controllers.quota.engine.model import PODS
-from controlplane.controllers.quota.engine.topology.fleet import MOST, TopologyFlavor, fit_in
+from controlplane.controllers.quota.engine.topology.fleet import MOST, TopologyFlavor, fit_in, with_itself
 from controlplane.controllers.quota.engine.topology.matching import Exclusions
 from controlplane.controllers.quota.engine.topology.model import Values
 from controlplane.controllers.quota.engine.topology.requests import Levels, PlacementRequest
@@ -56,8 +55,8 @@ def counted(
     matched, left_out = flavor.matching.of(tree, workers.pod_set.nodes, workers.updates)
     excluded = Exclusions(left_out.nodes, left_out.reasons.copy())
     found, within = Counts(tree), situation.within
-    pod = _with_itself(workers.pod_set.pod_on_node)
-    leader_pod = _with_itself(leader.pod_set.pod_on_node) if leader is not None else None
+    pod = with_itself(workers.pod_set.pod_on_node)
+    leader_pod = with_itself(leader.pod_set.pod_on_node) if leader is not None else None
     remaining = flavor.free if situation.empty else flavor.left
     for leaf in matched:
         if within and leaf.values[: len(within)] != within:
@@ -77,10 +76,6 @@ def counted(
         found.pods_with_leader[at] = fits
     _sum_up(tree, found, levels, with_leader=leader is not None)
     return found, excluded
-
-
-def _with_itself(pod: Mapping[str, int]) -> Requests:
-    return {**pod, PODS: pod.get(PODS, 0) + 1}
 
 
 def _without(left: Requests, used: Mapping[str, int]) -> Requests:

@@ -260,8 +260,8 @@ class TopologyFleet:
     def has_room(self, several: Iterable[Placed]) -> bool:
         """Return whether pods still fit where they are placed, all of them together.
 
-        Kueue asks for each pod set by itself, so that two of a workload may have one place (`Fits` in kubernetes-sigs/kueue
-        pkg/cache/scheduler/tas_flavor_snapshot.go)."""
+        Kueue asks for each pod set by itself, so that two of a workload may have one place, and not how many pods a node takes
+        (`Fits` in kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go)."""
         taken: dict[_Place, Requests] = {}
         for placed in several:
             flavor = self.flavors.get(placed.flavor)
@@ -270,9 +270,10 @@ class TopologyFleet:
                 return False
             before = taken.setdefault((flavor.shares, leaf.key), {})
             left = {name: sub(amount, before.get(name, 0)) for name, amount in flavor.left(leaf).items()}
-            if fit_in(placed.pod, left) < placed.pods:
+            pod = with_itself(placed.pod)
+            if fit_in(pod, left) < placed.pods:
                 return False
-            for name, amount in placed.pod.items():
+            for name, amount in pod.items():
                 before[name] = add(before.get(name, 0), clamped(amount * placed.pods))
         return True
 
@@ -285,3 +286,8 @@ def fit_in(requests: Mapping[str, int], left: Mapping[str, int]) -> int:
     return min(
         (MOST if amount == 0 else max(0, left.get(name, 0) // amount) for name, amount in requests.items()), default=0
     )
+
+
+def with_itself(pod: Mapping[str, int]) -> Requests:
+    """Return what a pod needs of a node: its requests, and one of the pods that the node takes."""
+    return {**pod, PODS: pod.get(PODS, 0) + 1}
