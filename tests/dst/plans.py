@@ -91,8 +91,8 @@ OUTGROWN_UNSEEN = plan(
 PREEMPTED_EVERYWHERE = plan(
     step(5, "submit", "job-1", 5, 2),
     step(5.014, "slow", "w1", 40, 10),
-    step(5.025, "mute", "w2", 15),
-    step(5.035, "mute", "w3", 3),
+    step(5.0212, "mute", "w2", 15),
+    step(5.0214, "mute", "w3", 3),
     *(step(at, "preempt-copy", name) for at, name in ((5.776, "w1"), (7.273, "w3"), (7.464, "w2"))),
     seed=227,
 )

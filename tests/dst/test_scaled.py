@@ -47,7 +47,8 @@ def test_what_is_created_while_the_webhook_is_away_is_rejected_until_it_is_made_
 
 
 def test_an_urgent_job_preempts_where_it_is_let() -> None:
-    lows = [step(5 + at, "submit", f"job-{at}", 200, 3) for at in range(1, 5)]
-    outcome = play(under(GATES, *lows, step(20, "submit-urgent", "once-9", 20, 3)))
+    lows = [step(5 + at, "submit", f"job-{at}", 200, 3) for at in range(1, 4)]
+    full = {"management": 12, "w1": 3, "w2": 3, "w3": 3}
+    outcome = play(replace(under(GATES, *lows, step(20, "submit-urgent", "once-9", 20, 3)), quotas=full))
     assert held(outcome)
     assert len(told(outcome, "GateOpeningDecided")) == 1

@@ -102,7 +102,7 @@ async def test_a_worker_that_gives_up_is_left_out_and_keeps_no_quota(stage: Make
     for text in ("because the Kueue of a deactivated the copy", "because a check of b put the copy off"):
         await on.until(lambda what=text: what in ask(on).sentence, text)
     await on.until(lambda: on.clones() == {"c"}, "their copies gone")
-    assert on.worker("b").kueue.queues.state("cluster-queue").reserving == {}
+    assert on.worker("b").kueue.queues.quota.holders("cluster-queue") == {}
     reasons = {one["cluster"]: one["reason"] for one in on.said("ClusterRefused")}
     assert reasons == {"a": "RejectedByWorker", "b": "PutOffByWorker"}
     assert all(f"`{reason}`" in PAGE.read_text() for reason in reasons.values())

@@ -93,7 +93,11 @@ class Cluster:
                 self.activate(name)
         groups = [{"coveredResources": ["cpu", "memory"], "flavors": [quota]}]
         self.store.create(
-            CLUSTER_QUEUES, {"metadata": {"name": "cluster-queue"}, "spec": {"resourceGroups": groups, **spec}}
+            CLUSTER_QUEUES,
+            {
+                "metadata": {"name": "cluster-queue"},
+                "spec": {"namespaceSelector": {}, "resourceGroups": groups, **spec},
+            },
         )
         self.local_queue("user-queue")
         self.settle()

@@ -152,7 +152,11 @@ def test_a_failed_check_keeps_a_waiting_workload_from_quota(manager: Cluster, st
     )
     manager.check(name, "Pending")
     manager.settle()
-    assert is_true(manager.workload(name), "QuotaReserved")
+    assert not is_true(manager.workload(name), "QuotaReserved"), "a check that changes moves nobody who is set aside"
+    for policy in ("Hold", "None"):
+        manager.store.patch(CLUSTER_QUEUES, "", "cluster-queue", {"spec": {"stopPolicy": policy}})
+        manager.settle()
+    assert is_true(manager.workload(name), "QuotaReserved"), "a change of its ClusterQueue does"
 
 
 def test_deactivation_by_a_user_and_back(manager: Cluster) -> None:

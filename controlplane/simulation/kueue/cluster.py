@@ -22,15 +22,13 @@ from controlplane.simulation.kueue.common import QUEUE_NAME, Gates
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler
 from controlplane.simulation.kueue.queues import Queues
+from controlplane.simulation.kueue.quota import QUOTA_KINDS
 from controlplane.simulation.kueue.status import StatusWriter
 from controlplane.simulation.kueue.webhook import validate_workload
 from controlplane.simulation.kueue.workloads import WorkloadReconciler
 
 KUEUE_KINDS: Final = (
-    kinds.RESOURCE_FLAVORS,
-    kinds.ADMISSION_CHECKS,
-    kinds.CLUSTER_QUEUES,
-    kinds.LOCAL_QUEUES,
+    *QUOTA_KINDS,
     WORKLOAD_PRIORITY_CLASSES,
     kinds.WORKLOADS,
     *INTEGRATIONS,
@@ -125,9 +123,5 @@ class Kueue(Behaviour):
                 self.mark(("job", *job))
         elif kind in INTEGRATIONS:
             self.mark(("job", *self.jobs.on_job(kind, old, new)))
-        elif kind == kinds.CLUSTER_QUEUES:
-            self.queues.on_cluster_queue(old, new)
-        elif kind == kinds.LOCAL_QUEUES:
-            self.queues.on_local_queue(old, new)
-        elif kind in (kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS):
-            self.queues.on_dependency(kind, old, new)
+        elif kind in QUOTA_KINDS:
+            self.queues.on_object(kind, old, new)

@@ -15,7 +15,7 @@ from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, Kind, meta
-from controlplane.simulation.controllers.behaviour import place_of
+from controlplane.simulation.controllers.behaviour import Place, place_of
 from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.common import (
     JOB_UID,
@@ -34,7 +34,6 @@ from controlplane.simulation.kueue.common import (
 )
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.podsets import PodSetPlacement, equivalent, placed, restored
-from controlplane.simulation.kueue.quota import WorkloadKey
 from controlplane.simulation.kueue.status import draft, unreserve
 
 JobKey = tuple[str, str, str]
@@ -61,8 +60,8 @@ class JobReconciler:
     def __init__(self, core: Core, bind: Bind, integrations: Mapping[Kind, JobKind] = INTEGRATIONS) -> None:
         self._core, self._bind, self._integrations = core, bind, integrations
         self._by_name = {kind.name: kind for kind in integrations}
-        self._owned: dict[JobKey, dict[WorkloadKey, None]] = {}
-        self._bound: dict[WorkloadKey, dict[JobKey, None]] = {}
+        self._owned: dict[JobKey, dict[Place, None]] = {}
+        self._bound: dict[Place, dict[JobKey, None]] = {}
         self._matches: dict[str, tuple[Any, ...]] = {}
 
     # What the view tells.

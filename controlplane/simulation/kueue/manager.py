@@ -34,7 +34,7 @@ class KueueManager(Kueue):
         found = self.view.get(LOCAL_QUEUES, namespace, local_queue)
         if found is None:
             return False
-        for name in self.queues.state(found["spec"].get("clusterQueue") or "").checks:
+        for name in self.queues.checks_of(found):
             check = self.view.get(ADMISSION_CHECKS, "", name)
             if check is not None and check["spec"].get("controllerName") == MULTIKUEUE:
                 return True

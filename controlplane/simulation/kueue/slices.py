@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, meta
-from controlplane.simulation.kueue.quota import WorkloadKey
+from controlplane.simulation.controllers.behaviour import Place
 
 ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -24,7 +24,7 @@ def elastic(obj: Mapping[str, Any]) -> bool:
     return (meta(obj).get("annotations") or {}).get(ELASTIC) == "true"
 
 
-def replaces(workload: Mapping[str, Any]) -> WorkloadKey | None:
+def replaces(workload: Mapping[str, Any]) -> Place | None:
     """Return the key of the Workload whose place this one is to take."""
     namespace, found, name = str((meta(workload).get("annotations") or {}).get(REPLACEMENT) or "").partition("/")
     return (namespace, name) if found else None
@@ -73,5 +73,5 @@ def settle(live: Sequence[Json]) -> tuple[Json | None, list[tuple[Json, bool]]]:
     return chosen, over
 
 
-def _heir(slice_: Json, heirs: Mapping[WorkloadKey, Json]) -> Json | None:
+def _heir(slice_: Json, heirs: Mapping[Place, Json]) -> Json | None:
     return heirs.get((meta(slice_)["namespace"], meta(slice_)["name"]))

@@ -45,11 +45,7 @@ class WorkloadReconciler:
         workload = self._core.workload(namespace, name)
         if workload is None:
             return None
-        delay = self._step(workload)
-        current = self._core.workload(namespace, name)
-        if current is not None:
-            self._queues.enqueue(current)
-        return delay
+        return self._step(workload)
 
     def _step(self, workload: Json) -> float | None:
         if _orphan(workload, self._core.gates.finish_orphans):
@@ -131,11 +127,10 @@ class WorkloadReconciler:
 
     def _sync_checks(self, workload: Json) -> bool:
         """Give the Workload an entry for each check of its ClusterQueue: new ones Pending, others dropped."""
-        state = self._queues.cluster_queue_for(workload)
-        if state is None:
+        wanted = self._queues.checks_for(workload)
+        if wanted is None:
             return False
         status = draft(workload)
-        wanted = state.checks_for(status.get("admission"))
         present = {check["name"]: check for check in status.get("admissionChecks") or ()}
         if set(wanted) == set(present):
             return False

@@ -11,8 +11,8 @@ from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events, topologies
 from controlplane.controllers.quota.admission import topology_events as of_topology
-from controlplane.controllers.quota.admission.workload_writes import admission_of
 from controlplane.controllers.quota.engine import model
+from controlplane.controllers.quota.engine.rendering import admission_of
 from controlplane.controllers.quota.engine.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube import kinds
 from controlplane.kube.fields import Misfit

@@ -14,12 +14,13 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
-from controlplane.controllers.quota.admission.workload_writes import admission_of, status_of, target_of, write_fields
+from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
+from controlplane.controllers.quota.engine.rendering import admission_of
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.kinds import Json

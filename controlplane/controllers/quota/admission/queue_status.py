@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.reconcile import IN_USE
 from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
-from controlplane.controllers.quota.engine.amounts import Usage, spelled
 from controlplane.controllers.quota.engine.info import total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
+from controlplane.controllers.quota.engine.rendering import cluster_queue_usage, local_queue_usage, readiness
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.kube import kinds
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 ACTIVE = "Active"
 _LARGEST = 2**63 - 1
-_REASONS = (
-    ("is stopped", "Stopped"),
-    ("references missing ResourceFlavor", "FlavorNotFound"),
-    ("references missing AdmissionCheck", "AdmissionCheckNotFound"),
-    ("references inactive AdmissionCheck", "AdmissionCheckInactive"),
-    ("Cannot use multiple MultiKueue", "MultipleMultiKueueAdmissionChecks"),
-    ("Cannot specify MultiKueue", "MultiKueueAdmissionCheckAppliedPerFlavor"),
-    ("Cannot use both MultiKueue", "MultiKueueWithProvisioningRequest"),
-    ("there is no Topology", "TopologyNotFound"),
-)
 
 
 def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObserved, now: datetime) -> Json:
@@ -44,8 +34,8 @@ def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObser
     pending = index.engine.queues.pending.get(seen.name)
     admitted = [info for key, info in node.workloads.items() if is_admitted(index, key)]
     status = copy.deepcopy(seen.status)
-    status["flavorsReservation"] = _usage(node, node.usage)
-    status["flavorsUsage"] = _usage(node, total_usage(admitted))
+    status["flavorsReservation"] = cluster_queue_usage(node, node.usage)
+    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted))
     status["reservingWorkloads"] = len(node.workloads)
     status["admittedWorkloads"] = len(admitted)
     status["pendingWorkloads"] = len(pending) if pending is not None else 0
@@ -62,30 +52,8 @@ def _readiness(
 ) -> tuple[str, str, str]:
     if seen.deleting:
         return "False", "Terminating", "Can't admit new workloads; clusterQueue is terminating"
-    found = index.engine.snapshot.inactive_reasons(node)
-    if not found:
-        return "True", "Ready", "Can admit new workloads"
-    reason = next((reason for prefix, reason in _REASONS if found[0].startswith(prefix)), "Unknown")
-    return "False", reason, truncated(f"Can't admit new workloads: {', '.join(found)}.")
-
-
-def _usage(node: QueueNode, usage: Usage) -> list[Json]:
-    found = []
-    for group in node.spec.groups:
-        for flavor in group.flavors:
-            resources = []
-            for resource in sorted(group.covered):
-                used = usage.get((flavor, resource), 0)
-                over = used - node.quota((flavor, resource)).nominal if node.parent is not None else 0
-                resources.append(
-                    {
-                        "name": resource,
-                        "total": spelled(resource, used),
-                        "borrowed": spelled(resource, over) if over > 0 else "0",
-                    }
-                )
-            found.append({"name": flavor, "resources": resources})
-    return found
+    active, reason, message = readiness(index.engine.snapshot, node)
+    return str(active), reason, truncated(message)
 
 
 def is_admitted(index: AdmissionIndex, key: str) -> bool:
@@ -109,7 +77,7 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
     for field, usage in (("flavorsReservation", total_usage(own)), ("flavorsUsage", total_usage(admitted))):
         if node is not None:
-            status[field] = _flavors(node, usage)
+            status[field] = local_queue_usage(node, usage)
         else:
             status.pop(field, None)
     WorkloadStatus(status, seen.generation, now).set(ACTIVE, *local_readiness(index, stopped=stopped, name=name))
@@ -126,20 +94,6 @@ def local_readiness(index: AdmissionIndex, *, stopped: bool, name: str) -> tuple
     if as_read(cluster.status).is_true(ACTIVE):
         return "True", "Ready", "Can submit new workloads to localQueue"
     return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-
-
-def _flavors(node: QueueNode, usage: Usage) -> list[Json]:
-    return [
-        {
-            "name": flavor,
-            "resources": [
-                {"name": resource, "total": spelled(resource, usage.get((flavor, resource), 0))}
-                for resource in sorted(group.covered)
-            ],
-        }
-        for group in node.spec.groups
-        for flavor in group.flavors
-    ]
 
 
 def cohort(index: AdmissionIndex, seen: events.AdmissionCohortObserved) -> Json:

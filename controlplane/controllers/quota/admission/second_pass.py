@@ -13,8 +13,9 @@ from controlplane.controllers.quota.admission import topology_events as of_topol
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.state import WorkloadState, rests
-from controlplane.controllers.quota.admission.workload_writes import admission_of, status_of, target_of, write_fields
+from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
+from controlplane.controllers.quota.engine.rendering import admission_of
 
 OF_ITS_OWN = (
     of_topology.TopologyAssignmentDecided,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.reconcile import WorkloadQueues
 from controlplane.controllers.quota.engine.admissibility import misconfigured
-from controlplane.controllers.quota.engine.cycle import checks_for
+from controlplane.controllers.quota.engine.cycle import checks_for, checks_for_all
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.kube import kinds
@@ -55,5 +55,4 @@ def _checks(node: QueueNode, seen: events.AdmissionWorkloadObserved) -> tuple[st
     admission = seen.status.get("admission")
     if admission:
         return checks_for(node.spec, facts.admission(admission).pod_sets)
-    every = {flavor for group in node.spec.groups for flavor in group.flavors}
-    return tuple(name for name, flavors in node.spec.admission_checks if flavors >= every)
+    return checks_for_all(node.spec)

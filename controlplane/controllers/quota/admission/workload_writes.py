@@ -1,6 +1,6 @@
 """Makes of a decision about a Workload's status what its event says of the write.
 
-In: the Workload as it was seen, the engine's admission. Out: the admission as Kueue writes it, and fields of events."""
+In: the Workload as it was seen, and its status as it is to be. Out: fields of events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import msgspec
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
-from controlplane.controllers.quota.engine.amounts import spelled
-from controlplane.controllers.quota.engine.model import PodSetAssignment, QuotaAdmission
-from controlplane.controllers.quota.engine.topology.parse import rendered
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import Json
 
@@ -44,25 +41,3 @@ def status_of(seen: events.AdmissionWorkloadObserved, now: datetime) -> Workload
 def target_of(seen: events.AdmissionWorkloadObserved) -> dict[str, Any]:
     """Return which Workload a write is to, and its version."""
     return {"uid": seen.uid, "resource_version": seen.resource_version}
-
-
-def admission_of(given: QuotaAdmission) -> Json:
-    """Return an admission as it is written."""
-    return {
-        "clusterQueue": given.cluster_queue,
-        "podSetAssignments": [_assignment(one) for one in given.pod_sets],
-    }
-
-
-def _assignment(given: PodSetAssignment) -> Json:
-    made: Json = {
-        "name": given.name,
-        "flavors": dict(given.flavors),
-        "resourceUsage": {resource: spelled(resource, amount) for resource, amount in given.usage.items()},
-        "count": given.count,
-    }
-    if given.topology is not None:
-        made["topologyAssignment"] = rendered(given.topology)
-    if given.delayed:
-        made["delayedTopologyRequest"] = given.delayed
-    return made

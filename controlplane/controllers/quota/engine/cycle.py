@@ -372,3 +372,9 @@ def checks_for(queue: ClusterQueue, given: Iterable[PodSetAssignment]) -> tuple[
     """Return the admission checks that are for one of the flavors that were given."""
     flavors = {flavor for pod_set in given for flavor in pod_set.flavors.values()}
     return tuple(name for name, on in queue.admission_checks if not on.isdisjoint(flavors))
+
+
+def checks_for_all(queue: ClusterQueue) -> tuple[str, ...]:
+    """Return the admission checks that are for every flavor: those of a workload that has none yet."""
+    every = {flavor for group in queue.groups for flavor in group.flavors}
+    return tuple(name for name, on in queue.admission_checks if on >= every)

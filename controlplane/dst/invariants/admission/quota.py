@@ -18,8 +18,7 @@ from controlplane.dst.scenes.workloads.oddities import planted
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.common import holds_quota, is_active
-from controlplane.simulation.kueue.quota import Usage, usage_of
+from controlplane.simulation.kueue.common import Usage, holds_quota, is_active, usage_of
 
 RULE = "reservations are within quota"
 _THOUSANDTHS = 1000
@@ -64,8 +63,8 @@ class ReservedQuota:
     def _enter(self, uid: str, obj: Json | None) -> None:
         self._held.pop(uid, None)
         admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
-        if admission is not None:
-            self._held[uid] = admission["clusterQueue"], _cpus(usage_of(admission))
+        if obj is not None and admission is not None:
+            self._held[uid] = admission["clusterQueue"], _cpus(usage_of(obj))
 
     def _sums(self) -> dict[str, int]:
         sums: dict[str, int] = {}
@@ -106,5 +105,5 @@ def holders(place: ClusterEnvironment) -> dict[str, int]:
     for record in place.store.records(WORKLOADS):
         admission = (record.obj.get("status") or {}).get("admission")
         if admission is not None and holds_quota(record.obj) and not planted(record):
-            found[f"{record.namespace}/{record.name}"] = _cpus(usage_of(admission))
+            found[f"{record.namespace}/{record.name}"] = _cpus(usage_of(record.obj))
     return found

@@ -11,15 +11,14 @@ much is the user's doing."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.common import holds_quota, is_active
-from controlplane.simulation.kueue.quota import Usage, usage_of
+from controlplane.simulation.kueue.common import Usage, holds_quota, is_active, usage_of
 
 OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
 
@@ -39,7 +38,7 @@ class QuotaAccounts:
 
     def __init__(self, trace: Trace, place: ClusterEnvironment, *, shrinks: bool = False) -> None:
         self._trace, self._place, self._shrinks = trace, place, shrinks
-        self._held: dict[str, tuple[Json, str, Usage]] = {}
+        self._held: dict[str, tuple[tuple[Any, ...], str, Usage]] = {}
         self._sums: dict[str, Usage] = {}
         self._taken_back: set[str] = set()
         for record in place.store.records(WORKLOADS):
@@ -70,15 +69,18 @@ class QuotaAccounts:
         self._compare()
 
     def _enter(self, uid: str, obj: Json | None) -> None:
-        admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
+        status = (obj.get("status") or {}) if obj is not None and holds_quota(obj) else {}
+        admission = status.get("admission")
+        pod_sets = obj["spec"]["podSets"] if obj is not None else ()
+        rests_on = (admission, pod_sets, status.get("reclaimablePods"))
         before = self._held.get(uid)
         if before is not None:
-            if before[0] == admission:
+            if admission is not None and before[0] == rests_on:
                 return
             del self._held[uid]
             self._add(before[1], before[2], -1)
-        if admission is not None:
-            entry = self._held[uid] = (admission, admission["clusterQueue"], usage_of(admission))
+        if obj is not None and admission is not None:
+            entry = self._held[uid] = (rests_on, admission["clusterQueue"], usage_of(obj))
             self._add(entry[1], entry[2], 1)
 
     def _add(self, queue: str, usage: Usage, sign: int) -> None:
@@ -94,22 +96,17 @@ class QuotaAccounts:
         overdrawn = self._overdrawn()
         if overdrawn:
             self._trace.violate(OVERDRAWN, overdrawn)
-        for name, state in self._place.life.kueue.queues.cluster_queues.items():
-            booked = {where: amount for where, amount in state.usage.items() if amount}
+        for name, booked in self._place.life.kueue.queues.quota.used().items():
             if booked != self._sums.get(name, {}):
                 detail = f"{name} on {self._place.name}: booked {booked}, held {self._sums.get(name, {})}"
                 self._trace.violate(BALANCE, detail)
 
     def _overdrawn(self) -> str:
         place = self._place
-        for name, state in place.life.kueue.queues.cluster_queues.items():
-            nominal = {
-                (flavor, resource): amount
-                for _, flavors in state.groups
-                for flavor, quota in flavors
-                for resource, amount in quota.items()
-            }
-            for where, used in state.usage.items():
+        quota = place.life.kueue.queues.quota
+        for name, usage in quota.used().items():
+            nominal = quota.nominal(name)
+            for where, used in usage.items():
                 most = used if self._shrinks else nominal.get(where, 0) + self._taken(name, where)
                 if not 0 <= used <= most:
                     return f"{name} on {place.name}: {used} of {nominal.get(where, 0)} {where[1]} (thousandths)"

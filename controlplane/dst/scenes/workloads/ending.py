@@ -85,8 +85,8 @@ def _workers(environment: WorkloadEnvironment, planted: Mapping[str, str]) -> st
 
 
 def _quota(environment: WorkloadEnvironment, name: str) -> str:
-    for queue, state in environment.places[name].life.kueue.queues.cluster_queues.items():
-        if any(state.usage.values()):
+    for queue, used in environment.places[name].life.kueue.queues.quota.used().items():
+        if used:
             return f"quota of {queue} on {name} is not back"
     return ""
 
