@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -231,9 +232,14 @@ def test_workloads_of_one_shape_are_set_aside_together() -> None:
     queue.requeue(head, "NoFit", 10, queue.wakes)
     assert list(queue.active) == ["ns/c"]
     queue.put(info("d", at=4), 10)
-    assert sorted(queue.inadmissible) == ["ns/a", "ns/b", "ns/d"]
-    assert queue.wake(10, lambda workload: workload.name != "d", 1) == 2
+    queue.put(info("e", at=0, requeue_at=20), 10)
+    queue.put(Info(replace(info("f").workload, namespace="other"), "q"), 10)
+    assert sorted(queue.inadmissible) == ["ns/a", "ns/b", "ns/d", "ns/e", "other/f"]
+    assert queue.wake(10, lambda namespace: namespace != "other", 1) == 3
+    assert sorted(queue.inadmissible) == ["ns/e", "other/f"]
     assert (queue.head() or head).key == "ns/a"
+    assert queue.wake(20, lambda namespace: True, 2) == 2
+    assert (queue.head() or head).key == "ns/e", "it has waited for longest"
 
 
 def test_a_strict_queue_waits_for_its_head() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from controlplane.controllers.quota.engine import parse_queues
+from controlplane.controllers.quota.engine import parse_queues, pending
 from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit
@@ -157,31 +158,42 @@ def waiting(name: str, priority: int, at: float, queue: str = "lq") -> Workload:
 @pytest.mark.generated
 @GENERATED
 @given(
+    st.integers(0, 3),
     st.lists(
         st.tuples(
-            st.sampled_from(["put", "drop", "requeue", "wake"]), st.integers(0, 9), st.integers(0, 3), st.integers(0, 5)
+            st.sampled_from(["put", "delay", "drop", "requeue", "set aside", "wake", "wake all"]),
+            st.integers(0, 9),
+            st.integers(0, 3),
+            st.integers(0, 5),
         ),
-        max_size=40,
-    )
+        max_size=60,
+    ),
 )
-def test_the_head_is_the_first_by_priority_and_time(steps: list[tuple[str, int, int, int]]) -> None:
+def test_the_head_is_the_first_by_priority_and_time(spare: int, steps: list[tuple[str, int, int, int]]) -> None:
+    """Whatever is set aside and woken, one by one or all that are alike; `spare`: how soon the heap is made anew."""
     queue = PendingQueue("q", "BestEffortFIFO")
-    for what, number, priority, at in steps:
-        key = f"ns/{number}"
-        head = queue.head()
-        if what == "put":
-            queue.put(Info(waiting(str(number), priority, at)), 10.0)
-        elif what == "drop":
-            queue.drop(key)
-        elif what == "wake":
-            queue.wake(10.0, lambda _: True, queue.wakes + 1)
-        elif head is not None:
-            queue.requeue(head, "NoFit", 10.0, queue.wakes)
-            assert head.key in queue.inadmissible
-        assert not set(queue.active) & set(queue.inadmissible)
-        first = min((order_of(info.workload) for info in queue.active.values()), default=None)
-        head = queue.head()
-        assert (head and order_of(head.workload)) == first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pending, "_SPARE", spare)
+        for what, number, priority, at in steps:
+            key, head = f"ns{number % 2}/{number}", queue.head()
+            if what in ("put", "delay"):
+                made = replace(waiting(str(number), priority, at), namespace=f"ns{number % 2}")
+                queue.put(Info(replace(made, requeue_at=20.0 * (what == "delay"))), 10.0)
+            elif what == "drop":
+                queue.drop(key)
+            elif what in ("wake", "wake all"):
+                may = [one for one in queue.inadmissible.values() if one.workload.requeue_at <= 10.0]
+                may = [one for one in may if what == "wake all" or one.workload.namespace == "ns0"]
+                admits = {"wake": lambda namespace: namespace == "ns0", "wake all": lambda namespace: True}[what]
+                assert queue.wake(10.0, admits, queue.wakes + 1) == len(may)
+                assert {one.key for one in may} <= queue.active.keys()
+            elif head is not None:
+                queue.requeue(head, "NoFit" if what == "requeue" else "", 10.0, queue.wakes)
+                assert head.key in queue.inadmissible
+            assert not set(queue.active) & set(queue.inadmissible)
+            first = min((order_of(info.workload) for info in queue.active.values()), default=None)
+            head = queue.head()
+            assert (head and order_of(head.workload)) == first
 
 
 def test_a_cohort_that_is_its_own_ancestor_stays_apart() -> None:

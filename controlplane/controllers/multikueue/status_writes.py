@@ -74,13 +74,17 @@ def _change(local: WorkloadObserved, decision: events.WorkloadWrite, now: dateti
         case events.NamesClearDecided():
             return {"clusterName": None, "nominatedClusterNames": None}
         case events.FinishDecided():
-            return {"conditions": _finished(local, decision, now)}
+            finished = decision.finish_reason, decision.message
+            return {"conditions": _with_condition(local, "Finished", *finished, now)}
         case events.CheckStateDecided():
             change: Json = {"admissionChecks": _checks(local, decision, now)}
             if decision.winner:
                 change |= {"clusterName": decision.winner, "nominatedClusterNames": None}
             if decision.topology:
                 change["delayedTopologyRequest"] = decision.topology
+            if decision.reason is WorkloadReason.NO_LONGER_REJECTED:
+                requeued = decision.reason.value, decision.message
+                change["conditions"] = _with_condition(local, "Requeued", *requeued, now)
             return change
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
@@ -123,13 +127,15 @@ def _whole(local: WorkloadObserved, change: Json, rest: Json) -> Json:
 
 def _concerns_the_check_alone(decision: events.WorkloadWrite) -> bool:
     """Whether Kueue writes the state of the check without the rest: it selects no cluster, and the worker did not evict
-    its copy.
+    its copy. Who is not rejected any more is queued again by a condition: Kueue's queues set a Workload with a failed check
+    aside, and look at it again for a change of Evicted or Requeued, and not for one of its checks
+    (kubernetes-sigs/kueue pkg/cache/queue/cluster_queue.go, PushOrUpdate).
     """
     return (
         isinstance(decision, events.CheckStateDecided)
         and not decision.winner
         and not decision.topology
-        and decision.reason is not WorkloadReason.REMOTE_EVICTED
+        and decision.reason not in (WorkloadReason.REMOTE_EVICTED, WorkloadReason.NO_LONGER_REJECTED)
     )
 
 
@@ -160,14 +166,14 @@ def _checks(local: WorkloadObserved, decision: events.CheckStateDecided, now: da
     return entries
 
 
-def _finished(local: WorkloadObserved, decision: events.FinishDecided, now: datetime) -> list[Json]:
-    condition = Condition(
-        type="Finished",
+def _with_condition(local: WorkloadObserved, name: str, reason: str, message: str, now: datetime) -> list[Json]:
+    """Return the conditions, this one True."""
+    made = Condition(
+        type=name,
         status="True",
-        reason=decision.finish_reason,
-        message=decision.message,
+        reason=reason,
+        message=message,
         last_transition_time=timestamp(now),
         observed_generation=local.generation,
     )
-    kept = [condition_json(one) for one in local.conditions if one.type != "Finished"]
-    return [*kept, condition_json(condition)]
+    return [*(condition_json(one) for one in local.conditions if one.type != name), condition_json(made)]

@@ -14,12 +14,122 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import BEST_EFFORT_FIFO, STRICT_FIFO, Workload
 
 Order = tuple[int, float, float, str]
-Bucket = list[tuple[Order, str, int]]
+Place = tuple[Order, str]
+"""A workload's place in its queue: what sorts it, and its key."""
+
 Used = Callable[[str], float]
 """What a LocalQueue used in the past, by its key."""
 
 _AT_ONCE = frozenset({reasons.FAILED_AFTER_NOMINATION, reasons.PENDING_PREEMPTION})
 _OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
+_SPARE = 4
+
+
+class _Alike:
+    """Workloads of one LocalQueue and one shape. They fit or do not fit together, so they are set aside and woken together, whatever
+    their number: their places stay in the heap meanwhile. `placed`: the places that are in it, by key; `delayed`: who waits, or has
+    waited, for a moment."""
+
+    __slots__ = ("active", "delayed", "heap", "inadmissible", "placed")
+
+    def __init__(self) -> None:
+        self.active: dict[str, Info] = {}
+        self.inadmissible: dict[str, Info] = {}
+        self.heap: list[Place] = []
+        self.placed: dict[str, Order] = {}
+        self.delayed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.inadmissible)
+
+    def activate(self, info: Info) -> None:
+        """Let one be tried in its place."""
+        self.active[info.key] = info
+        if self.placed.get(info.key) != (order := order_of(info.workload)):
+            self._place(info.key, order)
+
+    def set_aside(self, info: Info) -> None:
+        """Let one not be tried."""
+        self.inadmissible[info.key] = info
+        if info.workload.requeue_at:
+            self.delayed.add(info.key)
+        if self.placed.get(info.key) != order_of(info.workload):
+            self.placed.pop(info.key, None)
+
+    def set_all_aside(self) -> None:
+        """Let none of them be tried."""
+        self.inadmissible.update(self.active)
+        self.active.clear()
+
+    def wake(self, now: float) -> dict[str, Info]:
+        """Let all of them be tried that need not wait for a moment; return them, by key."""
+        woken = self.inadmissible
+        if any(woken[key].workload.requeue_at > now for key in self.delayed & woken.keys()):
+            woken = {key: one for key, one in woken.items() if one.workload.requeue_at <= now}
+            self.inadmissible = {key: one for key, one in self.inadmissible.items() if key not in woken}
+        else:
+            self.inadmissible = {}
+        self.active.update(woken)
+        for key in woken.keys() - self.placed.keys():
+            self._place(key, order_of(woken[key].workload))
+        return woken
+
+    def first(self) -> Place | None:
+        """Return the place of the first that may be tried, None if none may."""
+        while self.active:
+            order, key = self.heap[0]
+            if self.placed.get(key) == order:
+                if key in self.active:
+                    return self.heap[0]
+                del self.placed[key]
+            heapq.heappop(self.heap)
+        return None
+
+    def _place(self, key: str, order: Order) -> None:
+        self.placed[key] = order
+        heapq.heappush(self.heap, (order, key))
+        if len(self.heap) > _SPARE * (len(self) + 1):  # most of it are places of those who left
+            self.placed = {
+                one.key: order_of(one.workload) for one in (*self.active.values(), *self.inadmissible.values())
+            }
+            self.heap = [(order, key) for key, order in self.placed.items()]
+            heapq.heapify(self.heap)
+
+
+class _OfLocalQueue:
+    """Those of one LocalQueue, by shape. `_firsts`: for each shape of which some may be tried a place that is not behind the first of
+    them, which `_noted` has too; one that is not that place any more is put right once it is looked at."""
+
+    __slots__ = ("_count", "_firsts", "_noted", "shapes")
+
+    def __init__(self) -> None:
+        self.shapes: dict[object, _Alike] = {}
+        self._firsts: list[tuple[Place, int, object]] = []
+        self._noted: dict[object, Place] = {}
+        self._count = 0
+
+    def note(self, shape: object) -> None:
+        """Note that another one of a shape may be its first now."""
+        alike = self.shapes.get(shape)
+        first = alike.first() if alike is not None else None
+        if first is None or ((noted := self._noted.get(shape)) is not None and noted <= first):
+            return
+        self._count += 1
+        self._noted[shape] = first
+        heapq.heappush(self._firsts, (first, self._count, shape))
+
+    def first(self) -> Place | None:
+        """Return the place of the first that may be tried, None if none may."""
+        while self._firsts:
+            place, _, shape = self._firsts[0]
+            alike = self.shapes.get(shape)
+            if alike is not None and alike.first() == place:
+                return place
+            heapq.heappop(self._firsts)
+            if self._noted.get(shape) == place:
+                del self._noted[shape]
+                self.note(shape)
+        return None
 
 
 class PendingQueue:
@@ -35,10 +145,7 @@ class PendingQueue:
         self.wakes = 0
         self.no_fit: dict[object, str] = {}
         self.first = ""
-        self._by_shape: dict[object, dict[str, Info]] = {}
-        self._buckets: dict[str, Bucket] = {}
-        self._tokens: dict[str, int] = {}
-        self._count = 0
+        self._local: dict[str, _OfLocalQueue] = {}
 
     def __len__(self) -> int:
         return len(self.active) + len(self.inadmissible)
@@ -67,15 +174,15 @@ class PendingQueue:
         if used is None:
             if sticks:
                 return self.active[sticks]
-            tops = [(top[0], top[1]) for bucket in list(self._buckets) if (top := self._top(bucket))]
+            tops = [top for local in self._local.values() if (top := local.first())]
             return self.active[min(tops)[1]] if tops else None
         found = []
-        for bucket in list(self._buckets):
-            if top := self._top(bucket):
+        for local_queue, local in self._local.items():
+            if top := local.first():
                 first = self.active.get(sticks)
-                sticky = first is not None and first.workload.local_queue == bucket
-                order, key = (order_of(first.workload), first.key) if sticky and first else (top[0], top[1])
-                found.append((used(bucket), not sticky, order, key))
+                sticky = first is not None and first.workload.local_queue == local_queue
+                order, key = (order_of(first.workload), first.key) if sticky and first else top
+                found.append((used(local_queue), not sticky, order, key))
         return self.active[min(found)[3]] if found else None
 
     def enter(self, info: Info) -> None:
@@ -88,30 +195,27 @@ class PendingQueue:
         if active:
             self._activate(info)
         else:
-            self.inadmissible[info.key] = info
+            self._set_aside(info)
 
     def put(self, info: Info, now: float) -> None:
         """Take a new or changed workload."""
         key, known = info.key, self.find(info.key)
         if known is not None and known.progress is not None and known.progress.shape == info.shape:
             info = info.having(progress=known.progress)
-        if key in self.inadmissible:
-            old = self.inadmissible[key]
-            if not _concerns(old, info.workload):
-                self.inadmissible[key] = info.having(evaluated_generation=old.evaluated_generation)
-                return
-            del self.inadmissible[key]
+        old = self.inadmissible.get(key)
+        if old is not None and not _concerns(old, info.workload):
+            self._set_aside(info.having(evaluated_generation=old.evaluated_generation))
+            return
         if key not in self.active:
             known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self.no_fit
             if known_not_to_fit or info.workload.requeue_at > now:
-                self.inadmissible[key] = info
+                self._set_aside(info)
                 return
         self._activate(info)
 
     def drop(self, key: str) -> None:
         """Forget a workload."""
-        self.inadmissible.pop(key, None)
-        self._deactivate(key)
+        self._forget(key)
         if self.first == key:
             self.first = ""
 
@@ -124,59 +228,70 @@ class PendingQueue:
         pending_flavors = info.progress is not None and info.progress.pending_flavors
         info = info.having(evaluated_generation=info.workload.generation)
         if info.workload.requeue_at <= now and (at_once or self.wakes > wakes or pending_flavors):
-            self.inadmissible.pop(info.key, None)
             self._activate(info)
             return
-        self._deactivate(info.key)
-        self.inadmissible[info.key] = info
+        self._set_aside(info)
         if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
             self.no_fit[info.shape] = told
-            for alike in list(self._by_shape.get(info.shape, {}).values()):
-                self._deactivate(alike.key)
-                self.inadmissible[alike.key] = alike
+            for local in self._local.values():
+                alike = local.shapes.get(info.shape)
+                if alike is not None and alike.active:
+                    self.inadmissible.update(alike.active)
+                    for key in alike.active:
+                        del self.active[key]
+                    alike.set_all_aside()
 
-    def wake(self, now: float, admits: Callable[[Workload], bool], change: int) -> int:
+    def wake(self, now: float, admits: Callable[[str], bool], change: int) -> int:
         """Let inadmissible workloads be tried again for a change with this number, but those that must wait or whose
         namespace is not admitted; return how many.
         """
         self.wakes = change
         self.no_fit.clear()
-        woken = [
-            info for info in self.inadmissible.values() if info.workload.requeue_at <= now and admits(info.workload)
-        ]
-        for info in woken:
-            del self.inadmissible[info.key]
-            self._activate(info)
-        return len(woken)
+        count = 0
+        for name, local in self._local.items():
+            if not admits(name.partition("/")[0]):
+                continue
+            for shape, alike in local.shapes.items():
+                woken = alike.wake(now) if alike.inadmissible else {}
+                if woken:
+                    count += len(woken)
+                    self.active.update(woken)
+                    for key in woken:
+                        del self.inadmissible[key]
+                    local.note(shape)
+        return count
 
     def _activate(self, info: Info) -> None:
-        self._deactivate(info.key)
+        local, alike = self._anew(info)
         self.active[info.key] = info
-        self._by_shape.setdefault(info.shape, {})[info.key] = info
-        self._count += 1
-        self._tokens[info.key] = self._count
-        bucket = self._buckets.setdefault(info.workload.local_queue, [])
-        heapq.heappush(bucket, (order_of(info.workload), info.key, self._count))
+        alike.activate(info)
+        local.note(info.shape)
 
-    def _deactivate(self, key: str) -> None:
-        info = self.active.pop(key, None)
+    def _set_aside(self, info: Info) -> None:
+        _, alike = self._anew(info)
+        self.inadmissible[info.key] = info
+        alike.set_aside(info)
+
+    def _anew(self, info: Info) -> tuple[_OfLocalQueue, _Alike]:
+        """Forget what is known of a workload; return those of its LocalQueue, and those that it is alike."""
+        local = self._local.setdefault(info.workload.local_queue, _OfLocalQueue())
+        alike = local.shapes.setdefault(info.shape, _Alike())
+        self._forget(info.key, alike)
+        return local, alike
+
+    def _forget(self, key: str, kept: _Alike | None = None) -> None:
+        """Forget a workload; those that it is alike too if they are none any more, unless it comes back."""
+        info = self.active.pop(key, None) or self.inadmissible.pop(key, None)
         if info is None:
             return
-        del self._tokens[key]
-        alike = self._by_shape[info.shape]
-        del alike[key]
-        if not alike:
-            del self._by_shape[info.shape]
-
-    def _top(self, name: str) -> tuple[Order, str, int] | None:
-        """Return the first of a LocalQueue, without those that are not there any more."""
-        bucket = self._buckets[name]
-        while bucket and self._tokens.get(bucket[0][1]) != bucket[0][2]:
-            heapq.heappop(bucket)
-        if bucket:
-            return bucket[0]
-        del self._buckets[name]
-        return None
+        local = self._local[info.workload.local_queue]
+        alike = local.shapes[info.shape]
+        alike.active.pop(key, None)
+        alike.inadmissible.pop(key, None)
+        if not alike and alike is not kept:
+            del local.shapes[info.shape]
+            if not local.shapes:
+                del self._local[info.workload.local_queue]
 
 
 def order_of(workload: Workload) -> Order:

@@ -310,8 +310,8 @@ class State(NodeChanges, PastUsage):
         if pending.wakes < change and not self.snapshot.has_cycle(queue):
             pending.wake(now, partial(self._selected, queue), change)
 
-    def _selected(self, queue: QueueNode, workload: Workload) -> bool:
-        labels = self.snapshot.namespaces.get(workload.namespace)
+    def _selected(self, queue: QueueNode, namespace: str) -> bool:
+        labels = self.snapshot.namespaces.get(namespace)
         return labels is not None and queue.spec.namespace_selector.matches(labels)
 
     def _admit(self, info: Info, decision: Admit, now: float) -> None:
