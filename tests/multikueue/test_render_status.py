@@ -175,6 +175,24 @@ def test_a_copy_that_its_worker_evicted_is_taken_back_with_the_whole_set() -> No
     assert request.body["status"]["clusterName"] == "a"  # Kueue's eviction removes it, and needs to be its only owner
 
 
+@pytest.mark.parametrize("applied", [True, False])
+def test_what_is_mended_is_queued_again_by_a_condition(applied: bool) -> None:
+    """Kueue's queues look at who was set aside again for a change of Requeued, and not for one of a check."""
+    scene = Scene("a").job(execution_policy="perhaps")
+    scene.workload({"QuotaReserved": False}, check="Rejected").job(execution_policy="never-twice")
+    scene.decide()
+    if applied:
+        request = apply_of(scene, REST, check="Rejected", conditions={"QuotaReserved": False})
+        assert request.field_manager == "kueue-admission"
+    else:
+        request = request_of(scene)
+    status = request.body["status"]
+    assert [(entry["name"], entry["state"]) for entry in status["admissionChecks"]] == [(CHECK, "Pending")]
+    assert [one["type"] for one in status["conditions"]] == ["QuotaReserved", "Requeued"]
+    requeued = status["conditions"][-1]
+    assert (requeued["status"], requeued["reason"]) == ("True", "NoLongerRejected")
+
+
 def test_the_end_is_applied_with_the_generation() -> None:
     scene = Scene("a").running("a").remote_job("a", status="00" * 32, finished=True)
     scene.clone("a", {"Finished": ("Succeeded", "Job finished successfully")})
