@@ -28,6 +28,7 @@ from controlplane.log.event import Recorded
 from tests.audit.database import keep
 from tests.audit.queue_history import Run, play
 from tests.quota.admission.scene import NS, START, Scene
+from tests.support.deep import examples
 
 A_RUN = 600.0
 
@@ -136,7 +137,8 @@ def test_with_constant_durations_it_is_exact() -> None:
 SECONDS = st.lists(st.integers(1, 2000), min_size=5, max_size=30)
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.generated
+@settings(max_examples=examples(8, 60), deadline=None)
 @given(SECONDS, st.integers(0, 1500))
 def test_who_is_behind_is_not_estimated_earlier_and_the_same_question_has_the_same_answer(
     seconds: list[int], lasted: int

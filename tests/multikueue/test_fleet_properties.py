@@ -372,7 +372,7 @@ def test_a_cluster_that_refused_a_job_for_a_while_gets_it_in_the_end() -> None:
 
 TestClusters = pytest.mark.generated(Clusters.TestCase)
 TestClusters.settings = settings(
-    max_examples=examples(40, 200),
+    max_examples=examples(20, 200),
     report_multiple_bugs=False,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     stateful_step_count=40,

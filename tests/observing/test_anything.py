@@ -151,7 +151,7 @@ def line_of(kind: Kind, found: Json, op: str = "MODIFIED") -> Change | Poison:
 
 @pytest.mark.generated
 @given(st.sampled_from(PLACES), ANYTHING, st.booleans(), st.booleans())
-@settings(max_examples=examples(250, 1500), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 @example((kube.NODES, ("status", "conditions")), [1], False, False)
 @example((kube.NODES, ("status",)), [], False, False)
 @example((kube.PODS, ("spec",)), [], False, False)
@@ -185,7 +185,7 @@ def test_nothing_but_the_refusal_comes_out(
 
 @pytest.mark.generated
 @given(VALUES)
-@settings(max_examples=examples(100, 500), deadline=None)
+@settings(max_examples=examples(50, 500), deadline=None)
 @example({"metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "namespace": {}}})
 @example({"metadata": {"name": "a/b", "uid": "u", "resourceVersion": "7"}})
 def test_whatever_is_an_item_is_a_change_or_poison(item: Any) -> None:

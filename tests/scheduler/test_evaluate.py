@@ -18,6 +18,7 @@ from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, constraint, node, pod
 from tests.scheduler.scenarios import scenarios
+from tests.support.deep import examples
 
 CODES = {"Success", "Unschedulable", "UnschedulableAndUnresolvable", "Skip", "Error"}
 TAINTED = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
@@ -219,7 +220,8 @@ def test_for_people_who_can_have_it() -> None:
     assert lines[-1].strip() == "a  would have room without default/p"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.generated
+@settings(max_examples=examples(15, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_every_answer_has_the_shape(scenario: Json) -> None:
     ok, text = said(json.dumps(scenario).encode(), 1)
@@ -250,7 +252,8 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.generated
+@settings(max_examples=examples(60, 400), deadline=None)
 @given(st.dictionaries(st.sampled_from([*line(), "pods", "services", "simulate", "only", "storageClasses"]), JUNK))
 def test_junk_never_stops_the_stream(junk: Json) -> None:
     ok, text = said(json.dumps(line() | junk).encode(), 1)

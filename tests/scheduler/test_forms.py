@@ -27,7 +27,7 @@ from controlplane.kube.kinds import Json
 from tests.scheduler.scenarios import scenarios
 from tests.support.deep import examples
 
-GENERATED = settings(max_examples=examples(30, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=examples(15, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def statuses(found: CycleResult, snapshot: Snapshot) -> list[Status]:

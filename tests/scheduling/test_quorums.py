@@ -331,7 +331,7 @@ class BoundInPart(AllOrNothing):
 
 
 TestBoundInPart = pytest.mark.generated(BoundInPart.TestCase)
-TestBoundInPart.settings = settings(max_examples=examples(10, 40), stateful_step_count=40, deadline=None)
+TestBoundInPart.settings = settings(max_examples=examples(5, 40), stateful_step_count=40, deadline=None)
 
 TestAllOrNothing = pytest.mark.generated(AllOrNothing.TestCase)
-TestAllOrNothing.settings = settings(max_examples=examples(15, 60), stateful_step_count=40, deadline=None)
+TestAllOrNothing.settings = settings(max_examples=examples(8, 60), stateful_step_count=40, deadline=None)

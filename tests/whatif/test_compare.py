@@ -42,10 +42,10 @@ def by(events: Sequence[Recorded], **policy: Any) -> Any:
     return msgspec.structs.replace(found, policy=msgspec.structs.replace(found.policy, **policy))
 
 
-@pytest.mark.parametrize("tens", deep_after(1, range(20)))
-def test_a_seed_s_decisions_agree(tens: int) -> None:
-    found = together([compared(of_seed(seed)) for seed in range(10 * tens + 1, 10 * tens + 11)])
-    assert found.decisions > 1000
+@pytest.mark.parametrize("first", deep_after(1, range(1, 201, 5)))
+def test_the_decisions_of_five_seeds_agree(first: int) -> None:
+    found = together([compared(of_seed(seed)) for seed in range(first, first + 5)])
+    assert found.decisions > 500
     assert found.left_alone == {}
     assert found.agree + len([one for one in found.differences if one.recorded]) == found.decisions
     assert len(found.differences) <= (1 - REPLAYED) * found.decisions, found.differences
