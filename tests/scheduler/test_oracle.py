@@ -101,7 +101,7 @@ def test_crowded_clusters() -> None:
         for plugin in (spread, affinity):
             seen.update(status["code"] for status in plugin["filter"].values())
     assert min(seen["Success"], seen["Unschedulable"], seen["UnschedulableAndUnresolvable"]) > examples(
-        5, 40
+        4, 40
     )  # none of it is rare here
 
 
