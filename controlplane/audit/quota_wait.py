@@ -50,6 +50,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "uncovered": list(wait.uncovered),
         "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
         "dominant": wait.dominant,
+        "replaces": wait.replaces,
         "flavors": [_option(one, group) for group, options in enumerate(wait.groups, 1) for one in options],
     }
 
@@ -101,6 +102,8 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
         yield _past_usage(used, wait.get("dominant") or "")
     if wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
+    if wait.get("replaces"):
+        yield f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more beyond it."
     if wait["uncovered"]:
         yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
     for option in wait["flavors"]:

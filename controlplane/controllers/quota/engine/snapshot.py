@@ -19,6 +19,7 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
+from controlplane.controllers.quota.engine.slices import Replacements
 from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.topology.model import Node, Topology
 from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
@@ -71,6 +72,7 @@ class QuotaSnapshot:
         self._cohorts: dict[str, _CohortNode] = {}
         self._cyclic: set[str] = set()
         self._orphans: dict[str, dict[str, Info]] = {}
+        self.slices = Replacements()
 
     # What is asked.
 
@@ -309,7 +311,19 @@ class QuotaSnapshot:
         if not workload.reserves:
             return
         assert workload.admission is not None
-        info = self.workloads[workload.key] = Info(workload, workload.admission.cluster_queue)
+        self._put(Info(workload, workload.admission.cluster_queue))
+        self._count_anew(self.slices.put(workload))
+
+    def _count_anew(self, key: str) -> None:
+        """Count a workload anew of which slices came or went that take its place."""
+        info = self.workloads.get(key)
+        if info is not None:
+            self._take_out(info)
+            self._put(info)
+
+    def _put(self, found: Info) -> None:
+        info = self.slices.counted(found, self.workloads)
+        self.workloads[info.key] = info
         self.topology.put_workload(info.key, info.placed)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
@@ -319,15 +333,19 @@ class QuotaSnapshot:
 
     def drop_workload(self, key: str) -> None:
         """Note that a workload has no quota reserved any more."""
-        info = self.workloads.pop(key, None)
-        if info is None:
-            return
-        self.topology.drop_workload(key)
+        info = self.workloads.get(key)
+        if info is not None:
+            self._take_out(info)
+            self._count_anew(self.slices.drop(info.workload))
+
+    def _take_out(self, info: Info) -> None:
+        del self.workloads[info.key]
+        self.topology.drop_workload(info.key)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
-            self._orphans.get(info.cluster_queue, {}).pop(key, None)
+            self._orphans.get(info.cluster_queue, {}).pop(info.key, None)
             return
-        queue.workloads.pop(key)
+        queue.workloads.pop(info.key)
         remove_all(queue, info.usage)
         queue.generation += 1
 
