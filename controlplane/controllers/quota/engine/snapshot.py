@@ -299,30 +299,17 @@ class QuotaSnapshot:
         """Note all Cohorts and ClusterQueues of a snapshot that has none yet, in their order."""
         for name in cohorts:
             self._cohort(name)
-        for cohort in cohorts.values():
-            if cohort is not None:
-                self.put_cohort(cohort)
+        for cohort in filter(None, cohorts.values()):
+            self.put_cohort(cohort)
         for queue in queues:
             self.put_cluster_queue(queue)
 
     def put_workload(self, workload: Workload) -> None:
         """Note a workload that has quota reserved; one that has none any more leaves."""
         self.drop_workload(workload.key)
-        if not workload.reserves:
+        if not workload.reserves or workload.admission is None:
             return
-        assert workload.admission is not None
-        self._put(Info(workload, workload.admission.cluster_queue))
-        self._count_anew(self.slices.put(workload))
-
-    def _count_anew(self, key: str) -> None:
-        """Count a workload anew of which slices came or went that take its place."""
-        info = self.workloads.get(key)
-        if info is not None:
-            self._take_out(info)
-            self._put(info)
-
-    def _put(self, found: Info) -> None:
-        info = self.slices.counted(found, self.workloads)
+        info = self.slices.counted(Info(workload, workload.admission.cluster_queue), self.workloads)
         self.workloads[info.key] = info
         self.topology.put_workload(info.key, info.placed)
         queue = self.queues.get(info.cluster_queue)
@@ -330,22 +317,35 @@ class QuotaSnapshot:
             self._orphans.setdefault(info.cluster_queue, {})[info.key] = info
         else:
             self._reserve(queue, info)
+        self._count_anew(self.slices.put(workload))
 
     def drop_workload(self, key: str) -> None:
         """Note that a workload has no quota reserved any more."""
-        info = self.workloads.get(key)
-        if info is not None:
-            self._take_out(info)
-            self._count_anew(self.slices.drop(info.workload))
-
-    def _take_out(self, info: Info) -> None:
-        del self.workloads[info.key]
-        self.topology.drop_workload(info.key)
+        info = self.workloads.pop(key, None)
+        if info is None:
+            return
+        self.topology.drop_workload(key)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
-            self._orphans.get(info.cluster_queue, {}).pop(info.key, None)
+            self._orphans.get(info.cluster_queue, {}).pop(key, None)
+        else:
+            self._release(queue, queue.workloads.pop(key))
+        self._count_anew(self.slices.drop(info.workload))
+
+    def _count_anew(self, key: str) -> None:
+        """Count a workload anew of which slices came or went that take its place; it keeps its place among others."""
+        before = self.workloads.get(key)
+        if before is None or (info := self.slices.counted(before, self.workloads)) is before:
             return
-        queue.workloads.pop(info.key)
+        self.workloads[key] = info
+        queue = self.queues.get(info.cluster_queue)
+        if queue is None:
+            self._orphans[info.cluster_queue][key] = info
+        else:
+            self._release(queue, before)
+            self._reserve(queue, info)
+
+    def _release(self, queue: QueueNode, info: Info) -> None:
         remove_all(queue, info.usage)
         queue.generation += 1
 
