@@ -142,9 +142,9 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         if state is None or not (sees(WORKLOADS.name) and sees(PODS_OF_TOPOLOGIES.name)):
             return Decided()  # where pods run that are not seen is not known
         namespace, name = stream.removeprefix(_PODS).split("/")
-        workload = self.index.workload(namespace, name)
+        workload = self.index.workload_of_pods(namespace, name)
         plan = ungating.decide(state, workload, now)
-        at = max(state.position, self.index.workload_at(namespace, name))
+        at = max(state.position, self.index.workload_at(namespace, workload.name) if workload is not None else 0)
         found = [NewEvent(stream=stream, event=one, cluster=MANAGEMENT, caused_by=at) for one in plan.decisions]
         return Decided(found, state.version, plan.wake)
 

@@ -15,6 +15,7 @@ from controlplane.controllers.jobframework import events
 from controlplane.kube.fields import items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import containers_digest, digest
+from controlplane.kube.slices import SLICE_NAME
 from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
@@ -90,6 +91,8 @@ def _info(
     if _DNS_LABEL.fullmatch(workload.cluster_queue):
         labels[_CLUSTER_QUEUE] = workload.cluster_queue
     notes, gates = {WORKLOAD: workload.name}, []
+    if workload.slice is not None:
+        notes[SLICE_NAME] = workload.slice.name
     if assignment.topology:
         gates = [TOPOLOGY_GATE]
         if pod_set is None or not pod_set.topology:

@@ -12,7 +12,8 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 class TopologyPodObserved(ObjectObserved):
     """A pod that topology-aware scheduling places, and that has not ended. `workload` and `pod_set` are what its annotation and
     label say; `gates`: the names of its scheduling gates; `numbers`: those of its labels whose values are numbers, by which pods
-    tell their ranks; `offset`: what it says of where its ranks begin."""
+    tell their ranks; `offset`: what it says of where its ranks begin. `slice`: the first Workload of the elastic job that it belongs to,
+    "" for none: no topology need place it then."""
 
     deleting: bool = False
     workload: str = ""
@@ -21,6 +22,7 @@ class TopologyPodObserved(ObjectObserved):
     node_selector: dict[str, str] = {}
     numbers: dict[str, str] = {}
     offset: str | None = None
+    slice: str = ""
 
 
 class TopologyPodGone(ObjectVanished):
@@ -28,8 +30,8 @@ class TopologyPodGone(ObjectVanished):
 
 
 class PodUngateDecided(PodWrite):
-    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away; `gates` stay. `rank` is its
-    place in its pod set, where pods tell it."""
+    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away, or that of elastic jobs from one for
+    which a slice has room; `gates` stay. `rank` is its place in its pod set, where pods tell it."""
 
     workload: str
     pod_set: str
