@@ -12,10 +12,12 @@ from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.parts import SliceFacts
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided
+from controlplane.job_kinds.base import MANAGED_BY
+from controlplane.job_kinds.ray import RayCluster
 from controlplane.kube.conditions import Condition, condition, is_true
-from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, meta
 from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR, SLICE_NAME
-from tests.jobframework.scene import NS, SELECTOR, Scene, job, pod_template
+from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene, job, pod_template
 
 
 def elastic(size: int = 2, **more: Any) -> Json:
@@ -214,6 +216,90 @@ def test_an_elastic_job_that_was_created_unsuspended_is_stopped_first() -> None:
     scene.settle()
     assert scene.job()["spec"]["suspend"] is True
     assert len(scene.workloads()) == 1
+
+
+def test_a_job_whose_pods_would_not_wait_is_stopped_once_when_it_grows() -> None:
+    """It was started by a version that knew no slices: its template has no gate, and cannot get one while it runs."""
+    scene = admitted(2)
+    scene.store.patch(JOBS, NS, "a", {"spec": {"template": {"spec": {"schedulingGates": None}}}}, field_manager="user")
+    resize(scene, 5)
+    assert [one.step for one in scene.decided(events.JobStopDecided)] == ["suspend", "restore"]
+    assert sizes(scene) == [2, 5]
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.job()["spec"]["template"]["spec"]["schedulingGates"] == [{"name": ELASTIC_GATE}]
+
+
+def test_a_job_that_is_dispatched_has_its_gate_from_the_worker() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(elastic(2, managedBy=MANAGED_BY))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert "schedulingGates" not in scene.job()["spec"]["template"]["spec"]
+    grown(scene, 5)
+    assert scene.job()["spec"]["suspend"] is False
+
+
+def test_a_job_that_grows_before_it_was_started_is_started_with_what_it_has() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(elastic(2))
+    scene.settle()
+    scene.admit()
+    grown(scene, 5)
+    assert sizes(scene) == [2, 5]
+    assert scene.job()["spec"]["suspend"] is False
+    name = meta(by_age(scene)[0])["name"]
+    assert scene.job()["spec"]["template"]["metadata"]["annotations"]["kueue.x-k8s.io/workload"] == name
+
+
+def test_both_slices_follow_the_priority_class_of_the_job() -> None:
+    """The one with the quota is preempted by its priority as well, while the other one waits."""
+    scene = Scene()
+    scene.flavor()
+    for name, value in (("low", 1), ("high", 9)):
+        scene.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    scene.create(elastic(2, labels={"kueue.x-k8s.io/priority-class": "low"}))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    grown(scene, 5)
+    label = {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}}
+    scene.store.patch(JOBS, NS, "a", label, field_manager="user")
+    scene.settle()
+    assert [one["spec"]["priority"] for one in by_age(scene)] == [9, 9]
+
+
+def test_a_ray_cluster_grows_too() -> None:
+    scene = Scene()
+    scene.flavor()
+    group = {"groupName": "small", "replicas": 1, "minReplicas": 0, "maxReplicas": 9, "template": pod_template()}
+    head = {"rayStartParams": {}, "template": pod_template()}
+    notes = {
+        "namespace": NS,
+        "name": "ray",
+        "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+        "annotations": {ELASTIC_JOB: "true"},
+    }
+    spec = {"suspend": True, "headGroupSpec": head, "workerGroupSpecs": [group]}
+    scene.create({"metadata": notes, "spec": spec}, RayCluster.kind)
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    found = scene.job("ray", RayCluster.kind)["spec"]
+    assert found["suspend"] is False
+    gates = [found["headGroupSpec"]["template"]["spec"]["schedulingGates"]]
+    gates.append(found["workerGroupSpecs"][0]["template"]["spec"]["schedulingGates"])
+    assert gates == [[{"name": ELASTIC_GATE}]] * 2
+    larger = [{**found["workerGroupSpecs"][0], "replicas": 3}]
+    scene.store.patch(RayCluster.kind, NS, "ray", {"spec": {"workerGroupSpecs": larger}}, field_manager="user")
+    scene.settle()
+    old, new = by_age(scene)
+    counts = [{one["name"]: one["count"] for one in each["spec"]["podSets"]} for each in (old, new)]
+    assert counts == [{"head": 1, "small": 1}, {"head": 1, "small": 3}]
+    assert meta(new)["annotations"][REPLACEMENT_FOR] == f"{NS}/{meta(old)['name']}"
+    assert scene.job("ray", RayCluster.kind)["spec"]["suspend"] is False
 
 
 def test_a_job_without_the_annotation_is_stopped_when_it_grows() -> None:

@@ -122,7 +122,7 @@ def _sized(step: JobPass, job: events.QueuedJobObserved, found: Slices) -> match
         return None, False
     if wants != has:
         if not waits and any(count > has[name] for name, count in wants.items()):
-            return None, True  # it gets another slice
+            return (None, True) if _waits_for_slices(job) else None
         step.write(
             events.JobWorkloadUpdateDecided(
                 **writes.head(chosen), what="counts", body=chosen.spec, pods=wants, reason=JobReason.JOB_RESIZED
@@ -169,6 +169,14 @@ def creation(
     same = _alike(job.pod_sets, old.pod_sets)
     slice_ = SliceFacts(name=old.slice.name if old.slice else old.name, replaces=f"{old.namespace}/{old.name}")
     return msgspec.structs.replace(made, slice=slice_, of=old.spec if same else "", reason=JobReason.JOB_GROWN)
+
+
+def _waits_for_slices(job: events.QueuedJobObserved) -> bool:
+    """Whether pods that a job makes now wait until a slice has room for them. Those of one that was started before it was elastic, or
+    by an earlier version, do not: it has to be stopped to grow."""
+    if writes.is_suspended(job) or job.managed_by == MANAGED_BY:
+        return True
+    return all(ELASTIC_GATE in one.gates for one in job.pod_sets)
 
 
 def gated(job: events.QueuedJobObserved, found: Sequence[events.PodSetInfo]) -> list[events.PodSetInfo]:
