@@ -76,6 +76,7 @@ def _shortage(one: Shortage) -> dict[str, Any]:
         "free": spelled(resource, one.free),
         "missing": spelled(resource, one.missing),
         "most": spelled(resource, one.most),
+        "has": spelled(resource, one.has),
         "never": one.never,
         "holders": [
             {
@@ -134,8 +135,9 @@ def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterat
         yield f"In flavor {flavor} there is no place for it: {option['unplaced']}."
     for short in option["resources"]:
         if short["never"]:
+            has = f" beyond {short['has']} that the slice has" if short.get("has", "0") != "0" else ""
             yield (
-                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}, and there are"
+                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}{has}, and there are"
                 f" {short['most']}."
             )
         elif short["missing"] != "0":

@@ -190,7 +190,7 @@ def _options(
                 max(0, queue.available((name, resource))),
                 queue.potential_available((name, resource)),
                 has.get(resource, 0),
-                tuple(_holders(queue, (name, resource))) if (name, resource) in short else (),
+                tuple(_holders(queue, info, (name, resource))) if (name, resource) in short else (),
             )
             for resource, amount in requests.items()
         )
@@ -234,19 +234,21 @@ def _another(queue: QueueNode, info: Info, flavor: str, requests: Requests) -> s
     return f"the slice whose place it takes has flavor {found or 'none'}" if found is not None else ""
 
 
-def _in_reach(queue: QueueNode, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
-    """Yield the workloads of the tree that use some resources, with their ClusterQueues."""
+def _in_reach(queue: QueueNode, info: Info, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
+    """Yield the workloads of the tree that use some resources, with their ClusterQueues, without the slice whose place a workload
+    takes: with its end all would be missing."""
     wanted = frozenset(places)
     for other in queue.root().subtree_queues():
-        for info in using(other, wanted, ()):
-            yield other, info
+        for one in using(other, wanted, ()):
+            if one.key != info.workload.replaces:
+                yield other, one
 
 
-def _holders(queue: QueueNode, place: FlavorResource) -> list[Holder]:
+def _holders(queue: QueueNode, of: Info, place: FlavorResource) -> list[Holder]:
     """Return who has most of a resource where its end would give the ClusterQueue more: in it, or where quota is shared."""
     journal: Journal = []
     before, found = queue.available(place), []
-    for other, info in _in_reach(queue, (place,)):
+    for other, info in _in_reach(queue, of, (place,)):
         remove_all(other, info.usage, journal)
         helps = queue.available(place) > before
         rollback(journal)
@@ -262,7 +264,7 @@ def _would_end(queue: QueueNode, info: Info, usage: Usage, short: frozenset[Flav
     journal: Journal = []
     need = Need(info, queue, usage, short)
     order = sorted(
-        (one for one in _in_reach(queue, short) if one[1].key != info.workload.replaces),
+        _in_reach(queue, info, short),
         key=lambda one: (one[1].workload.priority, -(one[1].workload.reserved_at or 0.0), one[1].key),
     )
     gone: list[tuple[QueueNode, Info]] = []
