@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Json, meta
-from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json, meta
+from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR, SLICE_NAME
 from tests.outages.stage import NS, Stage, condition
 from tests.outages.test_elastic import Elastic, train
 from tests.outages.test_jobframework import Make, own_queue, suspended, without_kueue
@@ -143,6 +143,38 @@ async def test_it_grows_while_no_process_is_there(stage: Make) -> None:
     await on.up()
     await on.until(lambda: has(on, 7), "larger")
     await on.until(lambda: ledger(on) == {name_of(on, 7): 7000}, "one has quota")
+
+
+async def test_its_pods_are_let_run_as_far_as_there_is_quota(stage: Make) -> None:
+    on = await started(stage, cpu="3")
+    first = name_of(on, 2)
+    for number in range(4):
+        pod(on, f"grows-{number}", first)
+    await on.until(lambda: waiting(on) == ["grows-2", "grows-3"], "two run")
+    await on.kill()
+    on.manager.store.delete(PODS, NS, "grows-0", grace=0)
+    await on.up()
+    await on.until(lambda: waiting(on) == ["grows-3"], "another one in its place")
+    resize(on, 3)
+    await on.until(lambda: has(on, 3) and waiting(on) == [], "the larger slice has room for all")
+    assert len(on.said("PodUngateDecided")) == 4
+    assert on.said("AdmissionPodObserved") == []  # they count with their Workload
+
+
+def pod(on: Stage, name: str, slice_name: str) -> None:
+    """Make a pod of the job, as the Job controller makes it of the template."""
+    notes = {"kueue.x-k8s.io/workload": slice_name, SLICE_NAME: slice_name}
+    gates = [{"name": ELASTIC_GATE}]
+    body: Json = {
+        "metadata": {"namespace": NS, "name": name, "labels": {"kueue.x-k8s.io/podset": "main"}, "annotations": notes},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates},
+    }
+    on.manager.store.create(PODS, body, field_manager="kube-controller-manager")
+
+
+def waiting(on: Stage) -> list[str]:
+    pods = on.manager.store.list(PODS)[0]
+    return sorted(meta(one)["name"] for one in pods if one["spec"].get("schedulingGates"))
 
 
 async def test_one_that_runs_on_a_worker_grows_there(stage: Make) -> None:

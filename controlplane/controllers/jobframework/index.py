@@ -21,7 +21,8 @@ from controlplane.controllers.jobframework.pod_events import QueuedPodGone, Queu
 from controlplane.controllers.jobframework.slices import newest_with_quota
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
-from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, topology_stream
+from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, is_placed, topology_stream
+from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube import kinds
 from controlplane.log.event import Event, Recorded
 
@@ -33,7 +34,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
-    TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
+    TopologyPodObserved: "",
 }
 _GONE: dict[type[Event], str] = {
     events.QueuedJobGone: "",
@@ -41,13 +42,14 @@ _GONE: dict[type[Event], str] = {
     events.JobWorkloadGone: kinds.WORKLOADS.name,
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
-    TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
+    TopologyPodGone: "",
 }
 
 
 class JobIndex:
     """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of Workloads that
-    are admitted to domains of a topology, or are slices of elastic jobs, of whose pods `topologies` knows."""
+    are admitted to domains of a topology, `sliced` of those that are admitted as slices of elastic jobs that run here; of the pods
+    of both `topologies` knows."""
 
     GIVEN = ("policy", "observer")
 
@@ -60,6 +62,7 @@ class JobIndex:
         self.places = ObjectPlaces(_SEEN, _GONE)
         self.topologies = TopologyUngating()
         self.placed: set[str] = set()
+        self.sliced: set[str] = set()
         self._chains: dict[tuple[str, str], str] = {}
         self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
@@ -223,10 +226,12 @@ class JobIndex:
         before = self.stream_of.get(event.uid, "")
         self.stream_of[event.uid] = stream
         self._named[event.namespace, event.name] = event.uid
-        watched = has_gated_pods(event) and not event.is_true("Finished")
-        (self.placed.add if watched else self.placed.discard)(event.uid)
+        (self.placed.add if is_placed(event) else self.placed.discard)(event.uid)
         if event.slice is not None:
             self._chains[event.namespace, event.slice.name] = stream
+            job = self.state(stream).job
+            here = job is None or job.managed_by != MANAGED_BY
+            (self.sliced.add if here and has_gated_pods(event) else self.sliced.discard)(event.uid)
         self._mark_pods(event)
         if before == stream:
             return
@@ -254,6 +259,7 @@ class JobIndex:
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)
         self.placed.discard(event.uid)
+        self.sliced.discard(event.uid)
         self._mark_pods(event)
         if self._named.get((event.namespace, event.name)) == event.uid:
             del self._named[event.namespace, event.name]

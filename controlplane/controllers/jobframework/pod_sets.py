@@ -17,8 +17,8 @@ from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import containers_digest, digest
 from controlplane.kube.slices import SLICE_NAME
 from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED
+from controlplane.kube.watches import POD_SET_LABEL
 
-POD_SET_LABEL = "kueue.x-k8s.io/podset"
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
 WORKLOAD = "kueue.x-k8s.io/workload"
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"

@@ -5,6 +5,7 @@ The pods of a Workload share a stream, which is theirs alone: what is open there
 from __future__ import annotations
 
 from controlplane.controllers.jobframework.pod_events import PodWrite
+from controlplane.kube.kinds import PODS_OF_TOPOLOGIES
 from controlplane.log.event import Event
 from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
@@ -13,8 +14,9 @@ class TopologyPodObserved(ObjectObserved):
     """A pod that topology-aware scheduling places, and that has not ended. `workload` and `pod_set` are what its annotation and
     label say; `gates`: the names of its scheduling gates; `numbers`: those of its labels whose values are numbers, by which pods
     tell their ranks; `offset`: what it says of where its ranks begin. `slice`: the first Workload of the elastic job that it belongs to,
-    "" for none: no topology need place it then."""
+    "" for none: no topology need place it then. `kind` says in which watch it was shown."""
 
+    kind: str = PODS_OF_TOPOLOGIES.name
     deleting: bool = False
     workload: str = ""
     pod_set: str = ""
@@ -27,6 +29,8 @@ class TopologyPodObserved(ObjectObserved):
 
 class TopologyPodGone(ObjectVanished):
     """The pod was deleted, or has ended."""
+
+    kind: str = PODS_OF_TOPOLOGIES.name
 
 
 class PodUngateDecided(PodWrite):

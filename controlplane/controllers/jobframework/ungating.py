@@ -17,13 +17,13 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events, placing
 from controlplane.controllers.jobframework.names import WORD
-from controlplane.controllers.jobframework.pod_sets import POD_SET_LABEL, WORKLOAD
+from controlplane.controllers.jobframework.pod_sets import WORKLOAD
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided, TopologyPodGone, TopologyPodObserved
 from controlplane.job_kinds.gated import gate_names
 from controlplane.kube import fields
 from controlplane.kube.fields import section
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import PODS_OF_SLICES, PODS_OF_TOPOLOGIES, Json, Kind, meta
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_NAME
 from controlplane.kube.topologies import (
     HOSTNAME,
@@ -32,6 +32,7 @@ from controlplane.kube.topologies import (
     is_placed_by_topology,
     levels_of,
 )
+from controlplane.kube.watches import POD_SET_LABEL
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
@@ -56,16 +57,19 @@ def topology_stream(namespace: str, workload: str) -> str:
     return f"{_PLACE}{namespace}/{workload}"
 
 
-def observed(obj: Json) -> TopologyPodObserved | None:
-    """Return what is recorded of a pod; None if no topology places it and it is of no elastic job, or it belongs to no Workload."""
+def observed(obj: Json, kind: Kind = PODS_OF_TOPOLOGIES) -> TopologyPodObserved | None:
+    """Return what is recorded of a pod; None if it belongs to no Workload, or `kind` is not where those like it are
+    looked for: those of elastic jobs in `PODS_OF_SLICES`, the others where a topology places them."""
     metadata = meta(obj)
     notes, labels, spec = section(metadata, "annotations"), section(metadata, "labels"), section(obj, "spec")
     workload, slice_ = notes.get(WORKLOAD), str(notes.get(SLICE_NAME) or "")
-    if not (is_placed_by_topology(notes) or slice_) or not workload:
+    looked_for = bool(slice_) if kind == PODS_OF_SLICES else is_placed_by_topology(notes) and not slice_
+    if not looked_for or not workload:
         return None
     offset = notes.get(POD_INDEX_OFFSET)
     return TopologyPodObserved(
         **fields.identity(obj),
+        kind=kind.name,
         workload=str(workload),
         pod_set=str(labels.get(POD_SET_LABEL) or ""),
         gates=gate_names(spec),
@@ -96,10 +100,12 @@ class TopologyUngating:
         run holds for one version alone."""
         uid = change.uid
         before = self._stream_of.get(uid)
-        event = None if change.gone else observed(change.whole())
+        known = self.states[before].pods.get(uid) if before in self.states else None
+        if known is not None and known.kind != change.kind.name:
+            return None  # it is looked for elsewhere
+        event = None if change.gone else observed(change.whole(), change.kind)
         if event is None:
             return None if before is None else (before, _gone(change))
-        known = self.states[before].pods.get(uid) if before in self.states else None
         if known is not None and not (placing.is_gated(event) or ELASTIC_GATE in event.gates):
             event_as_known = _replace(event, resource_version=known.resource_version)
             if event_as_known == known:
@@ -132,7 +138,8 @@ class TopologyUngating:
 
 def _gone(change: ObjectChange) -> TopologyPodGone:
     metadata = meta(change.object)
-    return TopologyPodGone(namespace=str(metadata.get("namespace") or ""), name=str(metadata["name"]), uid=change.uid)
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
+    return TopologyPodGone(namespace=namespace, name=name, uid=change.uid, kind=change.kind.name)
 
 
 def _seen(state: TopologyPods, event: TopologyPodObserved) -> TopologyPods:

@@ -75,11 +75,10 @@ class ReservedQuota:
     def _enter(self, uid: str, obj: Json | None) -> None:
         self._held.pop(uid, None)
         admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
-        if admission is not None:
+        if obj is not None and admission is not None:
             name = f"{meta(obj)['namespace']}/{meta(obj)['name']}"
-            self._held[uid] = ReservedAmount(
-                admission["clusterQueue"], _cpus(usage_of(admission)), name, replacement_for(obj)
-            )
+            amount = _cpus(usage_of(admission))
+            self._held[uid] = ReservedAmount(admission["clusterQueue"], amount, name, replacement_for(obj))
 
     def _sums(self) -> dict[str, int]:
         """Return what each ClusterQueue uses. A slice whose place another one has taken is about to end: both count as the larger."""
