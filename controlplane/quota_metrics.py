@@ -181,6 +181,12 @@ class QuotaMetrics:
             "preempting_cluster_queue reason",
             "Workloads that were preempted, by the ClusterQueue of the Workload that they made room for.",
         )
+        self.replaced = self._one(
+            Counter,
+            "replaced_workload_slices_total",
+            "cluster_queue",
+            "Workload slices whose place another one of the same job took.",
+        )
         self.cohort_admitted = self._one(
             Counter,
             "cohort_subtree_admitted_workloads_total",

@@ -18,6 +18,7 @@ from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
 from controlplane.kube.kinds import Json
+from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.log.event import Recorded
 from controlplane.quota_metrics import ROLE, ByQueue, QueuePlace, QuotaMetrics
 from controlplane.settings.quota import QuotaMetricsSettings
@@ -169,6 +170,8 @@ class QuotaMeasure:
 
     def _finished(self, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
         _count(self._metrics.finished, place, kind)
+        if (new.condition(ws.FINISHED) or {}).get("reason") == SLICE_REPLACED and place.cluster_queue:
+            self._metrics.replaced.labels(place.cluster_queue, ROLE).inc()
         admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
         if new.is_true(ws.ADMITTED) and admitted is not None and ended is not None:
             past = int(new.status.get("accumulatedPastExecutionTimeSeconds") or 0)

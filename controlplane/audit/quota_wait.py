@@ -50,6 +50,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "uncovered": list(wait.uncovered),
         "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
         "dominant": wait.dominant,
+        "replaces": wait.replaces,
         "flavors": [_option(one, group) for group, options in enumerate(wait.groups, 1) for one in options],
     }
 
@@ -75,6 +76,7 @@ def _shortage(one: Shortage) -> dict[str, Any]:
         "free": spelled(resource, one.free),
         "missing": spelled(resource, one.missing),
         "most": spelled(resource, one.most),
+        "has": spelled(resource, one.has),
         "never": one.never,
         "holders": [
             {
@@ -101,6 +103,8 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
         yield _past_usage(used, wait.get("dominant") or "")
     if wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
+    if wait.get("replaces"):
+        yield f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more beyond it."
     if wait["uncovered"]:
         yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
     for option in wait["flavors"]:
@@ -131,8 +135,9 @@ def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterat
         yield f"In flavor {flavor} there is no place for it: {option['unplaced']}."
     for short in option["resources"]:
         if short["never"]:
+            has = f" beyond {short['has']} that the slice has" if short.get("has", "0") != "0" else ""
             yield (
-                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}, and there are"
+                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}{has}, and there are"
                 f" {short['most']}."
             )
         elif short["missing"] != "0":

@@ -15,9 +15,9 @@ from controlplane.kube.fields import BadValue
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.requests import merge_diff
+from controlplane.kube.slices import ELASTIC_JOB, is_elastic
 
 _MOST_POD_SETS = 18
-_ELASTIC = "kueue.x-k8s.io/elastic-job"
 
 
 class RayKind(SimulatedKind):
@@ -49,7 +49,7 @@ class RayKind(SimulatedKind):
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise `BadValue`, in Kueue's words, for a job that its webhook refuses."""
         cluster, where = self._cluster(job), ".".join(map(str, self.cluster))
-        if cluster.get("enableInTreeAutoscaling") and (meta(job).get("annotations") or {}).get(_ELASTIC) != "true":
+        if cluster.get("enableInTreeAutoscaling") and not is_elastic(job):
             raise BadValue(f"{where}.enableInTreeAutoscaling", self.autoscaling)
         groups = cluster.get("workerGroupSpecs") or ()
         if len(groups) + 1 > _MOST_POD_SETS:
@@ -166,7 +166,7 @@ class RayCluster(RayKind):
     elastic = True
     autoscaling = (
         "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices feature "
-        f'gate and set the "{_ELASTIC}": "true" annotation'
+        f'gate and set the "{ELASTIC_JOB}": "true" annotation'
     )
 
     def ready(self, job: Mapping[str, Any]) -> bool:

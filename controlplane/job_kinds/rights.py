@@ -35,7 +35,8 @@ _BESIDE = """\
   - apiGroups: [scheduling.k8s.io]
     resources: [priorityclasses]
     verbs: [get, list, watch]
-  # Pods of jobs that are admitted to domains of a Topology are let run, each in its domain.
+  # Pods of jobs that are admitted to domains of a Topology are let run, each in its domain; those of elastic jobs as far as there
+  # is quota for them.
   - apiGroups: [""]
     resources: [pods]
     verbs: [get, list, watch, patch]

@@ -134,6 +134,8 @@ RESOURCE_FLAVORS = Kind("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resource
 TOPOLOGIES = Kind("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", namespaced=False)
 PODS_OF_TOPOLOGIES = Kind("", "v1", "Pod", "pods", view="topologies")
 """Pods that have not ended, as topology-aware scheduling counts and places them."""
+PODS_OF_SLICES = Kind("", "v1", "Pod", "pods", view="slices")
+"""Pods of jobs that have not ended, as elastic jobs count them and let them run."""
 
 
 _LARGEST_VERSION = (1 << 63) - 1  # of etcd, and of the log's column

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.kube.kinds import PODS_OF_TOPOLOGIES, Kind
+from controlplane.kube.kinds import PODS_OF_SLICES, PODS_OF_TOPOLOGIES, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +26,9 @@ class WatchSpec:
         return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name
 
 
-UNENDED_PODS = WatchSpec(PODS_OF_TOPOLOGIES, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+POD_SET_LABEL = "kueue.x-k8s.io/podset"
+_UNENDED = "status.phase!=Succeeded,status.phase!=Failed"
+UNENDED_PODS = WatchSpec(PODS_OF_TOPOLOGIES, field_selector=_UNENDED)
 """The pods that topology-aware scheduling counts and places. One that ends is shown as gone, which is what counts of it."""
+PODS_OF_JOBS = WatchSpec(PODS_OF_SLICES, POD_SET_LABEL, field_selector=_UNENDED)
+"""The pods that say of which pod set they are, for those of elastic jobs among them."""

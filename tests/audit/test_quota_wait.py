@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue.observations import Condition, Workload
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube import kinds
+from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
@@ -124,6 +125,42 @@ async def test_in_sentences(database_url: str, scene: Scene) -> None:
         "never": [
             f"It is number 3 of 3 that wait in ClusterQueue q, behind {NS}/big, {NS}/bigger.",
             "In flavor default it can never fit: it wants 11 of cpu, and there are 10.",
+        ],
+    }
+
+
+async def test_a_slice_wants_what_the_one_before_has_not(database_url: str) -> None:
+    found = Scene()
+    found.queue("q", "10")
+    for name, cpu, of in (
+        ("train-1", "5", ""),
+        ("other", "3", ""),
+        ("train-2", "8", "train-1"),
+        ("train-3", "11", "train-1"),
+    ):
+        found.workload(name, "q", cpu, annotations={REPLACEMENT_FOR: f"{NS}/{of}"} if of else None)
+        found.settle()
+        found.pass_time(60)
+    await keep(database_url, found.log, types=READ)
+    told = {}
+    with LogReader.connect(database_url) as reader:
+        for name in ("train-2", "train-3"):
+            wait = waits(reader, EngineSettings(), NS, name, found.now)
+            assert wait == explain(found.controller.index.engine, f"{NS}/{name}", found.now.timestamp())
+            assert wait is not None
+            told[name] = list(sentences(plain(wait)))
+    place = f"It takes the place of workload slice {NS}/train-1: it keeps that one's quota, and wants more beyond it."
+    assert told == {
+        "train-2": [
+            "It is number 1 of 2 that wait in ClusterQueue q.",
+            place,
+            f"In flavor default it wants 3 of cpu, 2 is free, and 1 is missing. {NS}/other (3) has it.",
+            f"It would fit if {NS}/other ended.",
+        ],
+        "train-3": [
+            f"It is number 2 of 2 that wait in ClusterQueue q, behind {NS}/train-2.",
+            place,
+            "In flavor default it can never fit: it wants 6 of cpu beyond 5 that the slice has, and there are 10.",
         ],
     }
 

@@ -24,6 +24,7 @@ from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import (
     EVENTS,
     JOBS,
+    PODS_OF_SLICES,
     PODS_OF_TOPOLOGIES,
     RESOURCE_FLAVORS,
     WORKLOADS,
@@ -45,7 +46,7 @@ from tests.simulation.kueue_cluster import ManualClock
 
 NS, QUEUE = "default", "user-queue"
 ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, PODS_OF_TOPOLOGIES)
+WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, PODS_OF_TOPOLOGIES, PODS_OF_SLICES)
 SELECTOR = {"pool": "general"}
 
 

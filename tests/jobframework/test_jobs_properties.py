@@ -14,6 +14,7 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Request, meta
+from controlplane.kube.slices import ELASTIC_JOB, REPLACEMENT_FOR
 from controlplane.runtime.controller import OpenWrite
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, Scene, job
@@ -23,7 +24,8 @@ from tests.support.folded import copied, difference
 NAMES = ("a", "b")
 FOREIGN = "foreign"
 ACTIONS = (
-    "create", "create running", "queue", "size", "priority", "end", "delete", "delete workload", "reserve", "admit", "evict",
+    "create", "create running", "create elastic", "queue", "size", "priority", "end", "delete", "delete workload", "reserve",
+    "admit", "evict",
     "deactivate", "double", "settle", "crash", "half", "lost", "time", "suspend", "unsuspend",
 )  # fmt: skip
 
@@ -54,6 +56,11 @@ class Walk:
 
     def _create_running(self, name: str) -> None:
         self.scene.create(job(name, suspend=False))
+
+    def _create_elastic(self, name: str) -> None:
+        made = job(name, completions=9)
+        made["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+        self.scene.create(made)
 
     def _patch(self, name: str, body: Json, **options: Any) -> None:
         self.scene.store.patch(JOBS, NS, name, body, field_manager="user", **options)
@@ -150,6 +157,9 @@ class Walk:
                 for one in self._of(meta(found)["name"])
                 if meta(one)["ownerReferences"][0]["uid"] == meta(found)["uid"]
             ]
+            if ELASTIC_JOB in meta(found).get("annotations", {}):
+                self._slices_hold(found, own, ended=ended)
+                continue
             assert len(own) <= 1
             if ended:
                 continue
@@ -164,6 +174,19 @@ class Walk:
             assert name == FOREIGN or not is_true(one, "Finished") or "finalizers" not in meta(one)
         assert scene.store.get(WORKLOADS, NS, FOREIGN) == self.foreign, "nobody of ours touched it"
         self._replays()
+
+    def _slices_hold(self, found: Json, own: list[Json], *, ended: bool) -> None:
+        """What holds of an elastic job: one slice has its quota, one may wait to take its place, and it runs by one alone."""
+        live = [one for one in own if not is_true(one, "Finished")]
+        if ended:
+            assert not live
+            return
+        taken = {meta(one).get("annotations", {}).get(REPLACEMENT_FOR) for one in live if is_true(one, "QuotaReserved")}
+        rest = [one for one in live if f"{NS}/{meta(one)['name']}" not in taken]
+        assert len(rest) <= 2
+        assert own, "a job with a queue has its Workload"
+        if found["spec"]["suspend"] is False and live:
+            assert any(is_true(one, "QuotaReserved") and not is_true(one, "Evicted") for one in live)
 
     def _replays(self) -> None:
         scene = self.scene

@@ -12,6 +12,7 @@ from controlplane.app.quota_measure import QuotaReport
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
+from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.quota_metrics import GAUGES
 from controlplane.settings.quota import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
@@ -106,6 +107,20 @@ def test_a_workload_with_a_check_is_admitted_later() -> None:
     meter.hear()
     assert meter.read("admission_checks_wait_time_seconds_sum", **cluster) == 20
     assert meter.read("admitted_active_workloads", cluster_queue="q") == 1
+
+
+def test_a_slice_is_counted_whose_place_another_one_took() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("old", "q", "3")
+    scene.settle()
+    meter = Meter(scene)
+    scene.workload("new", "q", "5", annotations={REPLACEMENT_FOR: f"{NS}/old"})
+    meter.settle()
+    assert meter.read("replaced_workload_slices_total", cluster_queue="q") == 1
+    scene.finish("new")
+    meter.settle()
+    assert meter.read("replaced_workload_slices_total", cluster_queue="q") == 1
 
 
 def test_a_preemption_is_counted_by_who_it_makes_room_for() -> None:

@@ -11,9 +11,10 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided
 from controlplane.kube.kinds import ObjectRef, Request
 from controlplane.kube.requests import event_about
+from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.values import Value
 
-_FINISHED = ("OwnerNotFound", "FailedToStart", "OutOfSync")
+_FINISHED = ("OwnerNotFound", "FailedToStart", "OutOfSync", SLICE_REPLACED)
 
 
 class Reporter(Value):

@@ -24,7 +24,7 @@ from controlplane.controllers.jobframework.render import bodies_needed, render
 from controlplane.controllers.jobframework.render_pods import render_pod
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.fields import UNFIT
-from controlplane.kube.kinds import PODS, PODS_OF_TOPOLOGIES, WORKLOADS, ObjectRef, Request
+from controlplane.kube.kinds import PODS, PODS_OF_SLICES, PODS_OF_TOPOLOGIES, WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
@@ -60,7 +60,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         """Return the event of something seen; None if it concerns no job, or says nothing new.
 
         Of a job that may be written every version is recorded: most writes hold for one version alone."""
-        if change.kind == PODS_OF_TOPOLOGIES:
+        if change.kind in (PODS_OF_TOPOLOGIES, PODS_OF_SLICES):
             return self._placed_pod(change, now)
         found = self.index.observer.seen(change, self.index.stream_of)
         if found is None:
@@ -139,12 +139,12 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
     def _ungated(self, stream: str, now: datetime) -> Decided:
         state, sees = self.index.topologies.states.get(stream), self.index.connection.in_view
-        if state is None or not (sees(WORKLOADS.name) and sees(PODS_OF_TOPOLOGIES.name)):
+        if state is None or not all(map(sees, {WORKLOADS.name, *(one.kind for one in state.pods.values())})):
             return Decided()  # where pods run that are not seen is not known
         namespace, name = stream.removeprefix(_PODS).split("/")
-        workload = self.index.workload(namespace, name)
+        workload = self.index.workload_of_pods(namespace, name)
         plan = ungating.decide(state, workload, now)
-        at = max(state.position, self.index.workload_at(namespace, name))
+        at = max(state.position, self.index.workload_at(namespace, workload.name) if workload is not None else 0)
         found = [NewEvent(stream=stream, event=one, cluster=MANAGEMENT, caused_by=at) for one in plan.decisions]
         return Decided(found, state.version, plan.wake)
 

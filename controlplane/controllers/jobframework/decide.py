@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, writes
+from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, slices, writes
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
 from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -77,8 +77,7 @@ def _child(step: JobPass, job: events.QueuedJobObserved, ancestor: Ancestor) -> 
 
 
 def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
-    grouped = pods.is_group(step.state.pods.values())
-    workload, settled = groups.ensure_one(step, job) if grouped else matching.ensure_one(step, job)
+    workload, settled = _ensured(step, job)
     if not settled:
         return
     if workload is None:
@@ -102,12 +101,19 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
         _with_workload(step, job, workload)
 
 
+def _ensured(step: JobPass, job: events.QueuedJobObserved) -> matching.Found:
+    if pods.is_group(step.state.pods.values()):
+        return groups.ensure_one(step, job)
+    found = slices.ensure(step, job) if job.elastic and not job.prebuilt else None
+    return matching.ensure_one(step, job) if found is None else found
+
+
 def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
     """Make the Workload, once nothing of the job runs."""
     if job.prebuilt:
         stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
         return
-    if _is_active(step, job):
+    if _is_active(step, job) and slices.with_quota(step, job) is None:
         return
     if pods.is_group(step.state.pods.values()):
         groups.create(step, job)
@@ -116,7 +122,9 @@ def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
         return
     if (priority := step.priority(job)) is not None:
-        step.write(writes.creation(step, job, priority))
+        created = slices.creation(step, job, priority) if job.elastic else writes.creation(step, job, priority)
+        if created is not None:
+            step.write(created)
 
 
 def _told(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> bool:
@@ -168,8 +176,9 @@ def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: event
         elif stopped:
             _deactivated(step, job, workload, evicted)
     elif writes.is_suspended(job):
-        if workload.is_true("Admitted"):
-            _start(step, job, workload)
+        starts = workload if workload.is_true("Admitted") else slices.with_quota(step, job)
+        if starts is not None and starts.is_true("Admitted"):
+            _start(step, job, starts)
             return
         if workload.is_true("QuotaReserved"):
             _checks_noticed(step, job, workload)
@@ -178,7 +187,7 @@ def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: event
                 **writes.head(workload), what="queue", queue=job.queue, reason=JobReason.QUEUE_CHANGED
             )
             step.write(update)
-    elif not workload.is_true("Admitted"):
+    elif not workload.is_true("Admitted") and not slices.keeps_running(step, job):
         stop(step, job, workload, JobReason.NOT_ADMITTED, "Not admitted by cluster queue")
 
 
@@ -238,7 +247,7 @@ def _deactivated(
 
 def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
     try:
-        found = infos(workload, step.context.catalog.flavors)
+        found = slices.gated(job, infos(workload, step.context.catalog.flavors))
         if step.state.pods:
             pod_writes.start(step, workload, found)
             return

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.jobframework.parts import GroupMember, GroupRole, SliceFacts
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import Json
@@ -79,21 +80,6 @@ class QueuedOwner(Part):
     uid: str
 
 
-class GroupRole(Part):
-    """The pods of a group that ask for the same: the hash of that, how many they are, and the body of one of them."""
-
-    name: str
-    count: int
-    body: str
-
-
-class GroupMember(Part):
-    """A pod that owns the Workload of its group."""
-
-    name: str
-    uid: str
-
-
 class JobEnding(Part):
     """How a job ended."""
 
@@ -106,8 +92,8 @@ class JobEnding(Part):
 
 class QueuedJobObserved(ObjectObserved):
     """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`); `stopping`: it
-    is being stopped step by step; `started`: it has a start time; `problem`: why no pod sets can be made of it. `body`
-    names its labels, annotations and spec."""
+    is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `problem`: why no
+    pod sets can be made of it. `body` names its labels, annotations and spec."""
 
     kind: str
     generation: int = 0
@@ -123,6 +109,7 @@ class QueuedJobObserved(ObjectObserved):
     suspended: bool = False
     stopping: bool = False
     started: bool = False
+    elastic: bool = False
     active: bool = False
     ready: bool = False
     end: JobEnding | None = None
@@ -140,9 +127,11 @@ class QueuedJobGone(ObjectVanished):
 
 
 class JobWorkloadObserved(ObjectObserved):
-    """A Workload. `references`: its owners, if none of them controls it; `spec` and `status` name its bodies."""
+    """A Workload. `references`: its owners, if none of them controls it; `spec` and `status` name its bodies. `slice`: what it is of an
+    elastic job."""
 
     generation: int = 0
+    created: str = ""
     deleting: bool = False
     owner: QueuedOwner | None = None
     references: list[Json] = []
@@ -162,6 +151,7 @@ class JobWorkloadObserved(ObjectObserved):
     reclaimable: dict[str, int] = {}
     accumulated_seconds: int = 0
     unhealthy_nodes: list[str] = []
+    slice: SliceFacts | None = None
     spec: str = ""
     status: str = ""
     kept: Kept = {}
@@ -244,7 +234,8 @@ class WorkloadOfJobWrite(JobWrite):
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
     group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
-    one gets those of the job's labels that `label_keys` names."""
+    one gets those of the job's labels that `label_keys` names. A `slice` of an elastic job gets the pod sets of the slice before, whose
+    spec `of` names, in the numbers of `pods`; without `of` the job's own."""
 
     job_uid: str
     body: str
@@ -256,11 +247,13 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     members: list[GroupMember] = []
     labels: dict[str, str] = {}
     label_keys: list[str] = []
+    slice: SliceFacts | None = None
+    of: str = ""
 
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`, `owner`,
-    `members`). `references` are the owners that it has already."""
+    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already."""
 
     what: str
     body: str = ""
@@ -273,6 +266,7 @@ class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     references: list[Json] = []
     roles: list[GroupRole] = []
     members: list[GroupMember] = []
+    pods: dict[str, int] = {}
 
 
 class JobWorkloadRemovalDecided(WorkloadOfJobWrite):

@@ -11,6 +11,7 @@ from typing import Any
 
 from controlplane.controllers.jobframework import events, matching, pod_writes, pods, writes
 from controlplane.controllers.jobframework.observe_pods import TOTAL
+from controlplane.controllers.jobframework.parts import GroupMember, GroupRole
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, QueuedPodObserved
 from controlplane.controllers.jobframework.pods import FINALIZER, GroupUnfit
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -146,7 +147,7 @@ def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str,
     except GroupUnfit as unfit:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", str(unfit))
         return {}
-    members = [events.GroupMember(name=one.name, uid=one.uid) for one in active]
+    members = [GroupMember(name=one.name, uid=one.uid) for one in active]
     return {"roles": roles, "members": members, "labels": labels}
 
 
@@ -161,17 +162,17 @@ def _labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, 
     return made
 
 
-def _roles(found: list[QueuedPodObserved], total: int) -> list[events.GroupRole]:
+def _roles(found: list[QueuedPodObserved], total: int) -> list[GroupRole]:
     if problem := next((one.problem for one in found if one.problem), ""):
         raise GroupUnfit(problem)
     if found and found[0].fast:
-        return [events.GroupRole(name=found[0].role, count=total, body=found[0].body)]
+        return [GroupRole(name=found[0].role, count=total, body=found[0].body)]
     roles = sorted(pods.by_role(found).items())
     if len(roles) > _MOST_ROLES:
         raise GroupUnfit(f"pod group can't include more than {_MOST_ROLES} roles")
     if not roles:
         raise GroupUnfit("failed to find a runnable pod in the group")
-    return [events.GroupRole(name=role, count=len(same), body=same[0].body) for role, same in roles]
+    return [GroupRole(name=role, count=len(same), body=same[0].body) for role, same in roles]
 
 
 def _checked(found: list[QueuedPodObserved], active: list[QueuedPodObserved]) -> int:
@@ -231,7 +232,7 @@ def _fits(workload: events.JobWorkloadObserved, found: list[events.PodSetFacts])
 def _joined(step: JobPass, workload: events.JobWorkloadObserved, kept: list[QueuedPodObserved]) -> bool:
     """Have pods own the Workload of their group; return whether any of them did not."""
     known = {one.get("uid") for one in workload.references}
-    missing = [events.GroupMember(name=one.name, uid=one.uid) for one in kept if one.uid not in known]
+    missing = [GroupMember(name=one.name, uid=one.uid) for one in kept if one.uid not in known]
     update: dict[str, Any] = {"what": "members", "references": workload.references, "members": missing}
     if missing:
         step.write(events.JobWorkloadUpdateDecided(**writes.head(workload), **update, reason=JobReason.POD_JOINED))

@@ -12,7 +12,7 @@ from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS
-from controlplane.kube.watches import UNENDED_PODS, WatchSpec
+from controlplane.kube.watches import PODS_OF_JOBS, UNENDED_PODS, WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
@@ -32,7 +32,8 @@ def host(settings: Settings) -> Sequence[HostedController]:
         return "" if controller.index.ready else "the job framework does not see all that it needs"
 
     def wants() -> Sequence[WatchSpec]:
-        return [UNENDED_PODS] if controller.index.placed else ()
+        index = controller.index
+        return [*([UNENDED_PODS] if index.placed else ()), *([PODS_OF_JOBS] if index.sliced else ())]
 
     hears = frozenset({"cluster", "service"})
     return (

@@ -18,9 +18,11 @@ from controlplane.controllers.jobframework.names import WORD, job_stream
 from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
+from controlplane.controllers.jobframework.slices import newest_with_quota
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
-from controlplane.controllers.jobframework.ungating import TopologyUngating, is_placed, topology_stream
+from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, is_placed, topology_stream
+from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube import kinds
 from controlplane.log.event import Event, Recorded
 
@@ -32,7 +34,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
-    TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
+    TopologyPodObserved: "",
 }
 _GONE: dict[type[Event], str] = {
     events.QueuedJobGone: "",
@@ -40,13 +42,14 @@ _GONE: dict[type[Event], str] = {
     events.JobWorkloadGone: kinds.WORKLOADS.name,
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
-    TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
+    TopologyPodGone: "",
 }
 
 
 class JobIndex:
     """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of Workloads that
-    are admitted to domains of a topology, of whose pods `topologies` knows."""
+    are admitted to domains of a topology, `sliced` of those that are admitted as slices of elastic jobs that run here; of the pods
+    of both `topologies` knows."""
 
     GIVEN = ("policy", "observer")
 
@@ -59,6 +62,8 @@ class JobIndex:
         self.places = ObjectPlaces(_SEEN, _GONE)
         self.topologies = TopologyUngating()
         self.placed: set[str] = set()
+        self.sliced: set[str] = set()
+        self._chains: dict[tuple[str, str], str] = {}
         self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
@@ -107,6 +112,15 @@ class JobIndex:
         found = self.state(self.stream_of.get(uid, "")).workloads.get(uid)
         return found or self.free_workload(namespace, name)
 
+    def workload_of_pods(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
+        """Return the Workload that pods run by which name one: of an elastic job its newest slice with quota, by the name of the
+        first; None if none is known."""
+        chain = self._chains.get((namespace, name))
+        if chain is None:
+            return self.workload(namespace, name)
+        found = self.state(chain).workloads.values()
+        return newest_with_quota(one for one in found if one.slice is not None and one.slice.name == name)
+
     def workload_at(self, namespace: str, name: str) -> int:
         """Return where in the log the Workload of a name was seen last; 0 if that is not known."""
         uid = self._named.get((namespace, name), "")
@@ -145,6 +159,8 @@ class JobIndex:
         unfinished = [uid for uid, one in state.workloads.items() if not one.is_true("Finished")]
         last = max(unfinished, key=lambda uid: state.workloads_at[uid], default="")
         admitted = bool(last) and state.workloads[last].is_true("Admitted")
+        if state.job is not None and state.job.elastic:
+            admitted = any(state.workloads[uid].is_true("Admitted") for uid in unfinished)
         at = max(state.job_at, state.workloads_at.get(last, 0))
         return Ancestor(known=known, found=True, admitted=admitted, position=at)
 
@@ -194,6 +210,7 @@ class JobIndex:
                 self._pod_moved(event, recorded)
             case events.JobWorkloadGone():
                 self._unnamed(event)
+                self._unchained(before, after, event)
             case QueuedPodGone():
                 self.stream_of.pop(event.uid, None)
         self._reindex(stream, before.job, after.job)
@@ -210,6 +227,11 @@ class JobIndex:
         self.stream_of[event.uid] = stream
         self._named[event.namespace, event.name] = event.uid
         (self.placed.add if is_placed(event) else self.placed.discard)(event.uid)
+        if event.slice is not None:
+            self._chains[event.namespace, event.slice.name] = stream
+            job = self.state(stream).job
+            here = job is None or job.managed_by != MANAGED_BY
+            (self.sliced.add if here and has_gated_pods(event) else self.sliced.discard)(event.uid)
         self._mark_pods(event)
         if before == stream:
             return
@@ -237,15 +259,25 @@ class JobIndex:
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)
         self.placed.discard(event.uid)
+        self.sliced.discard(event.uid)
         self._mark_pods(event)
         if self._named.get((event.namespace, event.name)) == event.uid:
             del self._named[event.namespace, event.name]
             self._mark_group(event.namespace, event.name)
 
+    def _unchained(self, before: QueuedJobState, after: QueuedJobState, event: events.JobWorkloadGone) -> None:
+        """The last slice of a job is gone: no pods run by any of them."""
+        gone = before.workloads.get(event.uid)
+        named = gone.slice.name if gone is not None and gone.slice is not None else ""
+        if named and not any(one.slice is not None and one.slice.name == named for one in after.workloads.values()):
+            self._chains.pop((event.namespace, named), None)
+
     def _mark_pods(self, event: events.JobWorkloadObserved | events.JobWorkloadGone) -> None:
         """The pods of a Workload may run by what it says now."""
-        if (stream := topology_stream(event.namespace, event.name)) in self.topologies.states:
-            self._mark([stream])
+        first = event.slice if isinstance(event, events.JobWorkloadObserved) else None
+        names = (event.name, *([first.name] if first is not None else []))
+        streams = (topology_stream(event.namespace, name) for name in names)
+        self._mark([stream for stream in streams if stream in self.topologies.states])
 
     def _mark_group(self, namespace: str, name: str) -> None:
         """The group of pods of a name cannot have its Workload while another has the name."""

@@ -21,7 +21,7 @@ MANIFEST = Manifest(
         "jobframework/job/KIND/NS/NAME": "a job, with its Workloads",
         "jobframework/job/podgroups/NS/GROUP": "the pods of a group, with their Workload",
         "jobframework/workload/NS/NAME": "a Workload that no job owns yet",
-        "jobframework/topology/NS/NAME": "the pods of a Workload that a topology places",
+        "jobframework/topology/NS/NAME": "the pods of a Workload that a topology places, or of an elastic job",
         "jobframework/flavor/NAME": "a ResourceFlavor, as jobs get it",
         "jobframework/priorityclass/KIND/NAME": "a priority class",
         "jobframework/refused/KIND/NS/NAME": "an object that cannot be read",

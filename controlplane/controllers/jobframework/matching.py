@@ -51,7 +51,7 @@ def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events
     if removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
         return False
     if stale is not None:
-        _rewrite(step, job, stale)
+        rewrite(step, job, stale)
     return stale is None
 
 
@@ -86,7 +86,7 @@ def removed(step: JobPass, others: list[events.JobWorkloadObserved], reason: Job
     return waits
 
 
-def _rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkloadObserved) -> None:
+def rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkloadObserved) -> None:
     """Have the Workload of a job that waits ask for what the job asks for now."""
     priority = step.priority(job)
     if priority is None:

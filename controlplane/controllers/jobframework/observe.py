@@ -21,6 +21,7 @@ from controlplane.controllers.jobframework.names import (
     workload_stream,
 )
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
+from controlplane.controllers.jobframework.parts import SliceFacts
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
@@ -29,6 +30,7 @@ from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
 from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.slices import SLICE_NAME, is_elastic, replacement_for
 from controlplane.kube.topologies import domains_of
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
@@ -123,6 +125,7 @@ class JobObserver:
             suspended=adapter.suspended(obj),
             stopping=notes.get(STOPPING) == "true",
             started=bool(status.get("startTime")),
+            elastic=adapter.elastic and is_elastic(obj),
             active=adapter.active(status),
             ready=not problem and adapter.ready(obj),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
@@ -153,6 +156,7 @@ class JobObserver:
         event = events.JobWorkloadObserved(
             **fields.identity(obj),
             generation=number(metadata, "generation", "metadata"),
+            created=text(metadata, "creationTimestamp", "metadata"),
             owner=owner,
             references=items(metadata, "ownerReferences", "metadata") if owner is None else [],
             finalizers=strings(metadata, "finalizers", "metadata"),
@@ -180,6 +184,7 @@ class JobObserver:
             unhealthy_nodes=[
                 text(one, "name", "unhealthyNodes[]") for one in items(status, "unhealthyNodes", "status")
             ],
+            slice=_slice(obj),
             spec=bodies[0].ref,
             status=bodies[1].ref,
         )
@@ -203,9 +208,27 @@ def controller_of(obj: Json) -> events.QueuedOwner | None:
 def _composed(adapter: JobKind, obj: Json) -> tuple[list[events.PodSetFacts], str]:
     """Return the facts of the pod sets that a job makes, or why it makes none."""
     try:
-        return [pod_set_facts(one) for one in adapter.workload_pod_sets(obj)], ""
+        found = [pod_set_facts(one) for one in adapter.workload_pod_sets(obj)]
     except UNFIT as error:
         return [], str(error) or type(error).__name__
+    refused = _inelastic(found) if adapter.elastic and is_elastic(obj) else ""
+    return ([], refused) if refused else (found, "")
+
+
+def _inelastic(found: list[events.PodSetFacts]) -> str:
+    """Return why a job cannot be elastic, in the words of Kueue's webhook (pkg/controller/jobs/job/job_webhook.go)."""
+    if any(one.min_count is not None for one in found):
+        return "partial admission and elastic job cannot be used together"
+    asked = [kind for kind in ("required", "preferred") if any(one.topology_request.get(kind) for one in found)]
+    return f"{asked[0]} topology is not supported with elastic jobs" if asked else ""
+
+
+def _slice(obj: Json) -> SliceFacts | None:
+    """Return which slice of an elastic job a Workload is, None if it is none."""
+    if not is_elastic(obj):
+        return None
+    named = section(meta(obj), "annotations").get(SLICE_NAME) or meta(obj)["name"]
+    return SliceFacts(name=str(named), replaces=replacement_for(obj))
 
 
 def _conditions(status: Json) -> list[Condition]:

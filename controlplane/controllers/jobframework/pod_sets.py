@@ -15,9 +15,10 @@ from controlplane.controllers.jobframework import events
 from controlplane.kube.fields import items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import containers_digest, digest
+from controlplane.kube.slices import SLICE_NAME
 from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED
+from controlplane.kube.watches import POD_SET_LABEL
 
-POD_SET_LABEL = "kueue.x-k8s.io/podset"
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
 WORKLOAD = "kueue.x-k8s.io/workload"
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
@@ -90,6 +91,8 @@ def _info(
     if _DNS_LABEL.fullmatch(workload.cluster_queue):
         labels[_CLUSTER_QUEUE] = workload.cluster_queue
     notes, gates = {WORKLOAD: workload.name}, []
+    if workload.slice is not None:
+        notes[SLICE_NAME] = workload.slice.name
     if assignment.topology:
         gates = [TOPOLOGY_GATE]
         if pod_set is None or not pod_set.topology:

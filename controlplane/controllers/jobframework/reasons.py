@@ -45,6 +45,10 @@ class JobReason(StrEnum):
     WORKLOAD_NAME_TAKEN = "WorkloadNameTaken"
     RETENTION_ELAPSED = "DeactivationRetentionElapsed"
     DOMAIN_ASSIGNED = "TopologyDomainAssigned"
+    JOB_RESIZED = "JobResized"
+    JOB_GROWN = "JobGrown"
+    SLICE_OVERTAKEN = "WorkloadSliceOvertaken"
+    SLICE_ADMITTED = "WorkloadSliceAdmitted"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -128,6 +132,19 @@ REASONS: Mapping[JobReason, Sentence] = {
     JobReason.DOMAIN_ASSIGNED: Sentence(
         "The pod's Workload is admitted to domains of a topology, and one of them has a place for the pod.",
         "its Workload is admitted to this domain",
+    ),
+    JobReason.JOB_RESIZED: Sentence(
+        "An elastic job has another size, and its Workload can have it in place: it has no quota, or is smaller now.",
+        "the job has another size",
+    ),
+    JobReason.JOB_GROWN: Sentence(
+        "An elastic job is larger than what its Workload has quota for.", "the job is larger than what it has quota for"
+    ),
+    JobReason.SLICE_OVERTAKEN: Sentence(
+        "The elastic job has another Workload, for the size that it has now.", "another Workload is for the job's size"
+    ),
+    JobReason.SLICE_ADMITTED: Sentence(
+        "The pod belongs to an elastic job whose admitted Workload has room for it.", "its Workload has room for it"
     ),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"

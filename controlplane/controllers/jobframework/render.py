@@ -15,9 +15,11 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.announce import Reporter, notice
 from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
 from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
+from controlplane.controllers.jobframework.parts import GroupRole
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import with_tolerations
 from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
+from controlplane.controllers.jobframework.render_slices import slice_notes, with_counts
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
 from controlplane.kube.conditions import set_condition
@@ -42,7 +44,8 @@ def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]
         case events.JobStartDecided() | PodStartDecided():
             return [decision.body]
         case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
-            return [one for one in (decision.body, *(role.body for role in decision.roles)) if one]
+            of = decision.of if isinstance(decision, events.JobWorkloadCreationDecided) else ""
+            return [one for one in (decision.body, of, *(role.body for role in decision.roles)) if one]
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
         case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
@@ -103,6 +106,7 @@ def _creation(
     notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
+    notes |= slice_notes(decision.slice)
     metadata: Json = {"finalizers": [FINALIZER]}
     copied = {key: body["labels"][key] for key in decision.label_keys if key in body["labels"]}
     if decision.members:
@@ -116,6 +120,8 @@ def _creation(
     if notes:
         metadata["annotations"] = notes
     spec = {"queueName": decision.queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
+    if decision.of:
+        spec["podSets"] = with_counts(body_in(bodies, decision.of), decision.pods)
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", _workload(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
 
@@ -132,7 +138,7 @@ def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
     }
 
 
-def _spec(job: Json, adapter: JobKind, roles: Sequence[events.GroupRole], bodies: Mapping[str, bytes]) -> Json:
+def _spec(job: Json, adapter: JobKind, roles: Sequence[GroupRole], bodies: Mapping[str, bytes]) -> Json:
     limit = max_execution((job["metadata"].get("labels") or {}).get(MAX_EXECUTION))
     made: Json = {"podSets": role_pod_sets(roles, bodies, adapter) if roles else adapter.workload_pod_sets(job)}
     if limit is not None:
@@ -158,6 +164,10 @@ def _update(
             return _patch(place, decision, {"spec": {"priorityClassRef": None} | _priority(decision)})
         case "gate":
             return _patch(place, decision, {"metadata": {"annotations": {GATED_BY: decision.gated_by or None}}})
+        case "counts":
+            return _patch(
+                place, decision, {"spec": {"podSets": with_counts(body_in(bodies, decision.body), decision.pods)}}
+            )
         case "owner":
             owner = owner_reference(place, adapter, decision.job_uid)
             body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}

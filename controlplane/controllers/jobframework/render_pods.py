@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from controlplane.controllers.jobframework.events import GroupMember, GroupRole
 from controlplane.controllers.jobframework.observe_pods import TERMINATION
+from controlplane.controllers.jobframework.parts import GroupMember, GroupRole
 from controlplane.controllers.jobframework.pod_events import (
     PodDeletionDecided,
     PodReleaseDecided,

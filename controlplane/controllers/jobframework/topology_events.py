@@ -5,6 +5,7 @@ The pods of a Workload share a stream, which is theirs alone: what is open there
 from __future__ import annotations
 
 from controlplane.controllers.jobframework.pod_events import PodWrite
+from controlplane.kube.kinds import PODS_OF_TOPOLOGIES
 from controlplane.log.event import Event
 from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
@@ -12,8 +13,10 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 class TopologyPodObserved(ObjectObserved):
     """A pod that topology-aware scheduling places, and that has not ended. `workload` and `pod_set` are what its annotation and
     label say; `gates`: the names of its scheduling gates; `numbers`: those of its labels whose values are numbers, by which pods
-    tell their ranks; `offset`: what it says of where its ranks begin."""
+    tell their ranks; `offset`: what it says of where its ranks begin. `slice`: the first Workload of the elastic job that it belongs to,
+    "" for none: no topology need place it then. `kind` says in which watch it was shown."""
 
+    kind: str = PODS_OF_TOPOLOGIES.name
     deleting: bool = False
     workload: str = ""
     pod_set: str = ""
@@ -21,15 +24,18 @@ class TopologyPodObserved(ObjectObserved):
     node_selector: dict[str, str] = {}
     numbers: dict[str, str] = {}
     offset: str | None = None
+    slice: str = ""
 
 
 class TopologyPodGone(ObjectVanished):
     """The pod was deleted, or has ended."""
 
+    kind: str = PODS_OF_TOPOLOGIES.name
+
 
 class PodUngateDecided(PodWrite):
-    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away; `gates` stay. `rank` is its
-    place in its pod set, where pods tell it."""
+    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away, or that of elastic jobs from one for
+    which a slice has room; `gates` stay. `rank` is its place in its pod set, where pods tell it."""
 
     workload: str
     pod_set: str

@@ -1,5 +1,5 @@
 """Lets pods run once their Workload is admitted to domains of a topology: each behind the gate of topologies until its domain is
-known.
+known. Those of an elastic job are behind a gate of their own until a slice has room for them.
 
 In: pods as they are shown, and their Workloads as the job framework has them. Out: events of pods, their states by Workload, and
 which of them may run where. Pure. A write is open from its decision until its pod is seen to change, and while one of a
@@ -17,13 +17,14 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events, placing
 from controlplane.controllers.jobframework.names import WORD
-from controlplane.controllers.jobframework.pod_sets import POD_SET_LABEL, WORKLOAD
+from controlplane.controllers.jobframework.pod_sets import WORKLOAD
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided, TopologyPodGone, TopologyPodObserved
 from controlplane.job_kinds.gated import gate_names
 from controlplane.kube import fields
 from controlplane.kube.fields import section
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import PODS_OF_SLICES, PODS_OF_TOPOLOGIES, Json, Kind, meta
+from controlplane.kube.slices import ELASTIC_GATE, SLICE_NAME
 from controlplane.kube.topologies import (
     HOSTNAME,
     POD_INDEX_OFFSET,
@@ -31,6 +32,7 @@ from controlplane.kube.topologies import (
     is_placed_by_topology,
     levels_of,
 )
+from controlplane.kube.watches import POD_SET_LABEL
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
@@ -55,22 +57,26 @@ def topology_stream(namespace: str, workload: str) -> str:
     return f"{_PLACE}{namespace}/{workload}"
 
 
-def observed(obj: Json) -> TopologyPodObserved | None:
-    """Return what is recorded of a pod; None if no topology places it, or it belongs to no Workload."""
+def observed(obj: Json, kind: Kind = PODS_OF_TOPOLOGIES) -> TopologyPodObserved | None:
+    """Return what is recorded of a pod; None if it belongs to no Workload, or `kind` is not where those like it are
+    looked for: those of elastic jobs in `PODS_OF_SLICES`, the others where a topology places them."""
     metadata = meta(obj)
     notes, labels, spec = section(metadata, "annotations"), section(metadata, "labels"), section(obj, "spec")
-    workload = notes.get(WORKLOAD)
-    if not is_placed_by_topology(notes) or not workload:
+    workload, slice_ = notes.get(WORKLOAD), str(notes.get(SLICE_NAME) or "")
+    looked_for = bool(slice_) if kind == PODS_OF_SLICES else is_placed_by_topology(notes) and not slice_
+    if not looked_for or not workload:
         return None
     offset = notes.get(POD_INDEX_OFFSET)
     return TopologyPodObserved(
         **fields.identity(obj),
+        kind=kind.name,
         workload=str(workload),
         pod_set=str(labels.get(POD_SET_LABEL) or ""),
         gates=gate_names(spec),
         node_selector={name: str(value) for name, value in section(spec, "nodeSelector", "spec").items()},
         numbers={name: value for name, value in labels.items() if _is_number(value)},
         offset=None if offset is None else str(offset),
+        slice=slice_,
     )
 
 
@@ -94,15 +100,17 @@ class TopologyUngating:
         run holds for one version alone."""
         uid = change.uid
         before = self._stream_of.get(uid)
-        event = None if change.gone else observed(change.whole())
+        known = self.states[before].pods.get(uid) if before in self.states else None
+        if known is not None and known.kind != change.kind.name:
+            return None  # it is looked for elsewhere
+        event = None if change.gone else observed(change.whole(), change.kind)
         if event is None:
             return None if before is None else (before, _gone(change))
-        known = self.states[before].pods.get(uid) if before in self.states else None
-        if known is not None and not placing.is_gated(event):
+        if known is not None and not (placing.is_gated(event) or ELASTIC_GATE in event.gates):
             event_as_known = _replace(event, resource_version=known.resource_version)
             if event_as_known == known:
                 return None
-        return before or topology_stream(event.namespace, event.workload), event
+        return before or topology_stream(event.namespace, event.slice or event.workload), event
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a stream of pods."""
@@ -130,7 +138,8 @@ class TopologyUngating:
 
 def _gone(change: ObjectChange) -> TopologyPodGone:
     metadata = meta(change.object)
-    return TopologyPodGone(namespace=str(metadata.get("namespace") or ""), name=str(metadata["name"]), uid=change.uid)
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
+    return TopologyPodGone(namespace=namespace, name=name, uid=change.uid, kind=change.kind.name)
 
 
 def _seen(state: TopologyPods, event: TopologyPodObserved) -> TopologyPods:
@@ -171,16 +180,45 @@ def is_placed(workload: events.JobWorkloadObserved | None) -> bool:
 def decide(state: TopologyPods, workload: events.JobWorkloadObserved | None, now: datetime) -> PassResult[Event]:
     """Return which pods of a Workload may run, and where; nothing while it is not known of one of them where it runs."""
     step = _Pass(state, now)
-    if state.effects or workload is None or not is_placed(workload) or workload.deleting:
+    if state.effects or workload is None or not has_gated_pods(workload) or workload.deleting:
         return step.plan
     if any(one.error == "Conflict" for one in state.trouble.values()):
         return (
             step.plan
         )  # a pod has changed, perhaps by our own write whose answer was lost: its next version will tell
-    for one in _may_run(state, workload):
+    roomy = list(_within_quota(state, workload))
+    for one in roomy or _may_run(state, workload):
         if state.vain.get(one.target) != one.resource_version:
             step.write(one)
     return step.plan
+
+
+def has_gated_pods(workload: events.JobWorkloadObserved) -> bool:
+    """Whether a Workload is admitted, and its pods are let run one by one: each in its domain, or as far as a slice has room."""
+    return is_placed(workload) or (workload.slice is not None and workload.is_true("Admitted"))
+
+
+def _within_quota(state: TopologyPods, workload: events.JobWorkloadObserved) -> Iterator[PodUngateDecided]:
+    """Yield which pods of an elastic job may run: as many of each pod set as its slice has, those that run among them, the first by
+    name (kubernetes-sigs/kueue pkg/controller/elasticjobs/elastic_job_ungater.go, ff69552e)."""
+    if workload.slice is None:
+        return
+    for pod_set in workload.pod_sets:
+        pods = [one for one in state.pods.values() if one.slice and one.pod_set == pod_set.name]
+        waits = sorted(
+            (one for one in pods if ELASTIC_GATE in one.gates and not one.deleting), key=lambda one: one.name
+        )
+        room = pod_set.count - sum(ELASTIC_GATE not in one.gates for one in pods)
+        for one in waits[: max(0, room)]:
+            yield PodUngateDecided(
+                name=one.name,
+                uid=one.uid,
+                resource_version=one.resource_version,
+                workload=workload.name,
+                pod_set=pod_set.name,
+                gates=[name for name in one.gates if name != ELASTIC_GATE],
+                reason=JobReason.SLICE_ADMITTED,
+            )
 
 
 def _may_run(state: TopologyPods, workload: events.JobWorkloadObserved) -> Iterator[PodUngateDecided]:

@@ -74,8 +74,9 @@ def creation(
     step: JobPass, job: events.QueuedJobObserved, priority: WorkloadPriority
 ) -> events.JobWorkloadCreationDecided:
     """Return the decision to create a job's Workload."""
+    extra = str(job.generation) if job.elastic else ""
     return events.JobWorkloadCreationDecided(
-        name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid),
+        name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid, extra),
         job_uid=job.uid,
         body=job.body,
         queue=job.queue,

@@ -19,9 +19,7 @@ from controlplane.controllers.multikueue.events import (
     DeactivationDecided,
 )
 from controlplane.controllers.multikueue.final_status import late_status
-from controlplane.controllers.multikueue.objects import ELASTIC_JOB
 from controlplane.controllers.multikueue.observations import (
-    SLICE_REPLACED,
     CheckState,
     JobObserved,
     WorkloadObserved,
@@ -31,6 +29,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.running import GONE, away
 from controlplane.controllers.multikueue.slices import held_elsewhere, keep_size, take_over
+from controlplane.kube.slices import ELASTIC_JOB, SLICE_REPLACED
 
 NOT_RESIZED = f"Jobs of this kind cannot be made larger while they run: create it without the annotation {ELASTIC_JOB}"
 

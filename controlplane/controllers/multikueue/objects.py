@@ -17,7 +17,7 @@ from controlplane.controllers.multikueue.observations import (
     Priority,
 )
 from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
-from controlplane.kube import fields
+from controlplane.kube import fields, slices
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Body, body_of, canonical
@@ -28,9 +28,7 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 """The reason of the DeactivationTarget with which we have a copy stopped."""
 EXECUTION_POLICY = "controlplane/execution-policy"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
-ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 _COMPONENT = "kueue.x-k8s.io/component-workload-index"
-_SLICE_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
 _NOT_APPLIED = frozenset({"conditions", "admissionChecks", "clusterName", "nominatedClusterNames", "reclaimablePods"})
@@ -140,14 +138,14 @@ def priority(obj: Json) -> Priority:
 
 def elastic(obj: Json) -> bool:
     """Return whether a Workload is one of an elastic job."""
-    return section(meta(obj), "annotations").get(ELASTIC_JOB) == "true"
+    return slices.is_elastic(obj)
 
 
 def replaces(obj: Json) -> str:
     """Return the Workload, as `NAMESPACE/NAME`, whose place this slice of an elastic job is to take; "" if it is
     none.
     """
-    return str(section(meta(obj), "annotations").get(_SLICE_REPLACES, ""))
+    return str(section(meta(obj), "annotations").get(slices.REPLACEMENT_FOR, ""))
 
 
 def size(obj: Json) -> dict[str, int]:

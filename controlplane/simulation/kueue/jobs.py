@@ -15,6 +15,7 @@ from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.kube.slices import SLICE_REPLACED, is_elastic
 from controlplane.simulation.controllers.behaviour import Place, place_of
 from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.common import (
@@ -152,7 +153,7 @@ class JobReconciler:
         return match
 
     def _sliced(self, kind: Kind, job: Json) -> bool:
-        return self._integrations[kind].elastic and slices.elastic(job)
+        return self._integrations[kind].elastic and is_elastic(job)
 
     def _live(self, kind: Kind, job: Json) -> list[Json]:
         """Return the job's Workloads that are not finished, oldest first."""
@@ -166,7 +167,7 @@ class JobReconciler:
         """
         chosen, over = slices.settle(self._live(kind, job))
         for one, replaced in over:
-            reason = slices.REPLACED if replaced else "OutOfSync"
+            reason = SLICE_REPLACED if replaced else "OutOfSync"
             self._core.finish(one, reason, "The workload slice is out of sync with its parent job")
         if chosen is None:
             return None

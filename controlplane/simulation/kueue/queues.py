@@ -23,6 +23,7 @@ from controlplane.controllers.quota.engine.rendering import (
 )
 from controlplane.kube.conditions import is_true, set_condition
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, Json, Kind, meta
+from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.simulation.controllers.behaviour import Place, place_of
 from controlplane.simulation.kueue.common import reindex
 from controlplane.simulation.kueue.core import Core
@@ -148,10 +149,9 @@ class Queues:
             fresh = [one for one in decisions if _says(one) not in said]
             if not fresh:
                 return
-            said |= {_says(one) for one in fresh if not isinstance(one, Admit)}
-            self.quota.state.apply(decisions, now)
-            for decision in fresh:
-                self._write(decision)
+            # A reservation is taken into account by the event of its write, so that a refused one changes nothing.
+            self.quota.state.apply([one for one in decisions if not isinstance(one, Admit)], now)
+            said |= {_says(one) for one in fresh if not self._write(one)}
 
     def _gated(self, decision: Decision) -> Decision:
         """Return a decision, of a preemption that waits for a gate only that."""
@@ -163,13 +163,13 @@ class Queues:
         told = "AdmissionGated", _GATED, reasons.GENERIC
         return Inadmissible(decision.workload, decision.cluster_queue, *told, decision.progress, decision.wakes)
 
-    def _write(self, decision: Decision) -> None:
+    def _write(self, decision: Decision) -> bool:
+        """Write what was decided; return whether somebody has quota now."""
         workload = self._core.workload(*_place(decision.workload))
         if workload is None or isinstance(decision, Evict):
-            return
+            return False
         if isinstance(decision, Admit):
-            self._reserve(workload, decision)
-            return
+            return self._reserve(workload, decision)
         self._say_pending(workload, decision)
         for victim in decision.victims if isinstance(decision, Preempt) else ():
             target = self._core.workload(*_place(victim.workload))
@@ -177,9 +177,14 @@ class Queues:
                 status = draft(target)
                 preempt(target, status, victim.reason, victim.message, self._core.stamp())
                 self._try_to_write(target, status)
+        return False
 
-    def _reserve(self, workload: Json, decision: Admit) -> None:
-        status = draft(workload)
+    def _reserve(self, workload: Json, decision: Admit) -> bool:
+        status, old = draft(workload), self._core.workload(*_place(decision.replaces))
+        if old is not None:
+            self._core.finish(old, SLICE_REPLACED, "Replaced to accommodate a workload")
+            if cluster := (old.get(_STATUS) or {}).get("clusterName"):
+                status["clusterName"] = cluster
         reserve(workload, status, admission_of(decision.admission), self._core.stamp())
         present = {check["name"] for check in status.get("admissionChecks") or ()}
         if present.issuperset(decision.checks):
@@ -188,13 +193,13 @@ class Queues:
         try:
             self._core.writer.write(workload, status)
         except ApiError as error:
-            place = place_of(workload)
-            self.quota.note_workload(place, self._core.workload(*place), self._now())
             if error.status == 409:
-                self._core.mark(("workload", *place))
+                self._core.mark(("workload", *place_of(workload)))
                 self._core.mark(_SCHEDULE)
             else:
                 self._core.mark_after(_SCHEDULE, REFUSED_PAUSE)
+            return False
+        return True
 
     def _say_pending(self, workload: Json, decision: Inadmissible) -> None:
         status, gates, generation = draft(workload), self._core.gates, meta(workload).get("generation", 0)

@@ -8,35 +8,27 @@ place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.slices import ELASTIC_JOB, REPLACEMENT_FOR, is_elastic, replacement_for
 from controlplane.simulation.controllers.behaviour import Place
-
-ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-REPLACED: Final = "WorkloadSliceReplaced"
-
-
-def elastic(obj: Mapping[str, Any]) -> bool:
-    """Return whether a job, or a Workload, asks for slices."""
-    return (meta(obj).get("annotations") or {}).get(ELASTIC) == "true"
 
 
 def replaces(workload: Mapping[str, Any]) -> Place | None:
     """Return the key of the Workload whose place this one is to take."""
-    namespace, found, name = str((meta(workload).get("annotations") or {}).get(REPLACEMENT) or "").partition("/")
+    namespace, found, name = replacement_for(workload).partition("/")
     return (namespace, name) if found else None
 
 
 def marks_of(job: Json, before: Json | None) -> Json:
     """Return the annotations of a new slice of a job, which replaces the one before."""
-    if not elastic(job):
+    if not is_elastic(job):
         return {}
-    made: Json = {ELASTIC: "true"}
+    made: Json = {ELASTIC_JOB: "true"}
     if before is not None:
-        made[REPLACEMENT] = f"{meta(before)['namespace']}/{meta(before)['name']}"
+        made[REPLACEMENT_FOR] = f"{meta(before)['namespace']}/{meta(before)['name']}"
     return made
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json, Kind, meta
+from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.simulation.apiserver.errors import ApiRefusal, Cause, invalid
 from controlplane.simulation.apiserver.store import Operation
-from controlplane.simulation.kueue.slices import REPLACEMENT
 
 _IMMUTABLE = "field is immutable"
 _POD_PRIORITY = ("scheduling.k8s.io", "PriorityClass")
@@ -160,7 +160,7 @@ def _pod_sets(was: Json, now: Json) -> Iterator[str]:
 
 def _cluster_name(old: Json, new: Json) -> Iterator[str]:
     """Whoever selects must have nominated before, in an earlier write."""
-    if (meta(new).get("annotations") or {}).get(REPLACEMENT):
+    if (meta(new).get("annotations") or {}).get(REPLACEMENT_FOR):
         return
     chosen = _status(new).get("clusterName")
     if (

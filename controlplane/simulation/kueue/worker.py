@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.slices import is_elastic
 from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.cluster import Kueue
 from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, controller_of, owner_reference
@@ -39,7 +40,7 @@ def bind_prebuilt(core: Core, jobs: JobReconciler, kind: Kind, job: Json, name: 
         workload = core.workload(namespace, name)
     if workload is None or is_true(workload, "Finished"):
         return workload
-    if slices.elastic(job) and slices.replaces(workload) is not None:
+    if is_elastic(job) and slices.replaces(workload) is not None:
         return workload  # the job is given its size with the write that binds it
     if controller_of(workload) is not None and not jobs.matches(kind, job, workload):
         core.finish(workload, "OutOfSync", "The prebuilt workload is out of sync with its user job")

@@ -154,12 +154,22 @@ class Scene:
         if (kinds.LOCAL_QUEUES, NS, name) not in self.objects:
             self.put(kinds.LOCAL_QUEUES, name, NS, spec={"clusterQueue": name})
 
-    def workload(self, name: str, queue: str, cpu: str = "1", count: int = 1, priority: int = 0, **spec: Any) -> Json:
+    def workload(
+        self,
+        name: str,
+        queue: str,
+        cpu: str = "1",
+        count: int = 1,
+        priority: int = 0,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> Json:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
         pod_sets = [{"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}]
         spec = {"queueName": queue, "priority": priority, "podSets": pod_sets, **spec}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-{name}"}
-        return self.put(kinds.WORKLOADS, name, NS, spec=spec, metadata={"ownerReferences": [owner]})
+        metadata = {"ownerReferences": [owner], "annotations": annotations or {}}
+        return self.put(kinds.WORKLOADS, name, NS, spec=spec, metadata=metadata)
 
     def of(self, name: str) -> Json:
         return self.objects[kinds.WORKLOADS, NS, name]

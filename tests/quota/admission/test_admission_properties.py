@@ -17,6 +17,7 @@ from controlplane.controllers.quota.engine.amounts import add
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
+from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.scene import NS, Scene
 from tests.support import folded
@@ -32,6 +33,7 @@ PREEMPTION = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any
 _NAMES = st.sampled_from([f"w{number}" for number in range(6)])
 _STEPS = st.one_of(
     st.tuples(st.just("submit"), _NAMES, st.sampled_from((*QUEUES, "a2")), st.integers(1, 6), st.integers(0, 2)),
+    st.tuples(st.just("grow"), _NAMES, _NAMES, st.integers(1, 6)),
     st.tuples(st.just("finish"), _NAMES),
     st.tuples(st.just("release"), _NAMES),
     st.tuples(st.just("delete"), _NAMES),
@@ -75,6 +77,12 @@ class Play:
     def _submit(self, name: str, queue: str, cpu: int, priority: int) -> None:
         if not self.there(name):
             self.scene.workload(name, queue, str(cpu), priority=priority)
+
+    def _grow(self, name: str, of: str, cpu: int) -> None:
+        """Submit a slice that is to take the place of a Workload."""
+        if self.there(of) and not self.there(name):
+            queue = self.scene.of(of)["spec"]["queueName"]
+            self.scene.workload(name, queue, str(cpu), annotations={REPLACEMENT_FOR: f"{NS}/{of}"})
 
     def _finish(self, name: str) -> None:
         if self.scene.is_true(name, "Admitted"):
@@ -220,6 +228,11 @@ def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool, pas
                 left.setdefault(queue, {}).setdefault(flavor, {})[resource] = amount
         assert left == has.get(stream, {})
     assert has.keys() <= scene.posted().keys()
+
+    # No two are left of which one has taken the place of the other.
+    for info in scene.controller.index.engine.snapshot.workloads.values():
+        stays = not scene.is_true(info.workload.name, "Evicted")
+        assert not (stays and info.workload.replaces in scene.controller.index.engine.snapshot.workloads)
 
     # What is decided has come to be: the API server says the same as the log.
     for (kind, _, name), obj in scene.objects.items():

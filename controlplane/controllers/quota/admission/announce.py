@@ -14,6 +14,7 @@ from controlplane.controllers.quota.admission.topology_events import TopologyAss
 from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
+from controlplane.kube.slices import SLICE_REPLACED
 
 _LIMIT = 1024
 _NORMAL, _WARNING = "Normal", "Warning"
@@ -94,6 +95,8 @@ def _of_status(
         yield _NORMAL, "Admitted", _admitted(seen, queue, now)
     elif decision.reason is R.CHECK_REJECTED:
         yield _WARNING, "AdmissionCheckRejected", f"Deactivated due to {decision.message}"
+    elif decision.reason is R.SLICE_REPLACED:
+        yield _NORMAL, SLICE_REPLACED, decision.message
     elif decision.reason is R.EXECUTION_TIME_EXCEEDED:
         yield _WARNING, "MaximumExecutionTimeExceeded", decision.message
     elif decision.reason is R.GATE_CHANGED and seen.gated_by:

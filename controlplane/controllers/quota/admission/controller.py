@@ -24,6 +24,7 @@ from controlplane.controllers.quota.admission import (
     queue_status,
     retention,
     second_pass,
+    slices,
     topology_events,
 )
 from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
@@ -174,6 +175,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return what is to be written, and when to look again."""
         if state.new_priority is not None:
             return ReconcileWrite(R.PRIORITY_CHANGED, spec={"priority": state.new_priority}), None
+        replaced = slices.replaced(self.index, seen, now)
+        if replaced is not None:
+            return replaced, None
         looked = look(seen, queues_of(self.index, seen), now, self.pods_ready)
         if looked.step is None:
             over = retention.expired(seen, self.after_finished, now, ours=is_ours(self.index, seen))
@@ -208,7 +212,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         usage = facts.by_place(has.amounts)
         difference = facts.difference(usage, facts.by_place(posted.amounts))
         return events.QuotaPosted(
-            reason=_why_posted(state, has),
+            reason=R.SLICE_REPLACED if info is not None and info.covered else _why_posted(state, has),
             cluster_queue=has.cluster_queue,
             amounts=facts.by_flavor(difference),
             borrowed=facts.by_flavor(cycles.borrowed(self.index.engine, has.cluster_queue, usage, {})),

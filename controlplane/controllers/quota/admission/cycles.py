@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.quota.admission import events, facts, second_pass
+from controlplane.controllers.quota.admission import events, facts, second_pass, slices
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
@@ -99,6 +99,7 @@ def _reservation(
     admission = admission_of(decision.admission)
     status = status_of(seen, now)
     status.reserve(admission, decision.checks)
+    slices.keep_cluster(index, decision, status)
     found = write_fields(seen.status, status.status)
     found["changes"].pop("admission", None)
     amounts: Usage = {}
@@ -113,9 +114,12 @@ def _reservation(
         cluster_queue=decision.cluster_queue,
         admission=admission,
         amounts=facts.by_flavor(amounts),
-        borrowed=facts.by_flavor(borrowed(index.engine, decision.cluster_queue, amounts, amounts)),
+        borrowed=facts.by_flavor(
+            borrowed(index.engine, decision.cluster_queue, amounts, slices.added(index, decision, amounts))
+        ),
         admitted=status.is_true("Admitted"),
         penalty=quantities(decision.penalty),
+        replaces=decision.replaces,
     )
 
 

@@ -54,7 +54,7 @@ class Owner(Part):
 class AdmissionWorkloadObserved(ObjectObserved):
     """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
     earlier versions do not name. `priority_class`: the WorkloadPriorityClass that it names, "" for none or for a
-    PriorityClass of pods."""
+    PriorityClass of pods. `replaces`: the namespace and name of the workload slice whose place it is to take, "" for none."""
 
     generation: int = 0
     deleting: bool = False
@@ -70,6 +70,7 @@ class AdmissionWorkloadObserved(ObjectObserved):
     active: bool = True
     maximum_execution_seconds: int | None = None
     pod_sets: list[PodSetFacts] = []
+    replaces: str = ""
     status: dict[str, Any] = {}
 
 
@@ -218,7 +219,8 @@ class WorkloadAdmissionWrite(AdmissionWrite):
 class QuotaReservationDecided(WorkloadAdmissionWrite):
     """Reserve quota in a ClusterQueue. `admission` as it is written; `amounts` that are reserved, `borrowed` which of
     them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles. `penalty`: what it counts for in the past
-    usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count."""
+    usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count. `replaces`: the slice whose
+    place it takes, by namespace and name; that one's quota counts no more, as far as it is in `amounts`."""
 
     cycle: int
     cluster_queue: str
@@ -227,6 +229,7 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
     borrowed: Amounts = {}
     admitted: bool = False
     penalty: dict[str, str] = {}
+    replaces: str = ""
 
 
 class WorkloadInadmissible(WorkloadAdmissionWrite):

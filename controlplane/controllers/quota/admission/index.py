@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.quota.admission import events, facts, topology_events
 from controlplane.controllers.quota.admission.cluster_objects import fold_namespace, fold_priority_class, redefault
 from controlplane.controllers.quota.admission.engine_objects import DROPS, put_object, record_sample
-from controlplane.controllers.quota.admission.observe import KINDS, stream_of
+from controlplane.controllers.quota.admission.observe import KINDS, replaced_streams, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import Cycles, decision_of
 from controlplane.controllers.quota.admission.state import (
     ObjectState,
@@ -192,6 +192,7 @@ class AdmissionIndex:
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)
+        self.mark(replaced_streams(state, self.workload(key)))
         for name in {before, self._queue_of(key)} - {""}:
             self._concerns(recorded, name, event)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events, topology_events, worker_usage
+from controlplane.controllers.quota.admission.state import WorkloadState
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.topology.parse import parse_topology
 from controlplane.kube import fields, kinds, limit_ranges
@@ -18,6 +19,7 @@ from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import UNFIT, items, number, section, strings, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_requests import amounts
+from controlplane.kube.slices import replacement_for
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished
@@ -107,6 +109,12 @@ def workload_stream(key: str) -> str:
     return f"{ADMISSION}/workload/{key}"
 
 
+def replaced_streams(*states: WorkloadState) -> list[str]:
+    """Return the streams of the slices whose places a Workload is to take, as it was and as it is."""
+    found = (one.observed.replaces for one in states if one.observed is not None)
+    return [workload_stream(key) for key in found if key]
+
+
 def seen(change: ObjectChange, *, workers: bool = False) -> tuple[str, Event, tuple[Body, ...]] | None:
     """Return stream, event and bodies of something seen; `workers`: what LocalQueues use there counts."""
     home = change.cluster == MANAGEMENT
@@ -192,6 +200,7 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         active=spec.get("active") is not False,
         maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
+        replaces=replacement_for(obj),
         status=section(obj, "status"),
     )
 

@@ -39,7 +39,8 @@ def _signed(resource: str, amount: int) -> str:
 def _reserved(event: events.QuotaReservationDecided) -> str:
     borrowed = f" ({amounts(event.borrowed)} borrowed)" if event.borrowed else ""
     then = "quota is to be reserved and the Workload admitted" if event.admitted else "quota is to be reserved"
-    return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}"
+    place = f", in the place of slice {event.replaces}" if event.replaces else ""
+    return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}{place}"
 
 
 def _waits(event: events.WorkloadInadmissible) -> str:

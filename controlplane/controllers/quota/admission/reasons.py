@@ -38,6 +38,7 @@ class AdmissionReason(StrEnum):
     PODS_NOT_READY = "PodsNotReady"
     REQUEUED_TOO_OFTEN = "RequeuedTooOften"
     RETENTION_ELAPSED = "RetentionElapsed"
+    SLICE_REPLACED = "WorkloadSliceReplaced"
     PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
     # what topologies say
@@ -97,6 +98,7 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
         "the Workload was queued again as often as it may since its pods were not ready in time"
     ),
     R.RETENTION_ELAPSED: _same("the Workload finished for longer ago than finished ones are kept"),
+    R.SLICE_REPLACED: _same("another slice of the same job took the place of the Workload"),
     R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
     R.DOMAINS_FIT: _same("the pods of the Workload have places in domains of the topology"),

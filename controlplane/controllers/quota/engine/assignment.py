@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from controlplane.controllers.quota.engine import slices
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
@@ -70,7 +71,8 @@ class PodSetResult:
 class Assignment:
     """What was found for a workload. `borrowing`: the height of the smallest Cohort that its usage fits in, 0 if its
     ClusterQueue has the quota. `asked`: what of it is to be placed in topologies, by flavor; `placed`: the places that it takes
-    beside those that the workload has.
+    beside those that the workload has. `replaces`: the slice whose place it is to take: `usage` and what is to be made room for are
+    what it needs beyond what that one has.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -80,6 +82,7 @@ class Assignment:
     no_fit_reason: str = ""
     asked: dict[str, list[PlacementRequest]] = field(default_factory=dict)
     placed: tuple[Placed, ...] = ()
+    replaces: Info | None = None
     _mode: AssignmentMode | None = None
 
     @property
@@ -118,7 +121,8 @@ class Assignment:
         for resource, found in pod_set.flavors.items():
             self.borrowing = max(self.borrowing, found.borrowing)
             place = (found.flavor, resource)
-            self.usage[place] = add(self.usage.get(place, 0), pod_set.requests.get(resource, 0))
+            amount = slices.beyond(self.replaces, pod_set.name, resource, pod_set.requests.get(resource, 0))
+            self.usage[place] = add(self.usage.get(place, 0), amount)
 
     def message(self) -> str:
         """Return why it does not fit at once, "" if it does."""
@@ -141,7 +145,7 @@ class Assignment:
             found = self.of(total.name)
             if found is None:
                 continue
-            for resource, amount in total.scaled_to(found.count).requests.items():
+            for resource, amount in slices.more_pods(self.replaces, total, found.count).items():
                 given = found.flavors.get(resource)
                 if amount and given is not None:
                     place = (given.flavor, resource)

@@ -23,6 +23,7 @@ from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.partial_admission import can_shrink, most_pods
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
+from controlplane.controllers.quota.engine.slices import replaced_slice
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.topology.model import Placed
@@ -55,7 +56,7 @@ def waits_for_pods(info: Info, wakes: int) -> Inadmissible:
 
 def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | None = None) -> Preemptor:
     """Return what finds targets, as the settings say; with `freed` among those that are not preempted yet."""
-    queues, gone = (freed.queues, freed.preempted) if freed is not None else (state.snapshot.queues, ())
+    queues, gone = (freed.queues, freed.gone) if freed is not None else (state.snapshot.queues, ())
     topology, used = state.snapshot.topology, state.used_by()
     if state.settings.fair_sharing:
         return FairPreemptor(now, journal, topology, queues, used, gone, state.settings.preemption_strategies)
@@ -146,6 +147,7 @@ class _Cycle:
             topology,
             fair_sharing=self.fair_sharing,
             nominated=entry.nominated,
+            replaces=None if entry.second_pass else replaced_slice(info, queue.workloads, self.freed.gone),
         )
 
         def with_targets(assignment: Assignment) -> Found | None:
@@ -225,6 +227,7 @@ class _Cycle:
 
     def _take(self, entry: Entry) -> None:
         self.freed.preempt(entry.targets)
+        self.freed.replace(entry.replaces)
         self.displaced += [target.info.placed for target in entry.targets if target.info.placed]
         if entry.assignment.mode is AssignmentMode.FIT:
             self._use(entry, entry.usage)
@@ -239,7 +242,9 @@ class _Cycle:
         entry.progress = None
 
     def _overlaps(self, entry: Entry) -> bool:
-        return any(target.info.key in self.freed.preempted for target in entry.targets)
+        """Return whether one whom it would preempt, or whose place it would take, is gone for another one."""
+        old = [entry.replaces] if entry.replaces is not None else []
+        return any(info.key in self.freed.gone for info in [*(target.info for target in entry.targets), *old])
 
     def _fits(self, entry: Entry, *, placed: bool = True) -> bool:
         """Return whether an entry fits once all targets are gone, its own and those before it; without `placed`, whether its quota
@@ -334,7 +339,8 @@ class _Cycle:
             checks = checks_for(queue.spec, admission.pod_sets)
             if entry.second_pass:
                 return Admit(entry.info.key, admission, checks, second_pass=True)
-            return Admit(entry.info.key, admission, checks, self.entry_penalty(entry.info, queue.spec))
+            old = entry.replaces.key if entry.replaces is not None else ""
+            return Admit(entry.info.key, admission, checks, self.entry_penalty(entry.info, queue.spec), replaces=old)
         if entry.evicted:
             message = reasons.no_replacement(entry.info.workload.unhealthy_nodes)
             return Evict(entry.info.key, queue.name, reasons.NODE_FAILURES, message)

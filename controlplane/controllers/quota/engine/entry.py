@@ -36,7 +36,15 @@ class Entry:
     @property
     def usage(self) -> Usage:
         """The quota that it takes: none if it has it already."""
-        return {} if self.second_pass else self.assignment.usage
+        if self.second_pass:
+            return {}
+        used = self.assignment.usage
+        return used if self.replaces is None else {place: max(0, amount) for place, amount in used.items()}
+
+    @property
+    def replaces(self) -> Info | None:
+        """The slice whose place it takes, None for none. That one has its quota until it has ended, so that nothing is free before."""
+        return self.assignment.replaces
 
     def record(self, assignment: Assignment, targets: list[PreemptionTarget]) -> None:
         """Note what it would get, and whom it would preempt for that."""

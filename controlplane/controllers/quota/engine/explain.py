@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.admissibility import problem
-from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage, add, in_order, sub
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub
 from controlplane.controllers.quota.engine.candidates import using
 from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
@@ -19,6 +19,7 @@ from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need
 from controlplane.controllers.quota.engine.queue_order import key_of
+from controlplane.controllers.quota.engine.slices import other_flavor, replaced_slice
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
@@ -44,13 +45,14 @@ class Holder:
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """A resource of a flavor. `wanted` by the workload; `free` to its ClusterQueue now, borrowed quota included; `most`:
-    what would be if nobody used anything."""
+    what would be if nobody used anything. `has`: what a slice has whose place it takes, which is not in `wanted`."""
 
     flavor: str
     resource: str
     wanted: int
     free: int
     most: int
+    has: int = 0
     holders: tuple[Holder, ...] = ()
 
     @property
@@ -61,7 +63,7 @@ class Shortage:
     @property
     def never(self) -> bool:
         """Whether it cannot fit, whoever leaves."""
-        return self.wanted > self.most
+        return add(self.wanted, self.has) > self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class Wait:
     first ones. `inadmissible`: why it cannot be considered at all, "" if it can; `groups`: the flavors for each group of
     resources that it asks for. `tried`: it was tried since something changed, and waits for the next change. `used`: the past
     usage of its tenant, weighted, None where that does not count; tenants that used less come first. `dominant`: the resource of
-    which it is a share, "" where it is a sum."""
+    which it is a share, "" where it is a sum. `replaces`: the slice whose place it is to take, "" for none; what is wanted is what it
+    needs beyond that."""
 
     cluster_queue: str
     position: int
@@ -108,6 +111,7 @@ class Wait:
     groups: tuple[tuple[FlavorOption, ...], ...] = ()
     used: float | None = None
     dominant: str = ""
+    replaces: str = ""
 
 
 def explain(state: State, key: str, now: float) -> Wait | None:
@@ -141,27 +145,38 @@ def in_line(state: State, pending: PendingQueue) -> list[Info]:
 
 
 def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:
-    asked: dict[str, int] = {}
-    for total in info.pod_sets:
-        for name, amount in total.requests.items():
-            asked[name] = add(asked.get(name, 0), amount)
-        if queue.spec.group_of(PODS) is not None:
-            asked[PODS] = add(asked.get(PODS, 0), total.count)
+    asked = _asked(queue, info)
     uncovered = tuple(name for name in asked if queue.spec.group_of(name) is None and asked[name])
+    old = replaced_slice(info, queue.workloads, ())
+    has = _asked(queue, old) if old is not None else {}
     groups = []
     for group in queue.spec.groups:
         requests = in_order({name: amount for name, amount in asked.items() if name in group.covered})
         if requests:
-            groups.append(tuple(_options(state, queue, info, group, requests, now)))
-    return replace(wait, uncovered=uncovered, groups=tuple(groups))
+            groups.append(tuple(_options(state, queue, info, group, (requests, has), now)))
+    return replace(wait, uncovered=uncovered, groups=tuple(groups), replaces=old.key if old is not None else "")
+
+
+def _asked(queue: QueueNode, info: Info) -> Requests:
+    """Return what a workload asks for in all, or has."""
+    asked: Requests = {}
+    for total in info.pod_sets:
+        for name, amount in total.requests.items():
+            asked[name] = add(asked.get(name, 0), amount)
+        if queue.spec.group_of(PODS) is not None and not total.flavors:
+            asked[PODS] = add(asked.get(PODS, 0), total.count)
+    return asked
 
 
 def _options(
-    state: State, queue: QueueNode, info: Info, group: ResourceGroup, requests: dict[str, int], now: float
+    state: State, queue: QueueNode, info: Info, group: ResourceGroup, asked: tuple[Requests, Requests], now: float
 ) -> Iterator[FlavorOption]:
+    """Yield the flavors of a group. `asked`: what the workload asks for in all, and what a slice has whose place it takes."""
     topology = QueueTopology(state.snapshot, queue)
+    requests, has = asked
+    requests = {resource: max(0, sub(amount, has.get(resource, 0))) for resource, amount in requests.items()}
     for name in group.flavors:
-        if told := _unusable(topology, info, name, group.covered):
+        if told := _unusable(topology, info, name, group.covered) or _another(queue, info, name, requests):
             yield FlavorOption(name, told)
             continue
         unplaced, never_placed = _unplaced(topology, info, name)
@@ -174,7 +189,8 @@ def _options(
                 amount,
                 max(0, queue.available((name, resource))),
                 queue.potential_available((name, resource)),
-                tuple(_holders(queue, (name, resource))) if (name, resource) in short else (),
+                has.get(resource, 0),
+                tuple(_holders(queue, info, (name, resource))) if (name, resource) in short else (),
             )
             for resource, amount in requests.items()
         )
@@ -208,19 +224,31 @@ def _unusable(topology: QueueTopology, info: Info, name: str, covered: Collectio
         return str(error)
 
 
-def _in_reach(queue: QueueNode, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
-    """Yield the workloads of the tree that use some resources, with their ClusterQueues."""
+def _another(queue: QueueNode, info: Info, flavor: str, requests: Requests) -> str:
+    """Return that a slice whose place a workload takes has another flavor, "" if it has this one."""
+    old = replaced_slice(info, queue.workloads, ())
+    kept = (
+        other_flavor(old, one.name, name, flavor) for one in info.pod_sets for name in one.requests if name in requests
+    )
+    found = next((one for one in kept if one is not None), None)
+    return f"the slice whose place it takes has flavor {found or 'none'}" if found is not None else ""
+
+
+def _in_reach(queue: QueueNode, info: Info, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
+    """Yield the workloads of the tree that use some resources, with their ClusterQueues, without the slice whose place a workload
+    takes: with its end all would be missing."""
     wanted = frozenset(places)
     for other in queue.root().subtree_queues():
-        for info in using(other, wanted, ()):
-            yield other, info
+        for one in using(other, wanted, ()):
+            if one.key != info.workload.replaces:
+                yield other, one
 
 
-def _holders(queue: QueueNode, place: FlavorResource) -> list[Holder]:
+def _holders(queue: QueueNode, of: Info, place: FlavorResource) -> list[Holder]:
     """Return who has most of a resource where its end would give the ClusterQueue more: in it, or where quota is shared."""
     journal: Journal = []
     before, found = queue.available(place), []
-    for other, info in _in_reach(queue, (place,)):
+    for other, info in _in_reach(queue, of, (place,)):
         remove_all(other, info.usage, journal)
         helps = queue.available(place) > before
         rollback(journal)
@@ -236,7 +264,7 @@ def _would_end(queue: QueueNode, info: Info, usage: Usage, short: frozenset[Flav
     journal: Journal = []
     need = Need(info, queue, usage, short)
     order = sorted(
-        _in_reach(queue, short),
+        _in_reach(queue, info, short),
         key=lambda one: (one[1].workload.priority, -(one[1].workload.reserved_at or 0.0), one[1].key),
     )
     gone: list[tuple[QueueNode, Info]] = []

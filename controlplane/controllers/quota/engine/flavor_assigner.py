@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine import reasons, slices
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub, summed
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
@@ -34,7 +34,8 @@ Flavors = dict[str, FlavorAssignment]
 
 
 class FlavorAssigner:
-    """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and resource."""
+    """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and resource.
+    `replaces`: the slice whose place the workload is to take; it keeps its flavors, and needs what it has not."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class FlavorAssigner:
         fair_sharing: bool = False,
         ignore_undeclared: bool = False,
         nominated: Mapping[str, Mapping[str, str]] | None = None,
+        replaces: Info | None = None,
     ) -> None:
         self.info = info
         self.queue = queue
@@ -57,6 +59,7 @@ class FlavorAssigner:
         self.topology = topology
         self.ignore_undeclared = ignore_undeclared
         self.nominated = nominated or {}
+        self.replaces = replaces
         preemption = queue.spec.preemption
         self._preempts_while_borrowing = preemption.borrow_within_cohort != NEVER or (
             fair_sharing and preemption.reclaim_within_cohort != NEVER
@@ -64,7 +67,7 @@ class FlavorAssigner:
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Return flavors and places for all pod sets, or what stands in the way; `counts`: for fewer pods than asked for."""
-        found = Assignment()
+        found = Assignment(replaces=self.replaces)
         totals = self.info.pod_sets
         if counts is not None:
             totals = tuple(total.scaled_to(count) for total, count in zip(totals, counts, strict=True))
@@ -208,6 +211,7 @@ class _Search:
         self.group = group
         self.resource = resource
         self.requests = {name: amount for name, amount in requests.items() if name in group.covered}
+        self.names = [assigner.info.pod_sets[at].name for at in pod_sets]
         self.used = used
         self.reasons: list[str] = []
         self.error = ""
@@ -267,6 +271,17 @@ class _Search:
         found = (topology.mismatch(one, flavor, covered) or mismatch(one, flavor) for one in wanted)
         return next((told for told in found if told), "")
 
+    def _beyond(self, resource: str, flavor: str, amount: int) -> tuple[str, int]:
+        """Return how much is needed beyond what the slice has whose place is taken; and, if that has another flavor, what is
+        told of it."""
+        old = self.assigner.replaces
+        for name in self.names:
+            kept = slices.other_flavor(old, name, resource, flavor)
+            if kept is not None:
+                return f"could not assign {flavor} flavor since the original workload is assigned: {kept}", amount
+            amount = slices.beyond(old, name, resource, amount)
+        return "", amount
+
     def _try(self, flavor: str) -> tuple[Flavors, Granular]:
         """Return what a flavor gives, and the worst mode of its resources; all of them are asked, to tell all."""
         fungibility = self.assigner.queue.spec.fungibility
@@ -274,7 +289,12 @@ class _Search:
         worst, refusals = BEST, []
         for resource, amount in self.requests.items():
             place = (flavor, resource)
-            mode, told, reason = self.assigner.fits(place, self.used.get(place, 0), amount)
+            missed, needed = self._beyond(resource, flavor, amount)
+            mode, told, reason = self.assigner.fits(place, self.used.get(place, 0), needed)
+            if missed:
+                self.reasons.append(missed)
+                refusals.append(reasons.NO_MATCHING_FLAVOR)
+                worst = WORST
             if told:
                 self.reasons.append(told)
                 refusals.append(reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controlplane.controllers.quota.engine.amounts import Usage
+from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.preemption import PreemptionTarget
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.tree import add_all, copied, remove_all
@@ -16,11 +17,12 @@ from controlplane.controllers.quota.engine.tree import add_all, copied, remove_a
 
 class FreedTrees:
     """See the module. `preempted`: the targets so far, by key of the workload; `queues`: the ClusterQueues of the trees that
-    were copied."""
+    were copied; `gone`: the keys of the targets, and of slices whose place others take."""
 
     def __init__(self) -> None:
         self.preempted: dict[str, PreemptionTarget] = {}
         self.queues: dict[str, QueueNode] = {}
+        self.gone: set[str] = set()
 
     def queue(self, queue: QueueNode) -> QueueNode:
         """Return the node of a ClusterQueue with everybody gone who is preempted."""
@@ -43,3 +45,9 @@ class FreedTrees:
             if target.info.key not in self.preempted and target.queue.name in self.queues:
                 remove_all(self.queues[target.queue.name], target.info.usage)
             self.preempted[target.info.key] = target
+            self.gone.add(target.info.key)
+
+    def replace(self, old: Info | None) -> None:
+        """Note that the place of a slice is taken: what it has stays in use, and nobody else gets it by preemption."""
+        if old is not None:
+            self.gone.add(old.key)

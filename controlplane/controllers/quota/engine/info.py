@@ -6,11 +6,11 @@ to the scheduler. Computed once; a changed Workload gets a new `Info`."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, clamped, scaled
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, clamped, scaled, sub
 from controlplane.controllers.quota.engine.model import PodSet, QuotaAdmission, Workload
 from controlplane.controllers.quota.engine.topology.model import Placed
 
@@ -60,12 +60,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Info:
-    """A workload with its totals; `cluster_queue` is where it has quota, or where it is queued."""
+    """A workload with its totals; `cluster_queue` is where it has quota, or where it is queued. `covered`: what slices have quota of
+    that take its place: while it is still there, it counts for no more than goes beyond that."""
 
     workload: Workload
     cluster_queue: str = ""
     progress: Progress | None = None
     evaluated_generation: int = 0
+    covered: Usage = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -80,6 +82,13 @@ class Info:
 
     @cached_property
     def usage(self) -> Usage:
+        """The quota that counts for it: what is reserved, without what is covered."""
+        if not self.covered:
+            return self.reserved
+        return {place: max(0, sub(amount, self.covered.get(place, 0))) for place, amount in self.reserved.items()}
+
+    @cached_property
+    def reserved(self) -> Usage:
         """The quota that is reserved."""
         used: Usage = {}
         for pod_set in self.pod_sets:
@@ -141,7 +150,7 @@ def total_usage(several: Iterable[Info]) -> Usage:
     return total
 
 
-_DERIVED = ("pod_sets", "usage", "placed", "flavor_resources", "shape")
+_DERIVED = ("pod_sets", "usage", "reserved", "placed", "flavor_resources", "shape")
 
 
 def _pending(workload: Workload) -> tuple[PodSetRequests, ...]:

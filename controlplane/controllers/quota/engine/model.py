@@ -223,7 +223,8 @@ class Workload:
     it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text. `pods_ready`: its
     condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
     0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
-    and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`.
+    and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`. `replaces`: the
+    namespace and name of the workload slice whose place it is to take, "" for none.
     """
 
     namespace: str
@@ -251,6 +252,7 @@ class Workload:
     checks_ready: bool = False
     updates: tuple[PodSetUpdate, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
+    replaces: str = ""
 
     @cached_property
     def key(self) -> str:

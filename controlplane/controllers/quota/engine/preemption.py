@@ -128,7 +128,7 @@ class Preemptor:
         policy, preemptor = need.queue.spec.preemption.within_cluster_queue, need.info.workload
         own: list[Info] = []
         if policy != NEVER:
-            found = using(need.queue, places, self.gone)
+            found = (info for info in using(need.queue, places, self.gone) if info.key != preemptor.replaces)
             satisfying = (info for info in found if satisfies(policy, preemptor, info.workload))
             own = ordered(satisfying, need.queue.name, self.now, self.used)
         rank = partial(self._ranking, root, places)

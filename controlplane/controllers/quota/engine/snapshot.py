@@ -19,6 +19,7 @@ from controlplane.controllers.quota.engine.model import (
     ResourceFlavor,
     Workload,
 )
+from controlplane.controllers.quota.engine.slices import Replacements
 from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.topology.model import Node, Topology
 from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
@@ -71,6 +72,7 @@ class QuotaSnapshot:
         self._cohorts: dict[str, _CohortNode] = {}
         self._cyclic: set[str] = set()
         self._orphans: dict[str, dict[str, Info]] = {}
+        self.slices = Replacements()
 
     # What is asked.
 
@@ -297,25 +299,25 @@ class QuotaSnapshot:
         """Note all Cohorts and ClusterQueues of a snapshot that has none yet, in their order."""
         for name in cohorts:
             self._cohort(name)
-        for cohort in cohorts.values():
-            if cohort is not None:
-                self.put_cohort(cohort)
+        for cohort in filter(None, cohorts.values()):
+            self.put_cohort(cohort)
         for queue in queues:
             self.put_cluster_queue(queue)
 
     def put_workload(self, workload: Workload) -> None:
         """Note a workload that has quota reserved; one that has none any more leaves."""
         self.drop_workload(workload.key)
-        if not workload.reserves:
+        if not workload.reserves or workload.admission is None:
             return
-        assert workload.admission is not None
-        info = self.workloads[workload.key] = Info(workload, workload.admission.cluster_queue)
+        info = self.slices.counted(Info(workload, workload.admission.cluster_queue), self.workloads)
+        self.workloads[info.key] = info
         self.topology.put_workload(info.key, info.placed)
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
             self._orphans.setdefault(info.cluster_queue, {})[info.key] = info
         else:
             self._reserve(queue, info)
+        self._count_anew(self.slices.put(workload))
 
     def drop_workload(self, key: str) -> None:
         """Note that a workload has no quota reserved any more."""
@@ -326,8 +328,24 @@ class QuotaSnapshot:
         queue = self.queues.get(info.cluster_queue)
         if queue is None:
             self._orphans.get(info.cluster_queue, {}).pop(key, None)
+        else:
+            self._release(queue, queue.workloads.pop(key))
+        self._count_anew(self.slices.drop(info.workload))
+
+    def _count_anew(self, key: str) -> None:
+        """Count a workload anew of which slices came or went that take its place; it keeps its place among others."""
+        before = self.workloads.get(key)
+        if before is None or (info := self.slices.counted(before, self.workloads)) is before:
             return
-        queue.workloads.pop(key)
+        self.workloads[key] = info
+        queue = self.queues.get(info.cluster_queue)
+        if queue is None:
+            self._orphans[info.cluster_queue][key] = info
+        else:
+            self._release(queue, before)
+            self._reserve(queue, info)
+
+    def _release(self, queue: QueueNode, info: Info) -> None:
         remove_all(queue, info.usage)
         queue.generation += 1
 

@@ -10,18 +10,29 @@ before its job has stopped, as in Kueue's cache: that is the user's doing, and i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.admission.queues import QueueShape, Shape, cluster_queues
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.dst.scenes.workloads.oddities import planted
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import WORKLOADS, Json
+from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.slices import replacement_for
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.kueue.common import Usage, holds_quota, is_active, usage_of
 
 RULE = "reservations are within quota"
 _THOUSANDTHS = 1000
+
+
+class ReservedAmount(NamedTuple):
+    """What a Workload holds: of which ClusterQueue, how many thousandths of a CPU; and whose place it takes."""
+
+    queue: str
+    amount: int
+    name: str
+    replaces: str
 
 
 class ReservedQuota:
@@ -30,7 +41,7 @@ class ReservedQuota:
     def __init__(self, trace: Trace, place: ClusterEnvironment, shape: Shape) -> None:
         self._trace, self._queues, self._cohort = trace, cluster_queues(shape), shape.cohort
         self._place = place
-        self._held: dict[str, tuple[str, int]] = {}
+        self._held: dict[str, ReservedAmount] = {}
         self._taken_back: set[str] = set()
         self.reservations = 0
         for record in place.store.records(WORKLOADS):
@@ -64,13 +75,17 @@ class ReservedQuota:
         self._held.pop(uid, None)
         admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
         if obj is not None and admission is not None:
-            self._held[uid] = admission["clusterQueue"], _cpus(usage_of(obj))
+            name = f"{meta(obj)['namespace']}/{meta(obj)['name']}"
+            amount = _cpus(usage_of(obj))
+            self._held[uid] = ReservedAmount(admission["clusterQueue"], amount, name, replacement_for(obj))
 
     def _sums(self) -> dict[str, int]:
+        """Return what each ClusterQueue uses. A slice whose place another one has taken is about to end: both count as the larger."""
+        heirs = {one.replaces: one.amount for one in self._held.values() if one.replaces}
         sums: dict[str, int] = {}
-        for uid, (queue, amount) in self._held.items():
+        for uid, one in self._held.items():
             if uid not in self._taken_back:
-                sums[queue] = sums.get(queue, 0) + amount
+                sums[one.queue] = sums.get(one.queue, 0) + max(0, one.amount - heirs.get(one.name, 0))
         return sums
 
 

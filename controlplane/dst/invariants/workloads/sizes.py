@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from controlplane.controllers.multikueue.objects import ELASTIC_JOB
 from controlplane.dst.engine.trace import Trace
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
+from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kueue.common import parse_timestamp

@@ -15,9 +15,11 @@ from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, job_of, workloads_of
 from controlplane.job_kinds.base import QUEUE_LABEL, merged
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, WORKLOADS, Kind
+from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
 
 _STOPS = ("Hold", "HoldAndDrain")
+_COMPLETIONS = 50  # of an elastic job: more than it ever has pods
 
 
 def _submit(kind: Kind) -> Act:
@@ -29,6 +31,16 @@ def _submit(kind: Kind) -> Act:
         create_job(scene, kind, job)
 
     return submit
+
+
+def _submit_elastic(scene: ActorContext, step: Step) -> None:
+    """A Job of `value` pods, which may become more and fewer; `seconds` is how long it runs."""
+    notes = {ELASTIC_JOB: "true"}
+    job = job_of(JOBS, step, notes)
+    job["metadata"]["labels"] = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
+    sized = {"parallelism": step.value, "completions": _COMPLETIONS}
+    job["spec"] = merged(job["spec"], {**sized, **ADAPTERS[JOBS].delegated(MULTIKUEUE)})
+    create_job(scene, JOBS, job)
 
 
 def _stop_queue(scene: ActorContext, step: Step) -> None:
@@ -92,6 +104,7 @@ ACTS: dict[str, Act] = {
     "submit": _submit(JOBS),
     "submit-set": _submit(JOBSETS),
     "submit-unfit": _submit(JOBS),
+    "submit-elastic": _submit_elastic,
     "stop-queue": _stop_queue,
     "delete-workload": _delete_workload,
     "start-job": _start_job,

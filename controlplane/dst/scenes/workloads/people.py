@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from controlplane.controllers.multikueue.objects import ELASTIC_JOB, EXECUTION_POLICY
+from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.dst.engine.steps import NEVER_TWICE as NEVER_TWICE_NAME
 from controlplane.dst.engine.steps import UNFIT, Step
@@ -32,6 +32,7 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
+from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.kueue.common import MULTIKUEUE

@@ -1,0 +1,479 @@
+"""An elastic job gets another Workload when it grows while it runs, and its pods run as far as one of them has quota, as with Kueue's
+`EnsureWorkloadSlices` (pkg/workloadslicing/workloadslicing_test.go) and its ungater of elastic jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.controllers.jobframework import events, slices
+from controlplane.controllers.jobframework.names import name_of_workload
+from controlplane.controllers.jobframework.parts import SliceFacts
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.topology_events import PodUngateDecided
+from controlplane.job_kinds.base import MANAGED_BY
+from controlplane.job_kinds.ray import RayCluster
+from controlplane.kube.conditions import Condition, condition, is_true
+from controlplane.kube.kinds import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, meta
+from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR, SLICE_NAME
+from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene, job, pod_template
+
+
+def elastic(size: int = 2, **more: Any) -> Json:
+    made = job(parallelism=size, completions=100, **more)
+    made["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+    return made
+
+
+def admitted(size: int = 2) -> Scene:
+    scene = Scene()
+    scene.flavor()
+    scene.create(elastic(size))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+    return scene
+
+
+def resize(scene: Scene, size: int, name: str = "a") -> None:
+    scene.store.patch(JOBS, NS, name, {"spec": {"parallelism": size}}, field_manager="user")
+    scene.settle()
+
+
+def replace(scene: Scene, old: Json, new: Json) -> None:
+    """Admit a new slice, and end the old one, as whoever admits does."""
+    scene.admit(new)
+    uid = meta(new)["uid"]
+    message = f"Replaced to accommodate a workload (UID: {uid}, JobUID: ) due to workload slice aggregation"
+    scene.say(get(scene, old), Finished=(True, "WorkloadSliceReplaced", message))
+
+
+def get(scene: Scene, workload: Json) -> Json:
+    return scene.store.get(WORKLOADS, NS, meta(workload)["name"])
+
+
+def by_age(scene: Scene) -> list[Json]:
+    return sorted(scene.workloads(), key=lambda one: int(meta(one)["uid"].removeprefix("uid-")))
+
+
+def sizes(scene: Scene) -> list[int]:
+    return [one["spec"]["podSets"][0]["count"] for one in by_age(scene)]
+
+
+def grown(scene: Scene, size: int) -> tuple[Json, Json]:
+    resize(scene, size)
+    old, new = by_age(scene)
+    return old, new
+
+
+def test_the_first_workload_of_an_elastic_job_is_named_by_its_generation() -> None:
+    scene = Scene()
+    made = scene.create(elastic())
+    scene.settle()
+    name = name_of_workload(JOBS, "a", meta(made)["uid"], "1")
+    assert meta(scene.workload())["name"] == name
+    assert meta(scene.workload())["annotations"] == {ELASTIC_JOB: "true", SLICE_NAME: name}
+
+
+def test_its_pods_are_made_behind_the_gate_once_it_is_admitted() -> None:
+    scene = admitted()
+    template = scene.job()["spec"]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": ELASTIC_GATE}]
+    name = meta(scene.workload())["name"]
+    assert template["metadata"]["annotations"] == {"kueue.x-k8s.io/workload": name, SLICE_NAME: name}
+
+
+def test_a_job_that_grows_gets_a_slice_that_is_to_replace_the_one_with_quota() -> None:
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    assert sizes(scene) == [2, 5]
+    generation = meta(scene.job())["generation"]
+    assert meta(new)["name"] == name_of_workload(JOBS, "a", meta(scene.job())["uid"], str(generation))
+    assert meta(new)["annotations"] == {
+        ELASTIC_JOB: "true",
+        SLICE_NAME: meta(old)["name"],
+        REPLACEMENT_FOR: f"{NS}/{meta(old)['name']}",
+    }
+    assert scene.job()["spec"]["suspend"] is False
+    # What the admission put into the job's template is no part of what the new slice asks for.
+    assert new["spec"]["podSets"][0]["template"] == old["spec"]["podSets"][0]["template"]
+    assert new["spec"]["queueName"] == old["spec"]["queueName"]
+    assert scene.settle() == []
+
+
+def test_the_slice_that_waits_follows_the_job_in_place() -> None:
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    resize(scene, 8)
+    assert sizes(scene) == [2, 8]
+    resize(scene, 3)
+    assert sizes(scene) == [2, 3]
+    assert [meta(one)["name"] for one in by_age(scene)] == [meta(old)["name"], meta(new)["name"]]
+
+
+def test_a_job_that_shrinks_keeps_its_workload() -> None:
+    scene = admitted(4)
+    resize(scene, 1)
+    assert sizes(scene) == [1]
+    assert is_true(scene.workload(), "Admitted")
+    assert scene.job()["spec"]["suspend"] is False
+    (update,) = scene.decided(events.JobWorkloadUpdateDecided)
+    assert (update.what, update.pods, update.reason) == ("counts", {"main": 1}, JobReason.JOB_RESIZED)
+
+
+def test_a_job_that_waits_is_resized_in_place() -> None:
+    scene = Scene()
+    scene.create(elastic(2))
+    scene.settle()
+    resize(scene, 6)
+    assert sizes(scene) == [6]
+
+
+def test_the_replaced_slice_is_let_go_and_the_job_runs_on() -> None:
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    replace(scene, old, new)
+    scene.settle()
+    assert "finalizers" not in meta(get(scene, old))
+    assert not is_true(get(scene, new), "Finished")
+    assert scene.job()["spec"]["suspend"] is False
+    resize(scene, 7)
+    third = by_age(scene)[2]
+    assert meta(third)["annotations"][REPLACEMENT_FOR] == f"{NS}/{meta(new)['name']}"
+    assert meta(third)["annotations"][SLICE_NAME] == meta(old)["name"]
+    assert sizes(scene) == [2, 5, 7]
+
+
+def test_a_slice_that_waits_for_its_checks_does_not_stop_the_job() -> None:
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    scene.say(get(scene, new), QuotaReserved=(True, "QuotaReserved", ""), Admitted=(False, "UnsatisfiedChecks", ""))
+    scene.say(get(scene, old), Finished=(True, "WorkloadSliceReplaced", ""))
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+
+
+def test_an_evicted_slice_stops_the_job_before_its_quota_is_free_and_the_one_that_waits_stays() -> None:
+    """Kueue ends the evicted slice at once, and its pods run on without quota."""
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    scene.say(get(scene, old), Evicted=(True, "Preempted", "Preempted to accommodate a workload"))
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert not is_true(get(scene, old), "QuotaReserved")
+    ended = condition(get(scene, old), "Finished")
+    assert ended is not None
+    assert ended["reason"] == "WorkloadSliceReplaced"
+    assert not is_true(get(scene, new), "Finished")
+    stopped = [one.event for one in scene.log if isinstance(one.event, events.JobStopDecided)]
+    released = [one.position for one in scene.log if isinstance(one.event, events.JobQuotaReleaseDecided)]
+    assert stopped
+    assert len(released) == 1
+    assert all(one.position < released[0] for one in scene.log if isinstance(one.event, events.JobStopDecided))
+    scene.admit(get(scene, new))
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.job()["spec"]["template"]["spec"]["nodeSelector"] == SELECTOR
+
+
+def test_a_job_whose_only_slice_is_evicted_is_stopped_like_any_other() -> None:
+    scene = admitted(2)
+    before = scene.job()["spec"]["template"]["spec"]
+    scene.evict()
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert "schedulingGates" not in scene.job()["spec"]["template"]["spec"]
+    scene.say(scene.workload(), Evicted=(False, "QuotaReserved", "Previously: Preempted"))
+    scene.admit()
+    scene.settle()
+    assert scene.job()["spec"]["template"]["spec"] == before
+
+
+def test_the_end_of_the_job_ends_both_slices() -> None:
+    scene = admitted(2)
+    grown(scene, 5)
+    done = [{"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "all done"}]
+    scene.store.patch(JOBS, NS, "a", {"status": {"conditions": done}}, subresource="status")
+    scene.settle()
+    assert [condition(one, "Finished")["reason"] for one in scene.workloads()] == ["Succeeded", "Succeeded"]  # type: ignore[index]
+    assert all("finalizers" not in meta(one) for one in scene.workloads())
+    assert scene.settle() == []
+
+
+def test_a_job_that_is_deleted_leaves_no_slice() -> None:
+    scene = admitted(2)
+    grown(scene, 5)
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    assert all(is_true(one, "Finished") for one in scene.workloads())
+
+
+def test_an_elastic_job_that_was_created_unsuspended_is_stopped_first() -> None:
+    scene = Scene()
+    scene.create(elastic(suspend=False))
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert len(scene.workloads()) == 1
+
+
+def test_a_job_whose_pods_would_not_wait_is_stopped_once_when_it_grows() -> None:
+    """It was started by a version that knew no slices: its template has no gate, and cannot get one while it runs."""
+    scene = admitted(2)
+    scene.store.patch(JOBS, NS, "a", {"spec": {"template": {"spec": {"schedulingGates": None}}}}, field_manager="user")
+    resize(scene, 5)
+    assert [one.step for one in scene.decided(events.JobStopDecided)] == ["suspend", "restore"]
+    assert sizes(scene) == [2, 5]
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.job()["spec"]["template"]["spec"]["schedulingGates"] == [{"name": ELASTIC_GATE}]
+
+
+def test_a_job_that_is_dispatched_has_its_gate_from_the_worker() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(elastic(2, managedBy=MANAGED_BY))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert "schedulingGates" not in scene.job()["spec"]["template"]["spec"]
+    grown(scene, 5)
+    assert scene.job()["spec"]["suspend"] is False
+
+
+def test_a_job_that_grows_before_it_was_started_is_started_with_what_it_has() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(elastic(2))
+    scene.settle()
+    scene.admit()
+    grown(scene, 5)
+    assert sizes(scene) == [2, 5]
+    assert scene.job()["spec"]["suspend"] is False
+    name = meta(by_age(scene)[0])["name"]
+    assert scene.job()["spec"]["template"]["metadata"]["annotations"]["kueue.x-k8s.io/workload"] == name
+
+
+def test_both_slices_follow_the_priority_class_of_the_job() -> None:
+    """The one with the quota is preempted by its priority as well, while the other one waits."""
+    scene = Scene()
+    scene.flavor()
+    for name, value in (("low", 1), ("high", 9)):
+        scene.store.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    scene.create(elastic(2, labels={"kueue.x-k8s.io/priority-class": "low"}))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    grown(scene, 5)
+    label = {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}}
+    scene.store.patch(JOBS, NS, "a", label, field_manager="user")
+    scene.settle()
+    assert [one["spec"]["priority"] for one in by_age(scene)] == [9, 9]
+
+
+def test_a_ray_cluster_grows_too() -> None:
+    scene = Scene()
+    scene.flavor()
+    group = {"groupName": "small", "replicas": 1, "minReplicas": 0, "maxReplicas": 9, "template": pod_template()}
+    head = {"rayStartParams": {}, "template": pod_template()}
+    notes = {
+        "namespace": NS,
+        "name": "ray",
+        "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+        "annotations": {ELASTIC_JOB: "true"},
+    }
+    spec = {"suspend": True, "headGroupSpec": head, "workerGroupSpecs": [group]}
+    scene.create({"metadata": notes, "spec": spec}, RayCluster.kind)
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    found = scene.job("ray", RayCluster.kind)["spec"]
+    assert found["suspend"] is False
+    gates = [found["headGroupSpec"]["template"]["spec"]["schedulingGates"]]
+    gates.append(found["workerGroupSpecs"][0]["template"]["spec"]["schedulingGates"])
+    assert gates == [[{"name": ELASTIC_GATE}]] * 2
+    larger = [{**found["workerGroupSpecs"][0], "replicas": 3}]
+    scene.store.patch(RayCluster.kind, NS, "ray", {"spec": {"workerGroupSpecs": larger}}, field_manager="user")
+    scene.settle()
+    old, new = by_age(scene)
+    counts = [{one["name"]: one["count"] for one in each["spec"]["podSets"]} for each in (old, new)]
+    assert counts == [{"head": 1, "small": 1}, {"head": 1, "small": 3}]
+    assert meta(new)["annotations"][REPLACEMENT_FOR] == f"{NS}/{meta(old)['name']}"
+    assert scene.job("ray", RayCluster.kind)["spec"]["suspend"] is False
+
+
+def test_a_job_without_the_annotation_is_stopped_when_it_grows() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(job(parallelism=2, completions=100))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    resize(scene, 5)
+    assert scene.job()["spec"]["suspend"] is True
+    assert REPLACEMENT_FOR not in meta(scene.workload()).get("annotations", {})
+
+
+@pytest.mark.parametrize(
+    ("notes", "template", "why"),
+    [
+        ({"kueue.x-k8s.io/job-min-parallelism": "1"}, {}, "partial admission and elastic job cannot be used together"),
+        (
+            {},
+            {"kueue.x-k8s.io/podset-required-topology": "rack"},
+            "required topology is not supported with elastic jobs",
+        ),
+        (
+            {},
+            {"kueue.x-k8s.io/podset-preferred-topology": "rack"},
+            "preferred topology is not supported with elastic jobs",
+        ),
+    ],
+)
+def test_what_kueue_refuses_of_an_elastic_job_gets_no_workload(notes: Json, template: Json, why: str) -> None:
+    scene = Scene()
+    made = elastic(template={**pod_template(), "metadata": {"annotations": template}})
+    made["metadata"]["annotations"] |= notes
+    scene.create(made)
+    scene.settle()
+    assert scene.workloads() == []
+    assert scene.events() == [("ErrWorkloadCompose", why)]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_process_that_dies_all_the_time_makes_one_slice(*, lost: bool) -> None:
+    scene = admitted(2)
+    scene.store.patch(JOBS, NS, "a", {"spec": {"parallelism": 5}}, field_manager="user")
+    scene.settle_through_crashes(lost=lost)
+    assert sizes(scene) == [2, 5]
+    old, new = by_age(scene)
+    replace(scene, old, new)
+    scene.store.patch(JOBS, NS, "a", {"spec": {"parallelism": 1}}, field_manager="user")
+    scene.settle_through_crashes(lost=lost)
+    assert sizes(scene) == [2, 1]
+    assert scene.job()["spec"]["suspend"] is False
+
+
+# --- which slice counts ---
+
+
+def slice_(name: str, replaces: str = "", *said: str, at: int = 0) -> events.JobWorkloadObserved:
+    return events.JobWorkloadObserved(
+        namespace=NS, name=name, uid=f"uid-{name}", resource_version="1", created=f"2026-01-01T00:00:0{at}Z",
+        slice=SliceFacts(name="a", replaces=f"{NS}/{replaces}" if replaces else ""),
+        conditions=[Condition(type=one, status="True", reason="", message="", last_transition_time="") for one in said],
+    )  # fmt: skip
+
+
+QUOTA, EVICTED = "QuotaReserved", "Evicted"
+
+
+@pytest.mark.parametrize(
+    ("live", "chosen", "head", "over"),
+    [
+        ([slice_("a")], "a", "", []),
+        ([slice_("a", "", QUOTA)], "a", "a", []),
+        ([slice_("a", "", QUOTA), slice_("b", "a")], "b", "a", []),
+        # Both have quota: whoever admits ends the old one.
+        ([slice_("a", "", QUOTA), slice_("b", "a", QUOTA)], "b", "b", []),
+        ([slice_("a", "", QUOTA), slice_("b", "a", QUOTA), slice_("c", "b")], "c", "b", []),
+        # Two for one place: the newer counts, and the other one is over.
+        ([slice_("a", "", QUOTA), slice_("b", "a"), slice_("c", "a")], "b", "a", [("c", False)]),
+        ([slice_("a", "", QUOTA), slice_("b", "a"), slice_("c", "a", QUOTA)], "c", "c", [("b", False)]),
+        # None has quota: the newest that is not evicted.
+        ([slice_("a"), slice_("b", "a")], "b", "", [("a", True)]),
+        ([slice_("a", "", EVICTED), slice_("b", "a")], "b", "", [("a", True)]),
+        ([slice_("a", "", QUOTA), slice_("b", "a", EVICTED)], "a", "a", [("b", False)]),
+        ([slice_("a", "", EVICTED), slice_("b", "a", EVICTED)], "", "", [("a", False), ("b", False)]),
+    ],
+)  # fmt: skip
+def test_which_slice_counts_and_which_are_over(
+    live: list[events.JobWorkloadObserved], chosen: str, head: str, over: list[tuple[str, bool]]
+) -> None:
+    found = slices.settled(live)
+    assert (found.chosen.name if found.chosen else "", found.head.name if found.head else "") == (chosen, head)
+    assert [(one.name, taken) for one, taken in found.over] == over
+
+
+# --- its pods ---
+
+
+def pod(name: str, slice_name: str, *, runs: bool = False, pod_set: str = "main") -> Json:
+    notes = {"kueue.x-k8s.io/workload": slice_name, SLICE_NAME: slice_name}
+    gates = [{"name": "example.com/other"}] if runs else [{"name": "example.com/other"}, {"name": ELASTIC_GATE}]
+    spec = {**pod_template()["spec"], "schedulingGates": gates}
+    head = {"namespace": NS, "name": name, "labels": {"kueue.x-k8s.io/podset": pod_set}, "annotations": notes}
+    return {"metadata": head, "spec": spec}
+
+
+def waiting(scene: Scene) -> list[str]:
+    gated = {"name": ELASTIC_GATE}
+    pods = scene.store.list(PODS)[0]
+    return sorted(meta(one)["name"] for one in pods if gated in one["spec"].get("schedulingGates", ()))
+
+
+def with_pods(size: int, *names: str) -> Scene:
+    scene = admitted(size)
+    for one in scene.store.list(PODS)[0]:
+        scene.store.delete(PODS, NS, meta(one)["name"], grace=0)
+    first = meta(scene.workload())["name"]
+    for name in names:
+        scene.create(pod(name, first), PODS)
+    scene.settle()
+    return scene
+
+
+def test_as_many_pods_run_as_the_slice_has_and_the_first_by_name() -> None:
+    scene = with_pods(2, "p-3", "p-1", "p-2")
+    assert waiting(scene) == ["p-3"]
+    found = scene.store.get(PODS, NS, "p-1")["spec"]
+    assert found["schedulingGates"] == [{"name": "example.com/other"}]
+    assert [one.reason for one in scene.decided(PodUngateDecided)] == [JobReason.SLICE_ADMITTED] * 2
+
+
+def test_a_new_slice_lets_the_others_run_once_it_is_admitted() -> None:
+    scene = with_pods(2, "p-1", "p-2", "p-3", "p-4", "p-5")
+    assert waiting(scene) == ["p-3", "p-4", "p-5"]
+    old, new = grown(scene, 4)
+    assert waiting(scene) == ["p-3", "p-4", "p-5"]
+    replace(scene, old, new)
+    scene.settle()
+    assert waiting(scene) == ["p-5"]
+    # The first slice may be gone: its name is that of all.
+    scene.store.delete(WORKLOADS, NS, meta(old)["name"])
+    scene.store.delete(PODS, NS, "p-1", grace=0)
+    scene.settle()
+    assert waiting(scene) == []
+
+
+def test_a_smaller_slice_lets_nobody_run_before_enough_have_ended() -> None:
+    scene = with_pods(3, "p-1", "p-2", "p-3")
+    resize(scene, 2)
+    scene.create(pod("p-4", meta(scene.workload())["name"]), PODS)
+    scene.settle()
+    scene.store.delete(PODS, NS, "p-1", grace=0)
+    scene.settle()
+    assert waiting(scene) == ["p-4"]
+    scene.store.delete(PODS, NS, "p-2", grace=0)
+    scene.settle()
+    assert waiting(scene) == []
+
+
+def test_a_slice_that_waits_for_its_checks_lets_no_more_pods_run() -> None:
+    scene = with_pods(2, "p-1", "p-2", "p-3")
+    old, new = grown(scene, 3)
+    scene.say(get(scene, new), QuotaReserved=(True, "QuotaReserved", ""))
+    scene.say(get(scene, old), Finished=(True, "WorkloadSliceReplaced", ""))
+    scene.settle()
+    assert waiting(scene) == ["p-3"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_pods_are_let_run_once_though_the_process_dies(*, lost: bool) -> None:
+    scene = admitted(2)
+    for one in scene.store.list(PODS)[0]:
+        scene.store.delete(PODS, NS, meta(one)["name"], grace=0)
+    for name in ("p-1", "p-2", "p-3"):
+        scene.create(pod(name, meta(scene.workload())["name"]), PODS)
+    scene.settle_through_crashes(lost=lost)
+    assert waiting(scene) == ["p-3"]
