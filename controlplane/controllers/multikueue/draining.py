@@ -46,7 +46,8 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
     """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it, and
     no other Workload is made of its job before."""
     context, job = pass_.context, pass_.context.job
-    if job is None or job.inactive or job.deleting or context.slices or context.adapter is None:
+    elsewhere = any(other.remotes for other in context.slices)  # a slice has the job, or is about to
+    if job is None or job.inactive or job.deleting or elsewhere or context.adapter is None:
         return
     if not context.adapter.delegates or pass_.must_wait() or _may_run_anywhere(pass_):
         return

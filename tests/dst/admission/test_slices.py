@@ -52,6 +52,12 @@ def test_it_grows_and_shrinks() -> None:
     assert told(outcome, "WorkloadSliceReplaced")
 
 
+def test_workloads_that_are_deleted_while_another_slice_waits_are_made_again() -> None:
+    """The user's job says that pods run until somebody says otherwise: whose copy is gone, and another Workload of it waits."""
+    at = [step(one, "delete-workload", JOB) for one in (32.38, 90.03, 91.88)]
+    assert held(play(grown(*at, seed=21)))
+
+
 @pytest.mark.parametrize("trouble", TROUBLE)
 @pytest.mark.parametrize("seed", range(2))
 def test_it_holds_in_any_trouble(trouble: str, seed: int) -> None:
@@ -64,6 +70,7 @@ def test_it_holds_in_any_trouble(trouble: str, seed: int) -> None:
         "raise": JOB,
         "stop-queue": JOB,
         "suspend": JOB,
+        "delete-workload": JOB,
     }
     named = where.get(trouble) or source.choice(("management", "w1"))
     more = [step(one, trouble, named, source.choice((10, 40)), source.randint(1, 60)) for one in at]

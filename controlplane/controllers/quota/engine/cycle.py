@@ -243,7 +243,8 @@ class _Cycle:
 
     def _overlaps(self, entry: Entry) -> bool:
         """Return whether one whom it would preempt, or whose place it would take, is gone for another one."""
-        old = [entry.replaces] if entry.replaces is not None else []
+        takes = entry.targets or entry.assignment.mode is AssignmentMode.FIT
+        old = [entry.replaces] if entry.replaces is not None and takes else []
         return any(info.key in self.freed.gone for info in [*(target.info for target in entry.targets), *old])
 
     def _fits(self, entry: Entry, *, placed: bool = True) -> bool:

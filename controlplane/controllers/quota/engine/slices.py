@@ -2,7 +2,9 @@
 
 In: workloads that have quota, and what a new slice is to get. Out: which slice it replaces, what it needs beyond that, and for
 how much an old slice counts. Together both count for as much as the larger one, resource by resource, from the decision on
-until the old one has ended (kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/scheduler/scheduler.go)."""
+until the old one has ended. Kueue has the old slice among the targets of the new one, and counts it as gone for all that it
+considers later in the cycle, so that what it has may be given away twice; here it is there until it has ended
+(kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/scheduler/scheduler.go)."""
 
 from __future__ import annotations
 
