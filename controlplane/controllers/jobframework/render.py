@@ -14,7 +14,6 @@ from typing import Any
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.announce import Reporter, notice
 from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
-from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import with_tolerations
 from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
@@ -24,6 +23,7 @@ from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
+from controlplane.kube.workload_owners import GROUP_WORKLOAD
 from controlplane.kube.workload_status import (
     ADMISSION_MANAGER,
     JOB_MANAGER,

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
+from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
 from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
@@ -40,6 +40,18 @@ def announcements(
         # As with Kueue, whatever one cycle preempts for it is one Event.
         found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), decision.cycle, identity, now))
     return tuple(found)
+
+
+def notice(
+    seen: events.AdmissionWorkloadObserved,
+    decision: SecondPassNoticeDecided,
+    position: int,
+    identity: str,
+    now: datetime,
+) -> Request:
+    """Return the Event that tells that a Workload cannot be placed yet."""
+    told = _WARNING, "SecondPassFailed", decision.message
+    return _event(ObjectRef(WORKLOADS, seen.namespace, seen.name), seen.uid, told, position, identity, now)
 
 
 def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str, now: datetime) -> Request:

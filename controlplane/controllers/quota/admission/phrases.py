@@ -19,6 +19,8 @@ WRITES: Mapping[str, str] = {
     "QueueStatusDecided": "the queue's status",
     "FinalizersDecided": "the finalizers",
     "TopologyAssignmentDecided": "the topology assignment",
+    "PodFailureDecided": "the failure of the pod",
+    "SecondPassNoticeDecided": "an Event",
 }
 
 
@@ -76,6 +78,12 @@ def _takes(event: topology_events.AdmissionPodObserved) -> str:
     return f"pod {event.namespace}/{event.name} takes {asked or 'a place'} of {event.node}"
 
 
+def _placed_pod(event: topology_events.AdmissionPlacedPodObserved) -> str:
+    if not event.node:
+        return f"pod {event.namespace}/{event.name} waits for {event.host or 'a node'}"
+    return f"pod {event.namespace}/{event.name} {'is leaving' if event.deleting else 'runs on'} {event.node}"
+
+
 def _placed(event: topology_events.TopologyAssignmentDecided) -> str:
     then = " and admitted" if event.admitted else ""
     return f"Workload is to be placed in domains of its topology{then}, in {event.cluster_queue}"
@@ -111,6 +119,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         topology_events.AdmissionNodeGone: "Node {e.name} is gone",
         topology_events.AdmissionPodObserved: _takes,
         topology_events.AdmissionPodGone: "pod {e.namespace}/{e.name} takes nothing of a node any more",
+        topology_events.AdmissionPlacedPodObserved: _placed_pod,
+        topology_events.AdmissionPlacedPodGone: "pod {e.namespace}/{e.name} runs on no node any more",
+        topology_events.PodFailureDecided: "pod {e.name} is to fail, since it waits for {e.node}",
+        topology_events.SecondPassNoticeDecided: "the user is told: {e.message}",
         topology_events.NodeRoomFreed: lambda e: f"who waits for {', '.join(e.flavors)} may be tried again",
         topology_events.TopologyAssignmentDecided: _placed,
         topology_events.TopologyAssignmentFailed: "Workload cannot be placed yet: {e.message}",

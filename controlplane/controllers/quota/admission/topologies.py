@@ -20,7 +20,7 @@ from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.topology.model import Node
 from controlplane.controllers.quota.engine.topology.parse import parse_node
 from controlplane.kube import fields
-from controlplane.kube.conditions import is_true
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.fields import BadValue, flag, items, section, text
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, TOPOLOGIES, Json, Kind, meta
 from controlplane.kube.pod_requests import effective
@@ -67,6 +67,7 @@ def observed_node(obj: Json) -> events.AdmissionNodeObserved:
         taints=[{name: one[name] for name in ("key", "value", "effect") if one.get(name)} for one in taints],
         unschedulable=flag(spec, "unschedulable", "spec"),
         ready=is_true(obj, "Ready"),
+        reports=condition(obj, "Ready") is not None,
         allocatable=section(section(obj, "status"), "allocatable", "status"),
     )
 

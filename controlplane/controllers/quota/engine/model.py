@@ -224,6 +224,7 @@ class Workload:
     condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
     0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
     and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`.
+    `of_pod`: its one owner is a pod, and it is no group's: it is gone once that pod is.
     """
 
     namespace: str
@@ -251,6 +252,7 @@ class Workload:
     checks_ready: bool = False
     updates: tuple[PodSetUpdate, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
+    of_pod: bool = False
 
     @cached_property
     def key(self) -> str:

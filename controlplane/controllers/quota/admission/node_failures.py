@@ -1,0 +1,293 @@
+"""Decides which nodes of a Workload have failed, what is written to its status for that, and which of its pods fail.
+
+In: Workloads, Nodes and placed pods as the log has them. Out: a step for a Workload, decisions about its pods. A node has failed that
+is gone, or that takes none of the Workload's pods any more while none of them runs there: it is not ready, or has a taint that they do
+not tolerate for good. With a first one its name goes to `status.unhealthyNodes`, on which the engine places its pods elsewhere; with
+a second one the Workload is evicted. A node that was never seen is unknown, and has not failed. Pure. Source:
+kubernetes-sigs/kueue pkg/controller/tas/node_controller.go, ff69552e, with the gates that are on there by default: no time counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from controlplane.controllers.connectivity.events import KindSynced
+from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import topology_events as of_topology
+from controlplane.controllers.quota.admission import workload_status as ws
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.observe import workload_stream
+from controlplane.controllers.quota.admission.placed_pods import PLACED, PlacedPods, PlacedPodsState, pods_stream
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.reconcile import ReconcileWrite
+from controlplane.controllers.quota.admission.workload_writes import status_of
+from controlplane.controllers.quota.engine.reasons import NODE_FAILURES
+from controlplane.controllers.quota.engine.topology.parse import unhealthy_nodes
+from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
+from controlplane.kube.tolerations import taints, tolerations, untolerated
+from controlplane.kube.topologies import nodes_of
+from controlplane.log.event import Event, Recorded
+from controlplane.runtime.decision_pass import DecisionPass, PassResult
+from controlplane.runtime.pod_streams import is_in_conflict
+
+REASONS = frozenset({R.NODE_FAILED, R.NODE_RECOVERED, R.MORE_NODES_FAILED})
+"""Why a step of this module is taken."""
+_FOLLOWED = (kinds.NODES, kinds.PODS_OF_TOPOLOGIES)
+_SEVERAL = "Workload eviction triggered due to multiple TAS assigned node failures, including: "
+
+
+class NodeState(StrEnum):
+    """How a node stands to the pods of a Workload."""
+
+    UNKNOWN = "unknown"
+    GONE = "gone"
+    REPELS = "repels"
+    TAKES = "takes"
+
+
+class _Pass(DecisionPass[PlacedPodsState, Event, of_topology.PodFailureDecided]):
+    """One pass about the pods of a Workload."""
+
+
+class NodeFailures:
+    """What is known of nodes that Workloads are placed on. `named`: where in the log a Workload was last seen to name one of them as
+    unhealthy. Names that are cleared are named again only after something has happened to the node or to a pod since: a Workload whose
+    pods stay where they are is not placed again and again."""
+
+    def __init__(self) -> None:
+        self.pods = PlacedPods()
+        self._nodes: dict[str, tuple[str, ...]] = {}
+        self._workloads: dict[str, dict[str, None]] = {}
+        self._named: dict[str, dict[str, int]] = {}
+        self._gone: set[str] = set()
+        self._unfit: set[str] = set()
+        self._node_at: dict[str, int] = {}
+        self._pods_at: dict[str, int] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
+        self._waits_for: dict[str, tuple[str, ...]] = {}
+
+    # --- what is in the log ------------------------------------------------------------------------------------------
+
+    def fold(self, index: AdmissionIndex, recorded: Recorded) -> list[str]:
+        """Take one more event, after the index has; return the streams to decide about."""
+        event: Any = recorded.event
+        if recorded.stream.startswith(PLACED):
+            return self._fold_pod(recorded)
+        match event:
+            case events.AdmissionWorkloadObserved() | events.AdmissionWorkloadGone():
+                return self._fold_workload(index, f"{event.namespace}/{event.name}", recorded.position)
+            case of_topology.AdmissionNodeObserved():
+                self._gone.discard(event.name)
+                self._unfit.discard(event.name)
+                return self._touched(event.name, recorded.position)
+            case of_topology.AdmissionNodeGone() if event.name not in index.nodes.nodes:
+                self._gone.add(event.name)
+                self._unfit.discard(event.name)
+                return self._touched(event.name, recorded.position)
+            case events.AdmissionInputRefused(kind=kinds.NODES.name):
+                self._unfit.add(event.name)
+            case events.AdmissionFlavorObserved() | KindSynced():
+                return list(self.pods.states)
+        return []
+
+    def _touched(self, node: str, position: int) -> list[str]:
+        self._node_at[node] = position
+        on = [one for key in self._workloads.get(node, ()) for one in (workload_stream(key), pods_stream(key))]
+        return [*on, *self._waiting.get(node, ())]
+
+    def _fold_workload(self, index: AdmissionIndex, key: str, position: int) -> list[str]:
+        seen = index.workload(key).observed
+        self._place(key, _nodes_of(seen) if seen is not None else ())
+        if seen is None:
+            self._pods_at.pop(key, None)
+        on = self._nodes.get(key, ())
+        named = {name: position for name in unhealthy_nodes(seen.status) if name in on} if on else {}
+        before = {name: at for name, at in self._named.get(key, {}).items() if name in on}
+        if named or before:
+            self._named[key] = before | named
+        else:
+            self._named.pop(key, None)
+        stream = pods_stream(key)
+        return [stream] if stream in self.pods.states else []
+
+    def _place(self, key: str, nodes: tuple[str, ...]) -> None:
+        """Note on which nodes the pods of a Workload are placed now."""
+        _move(self._workloads, key, self._nodes.pop(key, ()), nodes)
+        if nodes:
+            self._nodes[key] = nodes
+
+    def _fold_pod(self, recorded: Recorded) -> list[str]:
+        stream, key = recorded.stream, recorded.stream.removeprefix(PLACED)
+        self.pods.fold(recorded)
+        if not isinstance(recorded.event, of_topology.AdmissionPlacedPodObserved | of_topology.AdmissionPlacedPodGone):
+            return [stream]
+        self._pods_at[key] = recorded.position
+        state = self.pods.states.get(stream)
+        hosts = {one.host: None for one in state.pods.values() if one.is_unbound} if state is not None else {}
+        _move(self._waiting, stream, self._waits_for.pop(stream, ()), tuple(hosts))
+        if hosts:
+            self._waits_for[stream] = tuple(hosts)
+        return [stream, workload_stream(key)]
+
+    # --- how nodes stand ---------------------------------------------------------------------------------------------
+
+    def moved(self, key: str, state_position: int) -> int:
+        """Return where in the log the last of that is on which the health of a Workload's nodes rests."""
+        at = [self._node_at.get(name, 0) for name in self._nodes.get(key, ())]
+        return max(state_position, self._pods_at.get(key, 0), *at)
+
+    def state(self, index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, node: str) -> NodeState:
+        """Return how a node stands to a Workload's pods. What is not in view, or cannot be read, is unknown."""
+        if node in self._unfit or not all(index.home.in_view(kind.name) for kind in _FOLLOWED):
+            return NodeState.UNKNOWN
+        found = index.nodes.nodes.get(node)
+        if found is None:
+            return NodeState.GONE if node in self._gone else NodeState.UNKNOWN
+        if not found.reports:
+            return NodeState.GONE
+        if not found.ready:
+            return NodeState.REPELS
+        if not found.taints:
+            return NodeState.TAKES
+        repelling = taints(found.taints)
+        for tolerated in _tolerated(index, seen, node):
+            if tolerated is None:
+                return NodeState.UNKNOWN
+            for_good = tolerations(one for one in tolerated if one.get("tolerationSeconds") is None)
+            if untolerated(repelling, for_good) is not None:
+                return NodeState.REPELS
+        return NodeState.TAKES
+
+    def _runs_on(self, key: str) -> set[str]:
+        """Return the nodes on which pods of a Workload run, and are not about to go."""
+        state = self.pods.states.get(pods_stream(key))
+        return {one.node for one in state.pods.values() if one.node and not one.deleting} if state else set()
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, now: datetime
+    ) -> ReconcileWrite | None:
+        """Return what is to be written to a Workload for the health of its nodes; None if it says how they stand."""
+        key = f"{seen.namespace}/{seen.name}"
+        nodes = self._nodes.get(key, ())
+        if not nodes:
+            return None
+        named, runs_on = unhealthy_nodes(seen.status), self._runs_on(key)
+        states = {name: self.state(index, seen, name) for name in nodes}
+        status = status_of(seen, now)
+        for name in (one for one in nodes if one in named):
+            if states[name] is NodeState.TAKES or (states[name] is NodeState.REPELS and name in runs_on):
+                kept = [one for one in seen.status["unhealthyNodes"] if one.get("name") != name]
+                status.status["unhealthyNodes"] = kept
+                return ReconcileWrite(R.NODE_RECOVERED, status.status)
+        for name in (one for one in nodes if one not in named):
+            failed = states[name] is NodeState.GONE or (states[name] is NodeState.REPELS and name not in runs_on)
+            if not failed or not self._is_news(key, name):
+                continue
+            if named:
+                message = f"{_SEVERAL}{', '.join([*named, name])}"
+                status.evict(NODE_FAILURES, message)
+                return ReconcileWrite(R.MORE_NODES_FAILED, status.status, NODE_FAILURES, message)
+            status.status["unhealthyNodes"] = [{"name": name}]
+            return ReconcileWrite(R.NODE_FAILED, status.status)
+        return None
+
+    def _is_news(self, key: str, node: str) -> bool:
+        """Whether something has happened to a node, or to a Workload's pods, since the Workload named it last."""
+        at = self._named.get(key, {}).get(node)
+        return at is None or max(self._node_at.get(node, 0), self._pods_at.get(key, 0)) > at
+
+    def failing_pods(self, index: AdmissionIndex, stream: str, now: datetime) -> PassResult[Event]:
+        """Return which pods of a Workload are to fail: those that wait for a node that takes none of them, or on which the Workload is
+        placed no more. Nothing while a write of the Workload is open: where it is placed is not known then."""
+        state = self.pods.states.get(stream) or PlacedPodsState()
+        step, key = _Pass(state, now), stream.removeprefix(PLACED)
+        workload = index.workload(key)
+        seen = workload.observed
+        if seen is None or workload.effects or state.effects or is_in_conflict(state):
+            return step.plan
+        status = ws.as_read(seen.status)
+        if status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED):
+            return step.plan
+        on, named, runs_on = set(_assigned(seen)), unhealthy_nodes(seen.status), self._runs_on(key)
+        for pod in sorted(state.pods.values(), key=lambda one: (one.name, one.uid)):
+            if not pod.is_unbound or not pod.host:
+                continue
+            stands = self.state(index, seen, pod.host)
+            # A pod that is made in its place is to find the name there, and waits then.
+            told = pod.host in named or pod.host in runs_on or key not in self._nodes
+            lost = stands in (NodeState.TAKES, NodeState.REPELS) and pod.host not in on
+            if lost or (stands is NodeState.REPELS and told):
+                _fail(step, state, pod)
+        return step.plan
+
+
+def _move(table: dict[str, dict[str, None]], one: str, before: Iterable[str], after: Iterable[str]) -> None:
+    """Have one at some nodes of a table, and at others no more."""
+    for node in before:
+        table[node].pop(one, None)
+        if not table[node]:
+            del table[node]
+    for node in after:
+        table.setdefault(node, {})[one] = None
+
+
+def _fail(step: _Pass, state: PlacedPodsState, pod: of_topology.AdmissionPlacedPodObserved) -> None:
+    found = of_topology.PodFailureDecided(
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        name=pod.name,
+        node=pod.host,
+        conditions=pod.conditions,
+        reason=R.POD_UNSCHEDULABLE,
+    )
+    if state.vain.get(found.target) != pod.resource_version:
+        step.write(found)
+
+
+def _nodes_of(seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:
+    """Return the nodes on which an admitted Workload has pods, in the order of its assignments."""
+    status = ws.as_read(seen.status)
+    if not status.is_true(ws.ADMITTED) or status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED):
+        return ()
+    return tuple(_assigned(seen))
+
+
+def _assigned(seen: events.AdmissionWorkloadObserved) -> list[str]:
+    return list(dict.fromkeys(name for one in _assignments(seen) for name in _nodes(one)))
+
+
+def _assignments(seen: events.AdmissionWorkloadObserved) -> list[Json]:
+    return (seen.status.get("admission") or {}).get("podSetAssignments") or []
+
+
+def _nodes(assignment: Json) -> list[str]:
+    found = assignment.get("topologyAssignment")
+    return nodes_of(found) if found else []
+
+
+def _tolerated(
+    index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, node: str
+) -> Iterator[Iterable[Json] | None]:
+    """Yield what each pod set on a node tolerates: by itself, by its flavors, by its admission checks; None if a flavor of it is not
+    there."""
+    pod_sets = {one.name: one for one in seen.pod_sets}
+    for one in _assignments(seen):
+        pod_set = pod_sets.get(one.get("name", ""))
+        if pod_set is None or node not in _nodes(one):
+            continue
+        found = list(pod_set.tolerations)
+        for name in dict.fromkeys((one.get("flavors") or {}).values()):
+            flavor = index.seen(kinds.RESOURCE_FLAVORS, "", name)
+            if flavor is None:
+                yield None
+                return
+            found += flavor.spec.get("tolerations") or ()
+        for check in seen.status.get("admissionChecks") or ():
+            updates = (up for up in check.get("podSetUpdates") or () if up.get("name") == pod_set.name)
+            found += (next(updates, None) or {}).get("tolerations") or ()
+        yield found

@@ -1,0 +1,149 @@
+"""Keeps the pods of Workloads, those of each in a stream of their own, with what is written to them.
+
+In: pods as they are shown, events in the log's order. Out: which event a pod is; states by stream. What is recorded of a pod, and
+what is written to it, each controller says. A write is open from its decision until its pod is seen to change, or to go."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from controlplane.kube.kinds import Json, meta
+from controlplane.log.event import Event, Recorded
+from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished
+from controlplane.runtime.writes import (
+    D,
+    OpenWrites,
+    WriteFailed,
+    WriteFailure,
+    WriteUnneeded,
+    dropped,
+    opened,
+    refused,
+    without,
+)
+
+_replace = msgspec.structs.replace
+P = TypeVar("P", bound=ObjectObserved)
+
+
+class PodsState(OpenWrites[D, WriteFailure], Generic[D, P]):
+    """The pods of a Workload by UID, and what is open about them. `vain`: at which version of a pod a write changed nothing."""
+
+    version: int = 0
+    position: int = 0
+    pods: dict[str, P] = {}
+    vain: dict[str, str] = {}
+
+
+S = TypeVar("S", bound=PodsState[Any, Any])
+
+
+class PodStreams(ABC, Generic[S]):
+    """The pods of all Workloads, by stream. `OBSERVED`, `GONE` and `WRITE` are the events of a pod that was seen, of one that went,
+    and of a write to one, whose target is `Pod/NAME`."""
+
+    OBSERVED: ClassVar[type[ObjectObserved]]
+    GONE: ClassVar[type[ObjectVanished]]
+    WRITE: ClassVar[type[Event]]
+    STATE: ClassVar[type[PodsState[Any, Any]]]
+
+    def __init__(self) -> None:
+        self.states: dict[str, S] = {}
+        self._stream_of: dict[str, str] = {}
+
+    @abstractmethod
+    def observed(self, obj: Json) -> Any:
+        """Return the observation of a pod; None if nothing rests on it. `Misfit` names a field that does not fit."""
+
+    @abstractmethod
+    def stream(self, event: Any) -> str:
+        """Return the stream of a pod that was observed."""
+
+    @abstractmethod
+    def is_written(self, event: Any) -> bool:
+        """Whether a pod may be written: then every version is recorded, since a write holds for one version alone."""
+
+    def knows(self, uid: str) -> bool:
+        """Whether a pod was recorded, and not that it went."""
+        return uid in self._stream_of
+
+    def seen(self, change: ObjectChange) -> tuple[str, Event] | None:
+        """Return stream and event of a pod; None if it says nothing new."""
+        uid = change.uid
+        before = self._stream_of.get(uid)
+        event = None if change.gone else self.observed(change.whole())
+        if event is None:
+            return None if before is None else (before, self._gone(change))
+        known = self.states[before].pods.get(uid) if before in self.states else None
+        same = known is not None and _replace(event, resource_version=known.resource_version) == known
+        if same and not self.is_written(event):
+            return None
+        return before or self.stream(event), event
+
+    def _gone(self, change: ObjectChange) -> Event:
+        metadata = meta(change.object)
+        namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
+        return self.GONE(namespace=namespace, name=name, uid=change.uid)
+
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event of a stream of pods."""
+        stream, event = recorded.stream, recorded.event
+        before = self.states.get(stream) or self.STATE()
+        state: Any = _replace(before, version=recorded.version, position=recorded.position)
+        if isinstance(event, self.OBSERVED):
+            self._stream_of[event.uid] = stream
+            state = _seen(state, event)
+        elif isinstance(event, self.GONE):
+            self._stream_of.pop(event.uid, None)
+            state = _without(state, event)
+        elif isinstance(event, self.WRITE):
+            state = opened(state, event, recorded)  # type: ignore[arg-type]
+        elif isinstance(event, WriteFailed):
+            state = refused(state, event)
+        elif isinstance(event, WriteUnneeded):
+            vain = {**state.vain, event.target: event.resource_version}
+            state = dropped(_replace(state, vain=vain), event.target)
+        if state.pods or state.effects:
+            self.states[stream] = state
+        else:
+            self.states.pop(stream, None)
+
+
+def target_of(name: str) -> str:
+    """Return the target of a write to a pod of this name, in the stream of its Workload's pods."""
+    return f"Pod/{name}"
+
+
+def is_in_conflict(state: PodsState[Any, Any]) -> bool:
+    """Whether a pod has changed under a write, perhaps by our own write whose answer was lost: its next version will tell."""
+    return any(one.error == "Conflict" for one in state.trouble.values())
+
+
+def _seen(state: S, event: ObjectObserved) -> S:
+    known = state.pods.get(event.uid)
+    state = _replace(state, pods={**state.pods, event.uid: event})
+    if known is not None and known.resource_version == event.resource_version:
+        return state  # shown once more to a process that begins: what is open is so still
+    return _settled(state, event.name)
+
+
+def _without(state: S, event: ObjectVanished) -> S:
+    if event.uid not in state.pods:
+        return state
+    return _settled(_replace(state, pods=without(state.pods, event.uid)), event.name)
+
+
+def _settled(state: S, name: str) -> S:
+    """Return the state without the open write to a pod that was seen to change, and without a conflict about it."""
+    target = target_of(name)
+    trouble = state.trouble.get(target)
+    return _replace(
+        state,
+        effects=without(state.effects, target),
+        vain=without(state.vain, target),
+        trouble=without(state.trouble, target) if trouble and trouble.error == "Conflict" else state.trouble,
+    )
