@@ -310,6 +310,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the request that carries a write out, or None if what it was decided on is gone."""
         decision, state = self._decision(write), self._state(write.stream)
         if isinstance(decision, topology_events.PodFailureDecided):
+            if not self.failures.fails(self.index, write.stream, decision.uid):
+                return None  # its node has recovered meanwhile, or its Workload is placed there again
             return placed_pods.failing(placed_pods.place_of(write.stream, decision), decision, now)
         if decision is None or state is None or state.observed is None:
             return None

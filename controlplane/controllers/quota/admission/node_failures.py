@@ -31,7 +31,6 @@ from controlplane.kube.tolerations import taints, tolerations, untolerated
 from controlplane.kube.topologies import nodes_of
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
-from controlplane.runtime.pod_streams import is_in_conflict
 
 REASONS = frozenset({R.NODE_FAILED, R.NODE_RECOVERED, R.MORE_NODES_FAILED})
 """Why a step of this module is taken."""
@@ -66,7 +65,9 @@ class NodeFailures:
         self._unfit: set[str] = set()
         self._node_at: dict[str, int] = {}
         self._pods_at: dict[str, int] = {}
+        self._others: dict[str, dict[str, of_topology.AdmissionPodObserved]] = {}
         self._waiting: dict[str, dict[str, None]] = {}
+        self._others_of: dict[str, str] = {}
         self._waits_for: dict[str, tuple[str, ...]] = {}
 
     # --- what is in the log ------------------------------------------------------------------------------------------
@@ -89,9 +90,27 @@ class NodeFailures:
                 return self._touched(event.name, recorded.position)
             case events.AdmissionInputRefused(kind=kinds.NODES.name):
                 self._unfit.add(event.name)
+            case of_topology.AdmissionPodObserved() | of_topology.AdmissionPodGone():
+                return self._fold_other(recorded)
             case events.AdmissionFlavorObserved() | KindSynced():
                 return list(self.pods.states)
         return []
+
+    def _fold_other(self, recorded: Recorded) -> list[str]:
+        """Take an event of a pod that no topology has placed: it may be one of a Workload all the same."""
+        event: Any = recorded.event
+        before = self._others_of.pop(event.uid, "")
+        if before:
+            del self._others[before][event.uid]
+            if not self._others[before]:
+                del self._others[before]
+        key = f"{event.namespace}/{event.workload}" if getattr(event, "workload", "") else ""
+        if key:
+            self._others_of[event.uid] = key
+            self._others.setdefault(key, {})[event.uid] = event
+        found = dict.fromkeys(one for one in (before, key) if one)
+        self._pods_at.update(dict.fromkeys(found, recorded.position))
+        return [one for of in found for one in (workload_stream(of), pods_stream(of))]
 
     def _touched(self, node: str, position: int) -> list[str]:
         self._node_at[node] = position
@@ -164,7 +183,9 @@ class NodeFailures:
     def _runs_on(self, key: str) -> set[str]:
         """Return the nodes on which pods of a Workload run, and are not about to go."""
         state = self.pods.states.get(pods_stream(key))
-        return {one.node for one in state.pods.values() if one.node and not one.deleting} if state else set()
+        placed = state.pods.values() if state is not None else ()
+        found = {one.node for one in placed if one.node and not one.deleting}
+        return found | {one.node for one in self._others.get(key, {}).values() if not one.deleting}
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -202,28 +223,32 @@ class NodeFailures:
         return at is None or max(self._node_at.get(node, 0), self._pods_at.get(key, 0)) > at
 
     def failing_pods(self, index: AdmissionIndex, stream: str, now: datetime) -> PassResult[Event]:
-        """Return which pods of a Workload are to fail: those that wait for a node that takes none of them, or on which the Workload is
-        placed no more. Nothing while a write of the Workload is open: where it is placed is not known then."""
+        """Return which pods of a Workload are to fail."""
         state = self.pods.states.get(stream) or PlacedPodsState()
-        step, key = _Pass(state, now), stream.removeprefix(PLACED)
-        workload = index.workload(key)
-        seen = workload.observed
-        if seen is None or workload.effects or state.effects or is_in_conflict(state):
-            return step.plan
-        status = ws.as_read(seen.status)
-        if status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED):
-            return step.plan
-        on, named, runs_on = set(_assigned(seen)), unhealthy_nodes(seen.status), self._runs_on(key)
+        step = _Pass(state, now)
         for pod in sorted(state.pods.values(), key=lambda one: (one.name, one.uid)):
-            if not pod.is_unbound or not pod.host:
-                continue
-            stands = self.state(index, seen, pod.host)
-            # A pod that is made in its place is to find the name there, and waits then.
-            told = pod.host in named or pod.host in runs_on or key not in self._nodes
-            lost = stands in (NodeState.TAKES, NodeState.REPELS) and pod.host not in on
-            if lost or (stands is NodeState.REPELS and told):
+            if self.fails(index, stream, pod.uid):
                 _fail(step, state, pod)
         return step.plan
+
+    def fails(self, index: AdmissionIndex, stream: str, uid: str) -> bool:
+        """Whether a pod is to fail: it waits for a node that takes none of its Workload's pods, or on which that is placed no more.
+        No pod while a write of the Workload is open: where it is placed is not known then."""
+        state, key = self.pods.states.get(stream), stream.removeprefix(PLACED)
+        pod = state.pods.get(uid) if state is not None else None
+        workload = index.workload(key)
+        seen = workload.observed
+        if pod is None or seen is None or workload.effects or not (pod.is_unbound and pod.host):
+            return False
+        status = ws.as_read(seen.status)
+        if status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED):
+            return False
+        stands = self.state(index, seen, pod.host)
+        if pod.host not in _assigned(seen):
+            return stands in (NodeState.TAKES, NodeState.REPELS)
+        # A pod that is made in its place is to find the name there, and waits then.
+        told = pod.host in unhealthy_nodes(seen.status) or pod.host in self._runs_on(key) or key not in self._nodes
+        return stands is NodeState.REPELS and told
 
 
 def _move(table: dict[str, dict[str, None]], one: str, before: Iterable[str], after: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.fields import BadValue, flag, items, section, text
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, TOPOLOGIES, Json, Kind, meta
 from controlplane.kube.pod_requests import effective
-from controlplane.kube.topologies import is_placed_by_topology
+from controlplane.kube.topologies import WORKLOAD, is_placed_by_topology
 from controlplane.kube.watches import UNENDED_PODS, WatchSpec
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
@@ -98,7 +98,8 @@ def observed_pod(obj: Json) -> events.AdmissionPodObserved | None:
     except ValueError as problem:
         raise BadValue("spec", str(problem)) from problem
     requests = in_order({name: requested(name, amount) for name, amount in asked.items()})
-    return events.AdmissionPodObserved(**fields.identity(obj), node=on, requests=dict(requests))
+    workload = text(notes, WORKLOAD, "metadata.annotations")
+    return events.AdmissionPodObserved(**fields.identity(obj), node=on, workload=workload, requests=dict(requests))
 
 
 class NodeObjects:

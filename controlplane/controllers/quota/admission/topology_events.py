@@ -43,11 +43,12 @@ class AdmissionNodeGone(ObjectVanished):
 
 
 class AdmissionPodObserved(ObjectObserved):
-    """A pod that is bound to a node, has not ended, and that no topology has placed there. `requests` are those of its spec: cpu in
-    thousandths, everything else in whole units."""
+    """A pod that is bound to a node, has not ended, and that no topology has placed there. `workload`: the one that it says it is of,
+    if any. `requests` are those of its spec: cpu in thousandths, everything else in whole units."""
 
     deleting: bool = False
     node: str
+    workload: str = ""
     requests: dict[str, int] = {}
 
 
