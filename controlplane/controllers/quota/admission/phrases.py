@@ -58,6 +58,13 @@ def _spec(event: events.WorkloadSpecDecided) -> str:
 def _changed(event: events.WorkloadStatusDecided) -> str:
     if event.evicted:
         return f"Workload is to be evicted ({event.evicted}): {event.message}"
+    if list(event.changes) == ["unhealthyNodes"]:
+        names = ", ".join(str(one.get("name")) for one in event.changes["unhealthyNodes"] or ())
+        return (
+            f"Workload is to say that {names} is to be replaced"
+            if names
+            else "Workload is to say that no node has failed"
+        )
     said = ", ".join(f"{one.type} {one.status} ({one.reason})" for one in event.conditions)
     return f"Workload's status is to say: {said or ', '.join(sorted(event.changes)) or 'less'}"
 
