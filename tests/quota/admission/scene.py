@@ -281,6 +281,15 @@ class Scene:
         self.store(place, obj)
         return None
 
+    def trouble(self, chance: float) -> None:
+        """Lose a write, or refuse one, or neither: by a number from 0 to 1."""
+        if chance < 0.2:
+            lost = [True]
+            self.loses = lambda request: bool(lost and lost.pop())
+        elif chance < 0.3:
+            refused = [WriteRefusal(500, "InternalError", "no")]
+            self.refuses = lambda request: refused.pop() if refused else None
+
     def settle(self, rounds: int = 60) -> int:
         """Decide and carry out until nothing follows; return how many rounds it took."""
         for count in range(rounds):

@@ -19,7 +19,7 @@ from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import WriteRefusal
 from controlplane.runtime.folded import give, taken
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_topologies import HOST, RACK, node, places, submit, with_topology
+from tests.quota.admission.test_topologies import HOST, RACK, have_topology, node, places, submit, with_topology
 
 UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 WORKLOAD = "kueue.x-k8s.io/workload"
@@ -538,6 +538,51 @@ def test_another_process_goes_on_where_the_first_one_died() -> None:
     assert places(scene, "w") == {"n2": 1, "n3": 1}
     assert failed(scene) == ["p"]
     assert len(scene.said(of_topology.PodFailureDecided)) == len(scene.said(of_topology.TopologyAssignmentDecided)) == 1
+
+
+class Mortal(Scene):
+    """A process that is killed after an event of the log, by its number; another one goes on from the log."""
+
+    dies_after = 0
+
+    def record(self, new: NewEvent) -> None:
+        super().record(new)
+        if len(self.log) == self.dies_after:
+            self.controller = self.replayed()
+            self.controller.index.all_dirty()
+            self.controller.index.mark(self.controller.failures.pods.states)
+
+
+def story(dies_after: int) -> Mortal:
+    """A node fails on which one pod runs and one waits; then another one goes, and nothing is left but the first, which recovers."""
+    scene = Mortal()
+    scene.dies_after = dies_after
+    have_topology(scene, *((name, "r1", "1") for name in ("n1", "n2", "n3")))
+    admitted(scene, "n1", "n2")
+    running(scene, "a", "n2")
+    waiting(scene, "b", "n1")
+    scene.settle()
+    node(scene, "n1", taints=[NO_SCHEDULE])
+    replaced(scene)
+    waiting(scene, "c", "n3")
+    node(scene, "n1")
+    scene.settle()
+    scene.delete(kinds.NODES, "n3")
+    replaced(scene)
+    return scene
+
+
+def test_wherever_in_the_log_a_process_dies_the_end_is_the_same_and_nothing_is_done_twice() -> None:
+    alive = story(0)
+    assert places(alive, "w") == {"n1": 1, "n2": 1}
+    assert failed(alive) == ["b"]
+    once = [type(one.event).__name__ for one in alive.log]
+    for position in range(1, len(alive.log)):
+        dead = story(position)
+        assert [type(one.event).__name__ for one in dead.log] == once, position
+        assert dead.status("w") == alive.status("w")
+        assert failed(dead) == failed(alive)
+        assert dead.written == alive.written
 
 
 def test_what_is_known_of_failures_can_be_kept_and_given() -> None:

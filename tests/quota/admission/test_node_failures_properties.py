@@ -11,7 +11,6 @@ from controlplane.controllers.quota.admission import topology_events as of_topol
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
-from controlplane.runtime.controller import WriteRefusal
 from controlplane.runtime.folded import taken
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_node_failures import (
@@ -41,12 +40,7 @@ class Play:
         act = self.rng.choice((self._submit, self._node, self._node, self._pod, self._pod, self._bind, self._leave))
         act()
         scene, chance = self.scene, self.rng.random()
-        if chance < 0.2:
-            lost = [True]
-            scene.loses = lambda request: bool(lost and lost.pop())
-        elif chance < 0.3:
-            refused = [WriteRefusal(500, "InternalError", "no")]
-            scene.refuses = lambda request: refused.pop() if refused else None
+        scene.trouble(chance)
         if chance > 0.7:
             scene.decide()
             scene.controller = scene.replayed()

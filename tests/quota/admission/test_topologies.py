@@ -55,7 +55,13 @@ def pod(scene: Scene, name: str, on: str = "n1", cpu: str = "1", phase: str = "R
 
 def with_topology(*nodes: tuple[str, str, str], flavor: str = "gpu", cpu: str = "100", **queue: Any) -> Scene:
     """A ClusterQueue of a flavor with racks and nodes."""
-    scene = sees(Scene())
+    return have_topology(Scene(), *nodes, flavor=flavor, cpu=cpu, **queue)
+
+
+def have_topology(
+    scene: Scene, *nodes: tuple[str, str, str], flavor: str = "gpu", cpu: str = "100", **queue: Any
+) -> Scene:
+    sees(scene)
     scene.put(kinds.TOPOLOGIES, "racks", spec={"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOST}]})
     scene.put(kinds.RESOURCE_FLAVORS, flavor, spec={"nodeLabels": {"pool": "gpu"}, "topologyName": "racks"})
     scene.queue("q", **{"resourceGroups": [quota(cpu, flavor)], **queue})

@@ -8,7 +8,7 @@ kubernetes-sigs/kueue pkg/controller/tas/node_controller.go, ff69552e, with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -66,9 +66,8 @@ class NodeFailures:
         self._node_at: dict[str, int] = {}
         self._pods_at: dict[str, int] = {}
         self._others: dict[str, dict[str, of_topology.AdmissionPodObserved]] = {}
-        self._waiting: dict[str, dict[str, None]] = {}
+        self._waiting: dict[str, dict[str, int]] = {}
         self._others_of: dict[str, str] = {}
-        self._waits_for: dict[str, tuple[str, ...]] = {}
 
     # --- what is in the log ------------------------------------------------------------------------------------------
 
@@ -76,7 +75,7 @@ class NodeFailures:
         """Take one more event, after the index has; return the streams to decide about."""
         event: Any = recorded.event
         if recorded.stream.startswith(PLACED):
-            return self._fold_pod(recorded)
+            return self._fold_pod(index, recorded)
         match event:
             case events.AdmissionWorkloadObserved() | events.AdmissionWorkloadGone():
                 return self._fold_workload(index, f"{event.namespace}/{event.name}", recorded.position)
@@ -91,12 +90,12 @@ class NodeFailures:
             case events.AdmissionInputRefused(kind=kinds.NODES.name):
                 self._unfit.add(event.name)
             case of_topology.AdmissionPodObserved() | of_topology.AdmissionPodGone():
-                return self._fold_other(recorded)
+                return self._fold_other(index, recorded)
             case events.AdmissionFlavorObserved() | KindSynced():
                 return list(self.pods.states)
         return []
 
-    def _fold_other(self, recorded: Recorded) -> list[str]:
+    def _fold_other(self, index: AdmissionIndex, recorded: Recorded) -> list[str]:
         """Take an event of a pod that no topology has placed: it may be one of a Workload all the same."""
         event: Any = recorded.event
         before = self._others_of.pop(event.uid, "")
@@ -108,9 +107,9 @@ class NodeFailures:
         if key:
             self._others_of[event.uid] = key
             self._others.setdefault(key, {})[event.uid] = event
-        found = dict.fromkeys(one for one in (before, key) if one)
+        found = [one for one in dict.fromkeys((before, key)) if one in self._nodes]
         self._pods_at.update(dict.fromkeys(found, recorded.position))
-        return [one for of in found for one in (workload_stream(of), pods_stream(of))]
+        return [one for of in found if self._ails(index, of) for one in (workload_stream(of), pods_stream(of))]
 
     def _touched(self, node: str, position: int) -> list[str]:
         self._node_at[node] = position
@@ -138,18 +137,46 @@ class NodeFailures:
         if nodes:
             self._nodes[key] = nodes
 
-    def _fold_pod(self, recorded: Recorded) -> list[str]:
-        stream, key = recorded.stream, recorded.stream.removeprefix(PLACED)
-        self.pods.fold(recorded)
-        if not isinstance(recorded.event, of_topology.AdmissionPlacedPodObserved | of_topology.AdmissionPlacedPodGone):
+    def _fold_pod(self, index: AdmissionIndex, recorded: Recorded) -> list[str]:
+        stream, key, event = recorded.stream, recorded.stream.removeprefix(PLACED), recorded.event
+        if not isinstance(event, of_topology.AdmissionPlacedPodObserved | of_topology.AdmissionPlacedPodGone):
+            self.pods.fold(recorded)
             return [stream]
+        before = self._pod(stream, event.uid)
+        self.pods.fold(recorded)
         self._pods_at[key] = recorded.position
+        after = self._pod(stream, event.uid)
+        for pod, more in ((before, -1), (after, 1)):
+            if pod is not None and pod.is_unbound and pod.host:
+                self._count(pod.host, stream, more)
+        nodes = [one for pod in (before, after) if pod is not None for one in (pod.node, pod.host) if one]
+        if any(not self._is_well(index, one) for one in nodes):
+            return [stream, workload_stream(key)]
+        # While all are well, there is something to do only where a pod waits for a node that its Workload is not placed on.
+        strays = after is not None and after.is_unbound and key not in self._workloads.get(after.host, ())
+        return [stream] if strays else []
+
+    def _pod(self, stream: str, uid: str) -> of_topology.AdmissionPlacedPodObserved | None:
         state = self.pods.states.get(stream)
-        hosts = {one.host: None for one in state.pods.values() if one.is_unbound} if state is not None else {}
-        _move(self._waiting, stream, self._waits_for.pop(stream, ()), tuple(hosts))
-        if hosts:
-            self._waits_for[stream] = tuple(hosts)
-        return [stream, workload_stream(key)]
+        return state.pods.get(uid) if state is not None else None
+
+    def _count(self, host: str, stream: str, more: int) -> None:
+        """Note that more, or fewer, pods of a stream wait for a node."""
+        streams = self._waiting.setdefault(host, {})
+        streams[stream] = streams.get(stream, 0) + more
+        if not streams[stream]:
+            del streams[stream]
+        if not streams:
+            del self._waiting[host]
+
+    def _is_well(self, index: AdmissionIndex, node: str) -> bool:
+        """Whether a node takes any pod, whatever that tolerates."""
+        found = index.nodes.nodes.get(node)
+        return found is not None and found.reports and found.ready and not found.taints and node not in self._unfit
+
+    def _ails(self, index: AdmissionIndex, key: str) -> bool:
+        """Whether one of the nodes of a Workload does not take any pod."""
+        return not all(self._is_well(index, one) for one in self._nodes.get(key, ()))
 
     # --- how nodes stand ---------------------------------------------------------------------------------------------
 
@@ -226,29 +253,45 @@ class NodeFailures:
         """Return which pods of a Workload are to fail."""
         state = self.pods.states.get(stream) or PlacedPodsState()
         step = _Pass(state, now)
-        for pod in sorted(state.pods.values(), key=lambda one: (one.name, one.uid)):
-            if self.fails(index, stream, pod.uid):
-                _fail(step, state, pod)
+        fails = self._failing(index, stream.removeprefix(PLACED))
+        for pod in sorted(filter(fails, state.pods.values()), key=lambda one: (one.name, one.uid)):
+            _fail(step, state, pod)
         return step.plan
 
     def fails(self, index: AdmissionIndex, stream: str, uid: str) -> bool:
-        """Whether a pod is to fail: it waits for a node that takes none of its Workload's pods, or on which that is placed no more.
-        No pod while a write of the Workload is open: where it is placed is not known then."""
-        state, key = self.pods.states.get(stream), stream.removeprefix(PLACED)
-        pod = state.pods.get(uid) if state is not None else None
+        """Whether a pod is to fail as things are."""
+        pod = self._pod(stream, uid)
+        return pod is not None and self._failing(index, stream.removeprefix(PLACED))(pod)
+
+    def _failing(self, index: AdmissionIndex, key: str) -> Callable[[of_topology.AdmissionPlacedPodObserved], bool]:
+        """Return whether a pod of a Workload is to fail: it waits for a node that takes none of them, or on which the Workload is
+        placed no more. None while a write of the Workload is open: where it is placed is not known then."""
         workload = index.workload(key)
         seen = workload.observed
-        if pod is None or seen is None or workload.effects or not (pod.is_unbound and pod.host):
-            return False
-        status = ws.as_read(seen.status)
-        if status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED):
-            return False
-        stands = self.state(index, seen, pod.host)
-        if pod.host not in _assigned(seen):
-            return stands in (NodeState.TAKES, NodeState.REPELS)
+        status = ws.as_read(seen.status) if seen is not None else None
+        if (
+            seen is None
+            or workload.effects
+            or status is None
+            or status.is_true(ws.FINISHED)
+            or status.is_true(ws.EVICTED)
+        ):
+            return lambda pod: False
+        on, states = frozenset(_assigned(seen)), dict[str, NodeState]()
         # A pod that is made in its place is to find the name there, and waits then.
-        told = pod.host in unhealthy_nodes(seen.status) or pod.host in self._runs_on(key) or key not in self._nodes
-        return stands is NodeState.REPELS and told
+        told = {*unhealthy_nodes(seen.status), *self._runs_on(key)} if key in self._nodes else on
+
+        def fails(pod: of_topology.AdmissionPlacedPodObserved) -> bool:
+            if not (pod.is_unbound and pod.host):
+                return False
+            if pod.host not in states:
+                states[pod.host] = self.state(index, seen, pod.host)
+            stands = states[pod.host]
+            if pod.host not in on:
+                return stands in (NodeState.TAKES, NodeState.REPELS)
+            return stands is NodeState.REPELS and pod.host in told
+
+        return fails
 
 
 def _move(table: dict[str, dict[str, None]], one: str, before: Iterable[str], after: Iterable[str]) -> None:
