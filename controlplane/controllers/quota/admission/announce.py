@@ -43,15 +43,12 @@ def announcements(
 
 
 def notice(
-    seen: events.AdmissionWorkloadObserved,
-    decision: SecondPassNoticeDecided,
-    position: int,
-    identity: str,
-    now: datetime,
+    seen: events.AdmissionWorkloadObserved, decision: SecondPassNoticeDecided, identity: str, now: datetime
 ) -> Request:
-    """Return the Event that tells that a Workload cannot be placed yet."""
-    told = _WARNING, "SecondPassFailed", decision.message
-    return _event(ObjectRef(WORKLOADS, seen.namespace, seen.name), seen.uid, told, position, identity, now)
+    """Return the Event that tells that a Workload cannot be placed yet. What it says makes its name: said again, it is there
+    already."""
+    about, said = ObjectRef(WORKLOADS, seen.namespace, seen.name), truncated(decision.message, _LIMIT)
+    return event_about(about, seen.uid, _WARNING, "SecondPassFailed", said, decision.message, identity, now)
 
 
 def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str, now: datetime) -> Request:

@@ -316,7 +316,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if decision is None or state is None or state.observed is None:
             return None
         if isinstance(decision, topology_events.SecondPassNoticeDecided):
-            return announce.notice(state.observed, decision, write.position, self.identity, now)
+            return announce.notice(state.observed, decision, self.identity, now)
         return request(KIND_OF[write.stream.split("/")[1]], state.observed, decision)
 
     def announcement(self, write: OpenWrite, now: datetime) -> tuple[Request, ...]:
