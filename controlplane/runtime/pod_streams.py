@@ -13,7 +13,7 @@ import msgspec
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
-from controlplane.runtime.observations import ObjectObserved, ObjectVanished
+from controlplane.runtime.observations import ObjectObserved, ObjectVanished, ObservationsAhead
 from controlplane.runtime.writes import (
     D,
     OpenWrites,
@@ -54,6 +54,7 @@ class PodStreams(ABC, Generic[S]):
     def __init__(self) -> None:
         self.states: dict[str, S] = {}
         self._stream_of: dict[str, str] = {}
+        self._ahead: ObservationsAhead[ObjectObserved] = ObservationsAhead()
 
     @abstractmethod
     def observed(self, obj: Json) -> Any:
@@ -67,22 +68,24 @@ class PodStreams(ABC, Generic[S]):
     def is_written(self, event: Any) -> bool:
         """Whether a pod may be written: then every version is recorded, since a write holds for one version alone."""
 
-    def knows(self, uid: str) -> bool:
-        """Whether a pod was recorded, and not that it went."""
-        return uid in self._stream_of
-
     def seen(self, change: ObjectChange) -> tuple[str, Event] | None:
         """Return stream and event of a pod; None if it says nothing new."""
         uid = change.uid
-        before = self._stream_of.get(uid)
+        state = self.states.get(self._stream_of.get(uid, ""))
+        known = self._ahead.newest(uid, state.pods.get(uid) if state is not None else None)
         event = None if change.gone else self.observed(change.whole())
-        if event is None:
-            return None if before is None else (before, self._gone(change))
-        known = self.states[before].pods.get(uid) if before in self.states else None
-        same = known is not None and _replace(event, resource_version=known.resource_version) == known
+        if event is None and known is None:
+            return None
+        same = (
+            event is not None
+            and known is not None
+            and _replace(event, resource_version=known.resource_version) == known
+        )
         if same and not self.is_written(event):
             return None
-        return before or self.stream(event), event
+        self._ahead.note(uid, event)
+        stream = self._stream_of.get(uid) or self.stream(event or known)
+        return stream, event or self._gone(change)
 
     def _gone(self, change: ObjectChange) -> Event:
         metadata = meta(change.object)
@@ -96,9 +99,11 @@ class PodStreams(ABC, Generic[S]):
         state: Any = _replace(before, version=recorded.version, position=recorded.position)
         if isinstance(event, self.OBSERVED):
             self._stream_of[event.uid] = stream
+            self._ahead.folded(event.uid, event)
             state = _seen(state, event)
         elif isinstance(event, self.GONE):
             self._stream_of.pop(event.uid, None)
+            self._ahead.folded(event.uid, None)
             state = _without(state, event)
         elif isinstance(event, self.WRITE):
             state = opened(state, event, recorded)  # type: ignore[arg-type]

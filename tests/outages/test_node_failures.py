@@ -3,12 +3,27 @@ the way."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
+import pytest
+
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, NODES, PODS, WORKLOADS, Json, meta
 from controlplane.kube.topologies import HOSTNAME, domains_of
 from tests.outages.stage import NS, Stage
 from tests.outages.test_jobframework import without_kueue
-from tests.outages.test_topologies import Make, make_pod, places, queue_with_topology, started, submit
+from tests.outages.test_topologies import (
+    INDEX,
+    Make,
+    make_node,
+    make_pod,
+    places,
+    queue_with_topology,
+    started,
+    submit,
+)
+from tests.support.deep import deep_after
 
 NO_SCHEDULE = [{"key": "broken", "effect": "NoSchedule"}]
 
@@ -217,3 +232,87 @@ def _check(on: Stage) -> Json | None:
     found = on.workload(name="train")
     listed = found["status"].get("admissionChecks") if found is not None and "status" in found else None
     return dict(listed[0]) if listed and is_true(found, "QuotaReserved") else None
+
+
+class Cluster:
+    """What the Job controller, the scheduler, kubelets and the taint manager do: one round of each."""
+
+    def __init__(self, on: Stage, pods: int) -> None:
+        self.on, self.count, self.made = on, pods, 0
+
+    def round(self) -> None:
+        store, runs = self.on.manager.store, started(self.on, "train")
+        for name, pod in pods(self.on).items():
+            if pod["status"].get("phase") == "Failed" or not runs or self._is_lost(pod):
+                store.delete(PODS, NS, name)
+        there = {meta(one)["labels"][INDEX] for one in pods(self.on).values()}
+        for index in (one for one in range(self.count) if runs and str(one) not in there):
+            self.made += 1
+            make_pod(self.on, "train", index, f"train-{index}-{self.made}")
+        for name, pod in pods(self.on).items():
+            spec = pod["spec"]
+            if not spec.get("nodeName") and not spec.get("schedulingGates") and self._takes(spec["nodeSelector"]):
+                bind(self.on, name)
+
+    def _node(self, name: str) -> Json | None:
+        return next((one for one in self.on.manager.store.list(NODES)[0] if meta(one)["name"] == name), None)
+
+    def _takes(self, selector: Json) -> bool:
+        found = self._node(selector[HOSTNAME])
+        return found is not None and is_true(found, "Ready") and not found.get("spec", {}).get("taints")
+
+    def _is_lost(self, pod: Json) -> bool:
+        """Whether a pod runs on a node that is gone, or has not been ready for long."""
+        found = self._node(pod["spec"].get("nodeName") or pod["spec"].get("nodeSelector", {}).get(HOSTNAME, ""))
+        bound = bool(pod["spec"].get("nodeName"))
+        gone = found is None and not pod["spec"].get("schedulingGates")
+        return gone or (bound and found is not None and not is_true(found, "Ready"))
+
+    def settled(self) -> bool:
+        self.round()
+        running = Counter(one["spec"].get("nodeName", "") for one in pods(self.on).values())
+        return started(self.on, "train") and running == placed(self.on) and not named(self.on)
+
+
+@pytest.mark.parametrize("seed", deep_after(2, range(20)))
+async def test_whatever_nodes_and_processes_do_the_job_runs_where_its_workload_says(stage: Make, seed: int) -> None:
+    on, rng = await without_kueue(stage), random.Random(seed)
+    nodes = ("n1", "n2", "n3", "n4")
+    queue_with_topology(on, *nodes, cpu="2")
+    submit(on, "train", 4)
+    cluster = Cluster(on, 4)
+    await on.until(cluster.settled, "it runs")
+    for _ in range(10):
+        broken = rng.sample(nodes, rng.choice((1, 1, 2)))
+        for name in broken:
+            _break(on, name, rng.choice(("down", "taint", "gone", "down")))
+        cluster.round()
+        if rng.random() < 0.5:
+            await on.kill()
+            cluster.round()
+            await on.up()
+        at, lasts = on.position + rng.randrange(4), rng.random() < 0.6
+        await on.until(lambda at=at, lasts=lasts: cluster.settled() or (not lasts and on.position >= at), "it follows")
+        for name in broken:
+            _mend(on, name)
+        cluster.round()
+    await on.until(cluster.settled, "it runs again, and no node is to be replaced")
+    failed = [one["uid"] for one in on.said("PodFailureDecided")]
+    assert len(set(failed)) == len(failed), "each pod fails once"
+
+
+def _break(on: Stage, name: str, how: str) -> None:
+    match how:
+        case "gone":
+            on.manager.store.delete(NODES, "", name)
+        case "taint":
+            on.manager.store.patch(NODES, "", name, {"spec": {"taints": NO_SCHEDULE}})
+        case "down":
+            ready(on, name, yes=False)
+
+
+def _mend(on: Stage, name: str) -> None:
+    if all(meta(one)["name"] != name for one in on.manager.store.list(NODES)[0]):
+        make_node(on, name, "2")
+    on.manager.store.patch(NODES, "", name, {"spec": {"taints": None}})
+    ready(on, name, yes=True)

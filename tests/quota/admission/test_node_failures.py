@@ -373,6 +373,67 @@ def test_a_node_that_cannot_be_read_has_neither_failed_nor_recovered() -> None:
     assert named(scene) == []
 
 
+def test_a_node_that_can_be_read_again_is_known_again_though_it_says_what_it_said() -> None:
+    scene = fleet()
+    admitted(scene, "n1")
+    scene.settle()
+    node(scene, "n1", cpu="many")
+    assert scene.controller.index.nodes.unfit == {"n1"}
+    scene.controller = scene.replayed()
+    node(scene, "n1", cpu="1")
+    assert scene.controller.index.nodes.unfit == set()
+    node(scene, "n1", ready=False)
+    scene.settle()
+    assert named(scene) == ["n1"]
+
+
+class Batched(Scene):
+    """Observations are appended in batches, as the recorder does: an object changes again before the first change is folded."""
+
+    batch: list[NewEvent] | None = None
+
+    def record(self, new: NewEvent) -> None:
+        if self.batch is None:
+            super().record(new)
+        else:
+            self.batch.append(new)
+
+    def append(self) -> None:
+        batch, self.batch = self.batch or [], None
+        for new in batch:
+            self.record(new)
+
+
+def test_a_node_that_flaps_within_a_batch_is_known_as_it_is_in_the_end() -> None:
+    for last in (True, False):
+        scene = Batched()
+        have_topology(scene, ("n1", "r1", "1"))
+        node(scene, "n1", ready=last, cpu="1")
+        scene.batch = []
+        node(scene, "n1", ready=not last, cpu="1")
+        node(scene, "n1", ready=last, cpu="1")
+        scene.append()
+        assert scene.controller.index.nodes.nodes["n1"].ready is last
+        assert scene.replayed().index.nodes.nodes["n1"].ready is last
+        before = len(scene.log)
+        node(scene, "n1", ready=last, cpu="1")
+        assert len(scene.log) == before, "it says nothing new"
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_pod_that_comes_and_goes_within_a_batch_is_gone(*, placed: bool) -> None:
+    scene = Batched()
+    have_topology(scene, ("n1", "r1", "1"))
+    scene.batch = []
+    running(scene, "p", placed=placed)
+    scene.drop((PODS, NS, "p"))
+    scene.append()
+    assert scene.controller.index.nodes.pods == {}
+    assert scene.controller.failures.pods.states == {}
+    assert len(scene.said(of_topology.AdmissionPlacedPodGone)) == int(placed)
+    assert len(scene.said(of_topology.AdmissionPodGone)) == int(not placed)
+
+
 # --- pods that wait ---
 
 

@@ -62,7 +62,6 @@ class NodeFailures:
         self._workloads: dict[str, dict[str, None]] = {}
         self._named: dict[str, dict[str, int]] = {}
         self._gone: set[str] = set()
-        self._unfit: set[str] = set()
         self._node_at: dict[str, int] = {}
         self._pods_at: dict[str, int] = {}
         self._others: dict[str, dict[str, of_topology.AdmissionPodObserved]] = {}
@@ -81,14 +80,12 @@ class NodeFailures:
                 return self._fold_workload(index, f"{event.namespace}/{event.name}", recorded.position)
             case of_topology.AdmissionNodeObserved():
                 self._gone.discard(event.name)
-                self._unfit.discard(event.name)
                 return self._touched(event.name, recorded.position)
             case of_topology.AdmissionNodeGone() if event.name not in index.nodes.nodes:
                 self._gone.add(event.name)
-                self._unfit.discard(event.name)
                 return self._touched(event.name, recorded.position)
             case events.AdmissionInputRefused(kind=kinds.NODES.name):
-                self._unfit.add(event.name)
+                index.nodes.unfit.add(event.name)
             case of_topology.AdmissionPodObserved() | of_topology.AdmissionPodGone():
                 return self._fold_other(index, recorded)
             case events.AdmissionFlavorObserved() | KindSynced():
@@ -172,7 +169,9 @@ class NodeFailures:
     def _is_well(self, index: AdmissionIndex, node: str) -> bool:
         """Whether a node takes any pod, whatever that tolerates."""
         found = index.nodes.nodes.get(node)
-        return found is not None and found.reports and found.ready and not found.taints and node not in self._unfit
+        return (
+            found is not None and found.reports and found.ready and not found.taints and node not in index.nodes.unfit
+        )
 
     def _ails(self, index: AdmissionIndex, key: str) -> bool:
         """Whether one of the nodes of a Workload does not take any pod."""
@@ -187,7 +186,7 @@ class NodeFailures:
 
     def state(self, index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, node: str) -> NodeState:
         """Return how a node stands to a Workload's pods. What is not in view, or cannot be read, is unknown."""
-        if node in self._unfit or not all(index.home.in_view(kind.name) for kind in _FOLLOWED):
+        if node in index.nodes.unfit or not all(index.home.in_view(kind.name) for kind in _FOLLOWED):
             return NodeState.UNKNOWN
         found = index.nodes.nodes.get(node)
         if found is None:
