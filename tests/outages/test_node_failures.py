@@ -12,7 +12,7 @@ from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, NODES, PODS, WORKLOADS, Json, meta
 from controlplane.kube.topologies import HOSTNAME, domains_of
 from tests.outages.stage import NS, Stage
-from tests.outages.test_jobframework import without_kueue
+from tests.outages.test_jobframework import end, waits, without_kueue
 from tests.outages.test_topologies import (
     INDEX,
     Make,
@@ -163,6 +163,26 @@ async def test_where_no_other_node_is_the_job_waits_until_one_is_there(stage: Ma
     ready(on, "n1", yes=True)
     await on.until(lambda: started(on, "train"), "it starts again, since it is queued again at once")
     assert "EvictedDueToNodeFailures" in told(on, "Workload")
+
+
+async def test_a_job_that_has_waited_and_was_replaced_gives_all_of_its_admission_back(stage: Make) -> None:
+    """Whichever way its admission was written, nothing of it is left: another one could not take its place."""
+    on = await without_kueue(stage)
+    queue_with_topology(on, "n1", cpu="2")
+    submit(on, "first", 2)
+    await on.until(lambda: started(on, "first"), "one runs")
+    submit(on, "train", 2)
+    await on.until(lambda: waits(on, "train"), "the other waits")
+    end(on, "first")
+    await on.until(lambda: started(on, "train"), "it has its turn")
+    make_node(on, "n2", "2")
+    ready(on, "n1", yes=False)
+    await on.until(lambda: placed(on) == {"n2": 2}, "it is placed anew")
+    ready(on, "n2", yes=False)
+    await on.until(lambda: not is_true(workload(on), "QuotaReserved"), "there is no other node")
+    assert "admission" not in workload(on)["status"]
+    ready(on, "n1", yes=True)
+    await on.until(lambda: placed(on) == {"n1": 2} and started(on, "train"), "it starts again")
 
 
 async def test_with_two_nodes_that_fail_at_once_the_job_starts_anew_elsewhere(stage: Make) -> None:

@@ -2,7 +2,8 @@
 
 In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was decided on
 is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version that was
-seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`)."""
+seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`); only the end of a reservation is a
+merge patch, which takes the admission from all its field managers."""
 
 from __future__ import annotations
 
@@ -201,8 +202,19 @@ def _status(
             status = copy.deepcopy(body_in(bodies, seen.status))
             _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)
         case events.JobQuotaReleaseDecided():
-            status = copy.deepcopy(body_in(bodies, seen.status))
+            before = body_in(bodies, seen.status)
+            status = copy.deepcopy(before)
             _unreserve(status, decision, seen, now)
+            # An apply takes the admission from its own manager alone: what a merge patch has written of it would stay.
+            return Request(
+                "patch",
+                _workload(place, decision),
+                {"status": merge_diff(before, status)},
+                subresource="status",
+                uid=decision.uid,
+                resource_version=decision.resource_version,
+                field_manager=ADMISSION_MANAGER,
+            )
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
     return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)
