@@ -38,6 +38,7 @@ CROSS JOIN LATERAL (
 WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
   AND NOT (s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0')
   AND NOT (s.stream >= 'admission/node/' AND s.stream < 'admission/node0')
+  AND NOT (s.stream >= 'admission/placed/' AND s.stream < 'admission/placed0')
 ORDER BY f.position"""
 # Of each Node, and of each pod on one, what was seen last. Where no flavor names a topology there are none.
 _NODES: LiteralString = """

@@ -18,6 +18,8 @@ POD_INDEX_OFFSET = "kueue.x-k8s.io/pod-index-offset"
 """The annotation that says with which index the ranks of a pod set begin."""
 HOSTNAME = "kubernetes.io/hostname"
 """The label of the level at which a domain is one node, named by its value."""
+WORKLOAD = "kueue.x-k8s.io/workload"
+"""The annotation of a pod that names its Workload."""
 _POD_SET = "kueue.x-k8s.io/podset-"
 REQUIRED, PREFERRED = f"{_POD_SET}required-topology", f"{_POD_SET}preferred-topology"
 UNCONSTRAINED = f"{_POD_SET}unconstrained-topology"
@@ -78,3 +80,11 @@ def _of_size(found: list[T], size: int, where: str) -> list[T]:
     if len(found) != size:
         raise Misfit(where, len(found), f"{size} values")
     return found
+
+
+def nodes_of(assignment: Json) -> list[str]:
+    """Return the nodes that an assignment has pods on, each once, in its order; none where its domains are no nodes."""
+    levels = levels_of(assignment)
+    if not levels or levels[-1] != HOSTNAME:
+        return []
+    return list(dict.fromkeys(values[-1] for values, count in domains_of(assignment) if count > 0))

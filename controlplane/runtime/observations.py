@@ -5,7 +5,35 @@ that. The events stay each controller's own: their names are in the log."""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from controlplane.log.event import Event, Kept
+
+E = TypeVar("E", bound=Event)
+
+
+class ObservationsAhead(Generic[E]):
+    """What was seen of objects last and is not in the fold yet, by a key of each: events are appended in batches, and an object may
+    change once more, or go, before the first change is folded. What is like the fold is no news only if nothing else is on its way.
+    It is not from the log: a process that starts has nothing on its way."""
+
+    GIVEN = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: dict[str, E | None] = {}
+
+    def newest(self, key: str, folded: E | None) -> E | None:
+        """Return what was seen of an object last; None if it is not there."""
+        return self._last.get(key, folded)
+
+    def note(self, key: str, seen: E | None) -> None:
+        """Note that an observation is on its way, or that an object is gone."""
+        self._last[key] = seen
+
+    def folded(self, key: str, event: E | None) -> None:
+        """Note that an observation, or an end, has come to the fold."""
+        if key in self._last and self._last[key] == event:
+            del self._last[key]
 
 
 class ObjectObserved(Event):

@@ -75,6 +75,7 @@ def test_what_is_off_by_default_has_rights_of_its_own() -> None:
             f"kueue.x-k8s.io/{kind}/status": ("patch",)
             for kind in ("workloads", "clusterqueues", "localqueues", "cohorts")
         },
+        "core/pods/status": ("patch",),
         "events.k8s.io/events": ("create",),
     }
     assert applied_beside("deploy/rbac/worker/quota.yaml") == {

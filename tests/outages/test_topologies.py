@@ -39,10 +39,14 @@ def queue_with_topology(on: Stage, *nodes: str, cpu: str = "2") -> None:
     store.create(CLUSTER_QUEUES, {"metadata": {"name": "own"}, "spec": spec})
     store.create(LOCAL_QUEUES, {"metadata": {"namespace": NS, "name": "own"}, "spec": {"clusterQueue": "own"}})
     for name in nodes:
-        labels = {RACK: "r1", HOST: name, "pool": "gpu"}
-        store.create(NODES, {"metadata": {"name": name, "labels": labels}})
-        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": cpu, "pods": "10"}}
-        store.patch(NODES, "", name, {"status": ready}, subresource="status")
+        make_node(on, name, cpu)
+
+
+def make_node(on: Stage, name: str, cpu: str) -> None:
+    store, labels = on.manager.store, {RACK: "r1", HOST: name, "pool": "gpu"}
+    store.create(NODES, {"metadata": {"name": name, "labels": labels}})
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": cpu, "pods": "10"}}
+    store.patch(NODES, "", name, {"status": ready}, subresource="status")
 
 
 def submit(on: Stage, name: str, pods: int) -> None:
@@ -54,12 +58,12 @@ def submit(on: Stage, name: str, pods: int) -> None:
     own(on, name, parallelism=pods, completions=pods, template=template, suspend=True)
 
 
-def make_pod(on: Stage, name: str, index: int) -> None:
+def make_pod(on: Stage, name: str, index: int, pod: str = "") -> None:
     """What the Job controller does: a pod of the template that the job has now."""
     job = on.job(name=name)
     assert job is not None
     template: Json = copy.deepcopy(job["spec"]["template"])
-    metadata = {**template["metadata"], "namespace": NS, "name": f"{name}-{index}"}
+    metadata = {**template["metadata"], "namespace": NS, "name": pod or f"{name}-{index}"}
     metadata["labels"] = {**metadata["labels"], INDEX: str(index)}
     on.manager.store.create(PODS, {"metadata": metadata, "spec": template["spec"]})
 

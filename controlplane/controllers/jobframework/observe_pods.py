@@ -25,13 +25,13 @@ from controlplane.job_kinds.pod import MANAGED, PARENT, Pod
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, items, section, strings, text
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.workload_owners import is_of_group
 from controlplane.log.event import Body, body_of
 
 POD_GROUPS = "podgroups"
 """What stands for the kind in the stream of a group."""
 TOTAL, FAST = "kueue.x-k8s.io/pod-group-total-count", "kueue.x-k8s.io/pod-group-fast-admission"
 SERVING, RETRIABLE = "kueue.x-k8s.io/pod-group-serving", "kueue.x-k8s.io/retriable-in-group"
-GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
 TERMINATION = "TerminationTarget"
 _replace = msgspec.structs.replace
 
@@ -130,7 +130,7 @@ def _of_pod_set(adapter: Pod, obj: Json) -> dict[str, Any]:
 
 def is_group_workload(obj: Json) -> bool:
     """Whether a Workload was made of a group of pods."""
-    return section(meta(obj), "annotations").get(GROUP_WORKLOAD) == "true"
+    return is_of_group(meta(obj))
 
 
 def facts_of(pod: QueuedPodObserved, name: str, count: int) -> events.PodSetFacts:

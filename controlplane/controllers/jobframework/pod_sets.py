@@ -16,11 +16,10 @@ from controlplane.kube.fields import items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_templates import containers_digest, digest
 from controlplane.kube.slices import SLICE_NAME
-from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED
+from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED, WORKLOAD
 from controlplane.kube.watches import POD_SET_LABEL
 
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
-WORKLOAD = "kueue.x-k8s.io/workload"
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
 _OF_KUEUE = "kueue.x-k8s.io/"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

@@ -2,7 +2,8 @@
 
 In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was decided on
 is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version that was
-seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`)."""
+seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`); only the end of a reservation is a
+merge patch, which takes the admission from all its field managers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from typing import Any
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.announce import Reporter, notice
 from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
-from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
 from controlplane.controllers.jobframework.parts import GroupRole
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import with_tolerations
@@ -26,6 +26,7 @@ from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
+from controlplane.kube.workload_owners import GROUP_WORKLOAD
 from controlplane.kube.workload_status import (
     ADMISSION_MANAGER,
     JOB_MANAGER,
@@ -211,8 +212,19 @@ def _status(
             status = copy.deepcopy(body_in(bodies, seen.status))
             _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)
         case events.JobQuotaReleaseDecided():
-            status = copy.deepcopy(body_in(bodies, seen.status))
+            before = body_in(bodies, seen.status)
+            status = copy.deepcopy(before)
             _unreserve(status, decision, seen, now)
+            # An apply takes the admission from its own manager alone: what a merge patch has written of it would stay.
+            return Request(
+                "patch",
+                _workload(place, decision),
+                {"status": merge_diff(before, status)},
+                subresource="status",
+                uid=decision.uid,
+                resource_version=decision.resource_version,
+                field_manager=ADMISSION_MANAGER,
+            )
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
     return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)

@@ -12,12 +12,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events, placing
 from controlplane.controllers.jobframework.names import WORD
-from controlplane.controllers.jobframework.pod_sets import WORKLOAD
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided, TopologyPodGone, TopologyPodObserved
 from controlplane.job_kinds.gated import gate_names
@@ -29,27 +26,22 @@ from controlplane.kube.topologies import (
     HOSTNAME,
     POD_INDEX_OFFSET,
     TOPOLOGY_GATE,
+    WORKLOAD,
     is_placed_by_topology,
     levels_of,
 )
 from controlplane.kube.watches import POD_SET_LABEL
-from controlplane.log.event import Event, Recorded
+from controlplane.log.event import Event
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
-from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused, without
+from controlplane.runtime.pod_streams import PodsState, PodStreams, is_in_conflict
 
 _PLACE = f"{WORD}/topology/"
 _DIGITS = 18
-_replace = msgspec.structs.replace
 
 
-class TopologyPods(OpenWrites[PodUngateDecided, WriteFailure]):
-    """The pods of a Workload by UID, and what is open about them. `vain`: at which version of a pod a write changed nothing."""
-
-    version: int = 0
-    position: int = 0
-    pods: dict[str, TopologyPodObserved] = {}
-    vain: dict[str, str] = {}
+class TopologyPods(PodsState[PodUngateDecided, TopologyPodObserved]):
+    """The pods of a Workload, and what is open about them."""
 
 
 def topology_stream(namespace: str, workload: str) -> str:
@@ -84,88 +76,30 @@ def _is_number(value: object) -> bool:
     return isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS
 
 
-class TopologyUngating:
-    """The pods of all Workloads, by stream."""
+class TopologyUngating(PodStreams[TopologyPods]):
+    """The pods of all Workloads, by stream. Of a gated pod every version is recorded."""
 
-    def __init__(self) -> None:
-        self.states: dict[str, TopologyPods] = {}
-        self._stream_of: dict[str, str] = {}
+    OBSERVED, GONE, WRITE, STATE = TopologyPodObserved, TopologyPodGone, PodUngateDecided, TopologyPods
 
-    def holds(self, stream: str) -> bool:
-        """Whether anything is known by the events of a stream."""
-        return stream in self.states
+    def observed(self, change: ObjectChange) -> TopologyPodObserved | None:
+        """Return what is recorded of a pod."""
+        return observed(change.whole(), change.kind)
 
-    def seen(self, change: ObjectChange) -> tuple[str, Event] | None:
-        """Return stream and event of a pod; None if it says nothing new. Of a gated pod every version is recorded: what lets it
-        run holds for one version alone."""
-        uid = change.uid
-        before = self._stream_of.get(uid)
-        known = self.states[before].pods.get(uid) if before in self.states else None
-        if known is not None and known.kind != change.kind.name:
-            return None  # it is looked for elsewhere
-        event = None if change.gone else observed(change.whole(), change.kind)
-        if event is None:
-            return None if before is None else (before, _gone(change))
-        if known is not None and not (placing.is_gated(event) or ELASTIC_GATE in event.gates):
-            event_as_known = _replace(event, resource_version=known.resource_version)
-            if event_as_known == known:
-                return None
-        return before or topology_stream(event.namespace, event.slice or event.workload), event
+    def kind_of(self, event: TopologyPodObserved) -> str:
+        """Return in which watch a pod was shown."""
+        return event.kind
 
-    def fold(self, recorded: Recorded) -> None:
-        """Take one more event of a stream of pods."""
-        stream, event = recorded.stream, recorded.event
-        state = _replace(self.states.get(stream, TopologyPods()), version=recorded.version, position=recorded.position)
-        match event:
-            case TopologyPodObserved():
-                self._stream_of[event.uid] = stream
-                state = _seen(state, event)
-            case TopologyPodGone():
-                self._stream_of.pop(event.uid, None)
-                state = _without(state, event)
-            case PodUngateDecided():
-                state = opened(state, event, recorded)
-            case events.JobWriteFailed():
-                state = refused(state, event)
-            case events.JobWriteUnneeded():
-                vain = {**state.vain, event.target: event.resource_version}
-                state = dropped(_replace(state, vain=vain), event.target)
-        if state.pods or state.effects:
-            self.states[stream] = state
-        else:
-            self.states.pop(stream, None)
+    def gone(self, change: ObjectChange, known: TopologyPodObserved) -> TopologyPodGone:
+        """Return that a pod is gone."""
+        return TopologyPodGone(namespace=known.namespace, name=known.name, uid=known.uid, kind=known.kind)
 
+    def stream(self, event: TopologyPodObserved) -> str:
+        """Return the stream of a pod."""
+        return topology_stream(event.namespace, event.slice or event.workload)
 
-def _gone(change: ObjectChange) -> TopologyPodGone:
-    metadata = meta(change.object)
-    namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
-    return TopologyPodGone(namespace=namespace, name=name, uid=change.uid, kind=change.kind.name)
-
-
-def _seen(state: TopologyPods, event: TopologyPodObserved) -> TopologyPods:
-    known = state.pods.get(event.uid)
-    state = _replace(state, pods={**state.pods, event.uid: event})
-    if known is not None and known.resource_version == event.resource_version:
-        return state  # shown once more to a process that begins: what is open is so still
-    return _settled(state, event.name)
-
-
-def _without(state: TopologyPods, event: TopologyPodGone) -> TopologyPods:
-    if event.uid not in state.pods:
-        return state
-    return _settled(_replace(state, pods=without(state.pods, event.uid)), event.name)
-
-
-def _settled(state: TopologyPods, name: str) -> TopologyPods:
-    """Return the state without the open write to a pod that was seen to change, and without a conflict about it."""
-    target = f"{PodUngateDecided.WHAT}/{name}"
-    trouble = state.trouble.get(target)
-    return _replace(
-        state,
-        effects=without(state.effects, target),
-        vain=without(state.vain, target),
-        trouble=without(state.trouble, target) if trouble and trouble.error == "Conflict" else state.trouble,
-    )
+    def is_written(self, event: TopologyPodObserved) -> bool:
+        """Whether a pod may be let run."""
+        return placing.is_gated(event) or ELASTIC_GATE in event.gates
 
 
 class _Pass(DecisionPass[TopologyPods, Event, PodUngateDecided]):
@@ -182,10 +116,8 @@ def decide(state: TopologyPods, workload: events.JobWorkloadObserved | None, now
     step = _Pass(state, now)
     if state.effects or workload is None or not has_gated_pods(workload) or workload.deleting:
         return step.plan
-    if any(one.error == "Conflict" for one in state.trouble.values()):
-        return (
-            step.plan
-        )  # a pod has changed, perhaps by our own write whose answer was lost: its next version will tell
+    if is_in_conflict(state):
+        return step.plan
     roomy = list(_within_quota(state, workload))
     for one in roomy or _may_run(state, workload):
         if state.vain.get(one.target) != one.resource_version:

@@ -63,6 +63,8 @@ class Scene:
         self.objects: dict[Place, Json] = {}
         self.wakes: dict[str, datetime] = {}
         self.written: list[Request] = []
+        self.told: list[Json] = []
+        self.ended: dict[str, Json] = {}
         self.refuses: Callable[[Request], WriteRefusal | None] = lambda request: None
         self.loses: Callable[[Request], bool] = lambda request: False
         connected = connectivity.ClusterConnected(kinds=[kind.name for kind in KINDS], incarnation="one")
@@ -228,6 +230,7 @@ class Scene:
 
     def open_writes(self) -> list[OpenWrite]:
         streams = [f"admission/workload/{key}" for key in self.controller.index.workloads]
+        streams += self.controller.failures.pods.states
         return [
             write
             for stream in [*streams, *self.controller.index.objects]
@@ -242,19 +245,26 @@ class Scene:
                 continue
             request = self.controller.request(write, {}, self.now)
             if request is None:
-                refusal: WriteRefusal | None = WriteRefusal(409, "Conflict", "overtaken")
+                refusal: WriteRefusal | None = WriteRefusal(404, "Obsolete", "overtaken")
             else:
-                self.controller.announcement(write, self.now)
+                told = self.controller.announcement(write, self.now)
                 refusal = self.refuses(request) or self._write(request)
                 self.written.append(request)
                 sent += 1
+                if refusal is None and request.ref.kind == kinds.EVENTS:
+                    self.record(self.controller.unneeded(write, ""))
+                    told = (request,)
+                self.told += [] if refusal is not None else [one.body for one in told]
             if refusal is not None:
                 self.record(self.controller.failed(write, refusal, self.now))
         return sent
 
     def _write(self, request: Request) -> WriteRefusal | None:
-        place = (request.ref.kind, request.ref.namespace, request.ref.name)
+        kind = kinds.PODS_OF_TOPOLOGIES if request.ref.kind == kinds.PODS else request.ref.kind
+        place = (kind, request.ref.namespace, request.ref.name)
         before = self.objects.get(place)
+        if request.verb == "create":
+            return None
         if before is None:
             return WriteRefusal(404, "NotFound", "it is gone")
         if request.resource_version != before["metadata"]["resourceVersion"]:
@@ -274,8 +284,21 @@ class Scene:
             obj = merged(obj, request.body)
         if not request.subresource and obj.get("spec") != before.get("spec"):
             obj["metadata"]["generation"] += 1
+        if kind == kinds.PODS_OF_TOPOLOGIES and obj["status"].get("phase") in ("Succeeded", "Failed"):
+            self.ended[request.ref.name] = obj
+            self.drop(place)  # it leaves the selection that is watched
+            return None
         self.store(place, obj)
         return None
+
+    def trouble(self, chance: float) -> None:
+        """Lose a write, or refuse one, or neither: by a number from 0 to 1."""
+        if chance < 0.2:
+            lost = [True]
+            self.loses = lambda request: bool(lost and lost.pop())
+        elif chance < 0.3:
+            refused = [WriteRefusal(500, "InternalError", "no")]
+            self.refuses = lambda request: refused.pop() if refused else None
 
     def settle(self, rounds: int = 60) -> int:
         """Decide and carry out until nothing follows; return how many rounds it took."""

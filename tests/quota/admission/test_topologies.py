@@ -20,6 +20,7 @@ from controlplane.kube.kinds import Json, Kind
 from controlplane.kube.topologies import domains_of
 from controlplane.kube.watches import UNENDED_PODS
 from controlplane.log.event import NewEvent
+from controlplane.runtime.controller import WriteRefusal
 from controlplane.runtime.folded import give, taken
 from tests.quota.admission.checks import answer
 from tests.quota.admission.scene import NS, Scene, quota
@@ -54,7 +55,13 @@ def pod(scene: Scene, name: str, on: str = "n1", cpu: str = "1", phase: str = "R
 
 def with_topology(*nodes: tuple[str, str, str], flavor: str = "gpu", cpu: str = "100", **queue: Any) -> Scene:
     """A ClusterQueue of a flavor with racks and nodes."""
-    scene = sees(Scene())
+    return have_topology(Scene(), *nodes, flavor=flavor, cpu=cpu, **queue)
+
+
+def have_topology(
+    scene: Scene, *nodes: tuple[str, str, str], flavor: str = "gpu", cpu: str = "100", **queue: Any
+) -> Scene:
+    sees(scene)
     scene.put(kinds.TOPOLOGIES, "racks", spec={"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOST}]})
     scene.put(kinds.RESOURCE_FLAVORS, flavor, spec={"nodeLabels": {"pool": "gpu"}, "topologyName": "racks"})
     scene.queue("q", **{"resourceGroups": [quota(cpu, flavor)], **queue})
@@ -386,3 +393,41 @@ def test_an_admission_is_written_as_kueue_writes_it() -> None:
         },
         "delayedTopologyRequest": "Ready",
     }
+
+
+def failed_notices(scene: Scene) -> list[str]:
+    told = [one for one in scene.told if one["reason"] == "SecondPassFailed"]
+    assert all((one["type"], one["regarding"]["kind"]) == ("Warning", "Workload") for one in told)
+    return [one["note"] for one in told]
+
+
+def test_users_are_told_once_why_the_second_pass_fails() -> None:
+    scene = delayed(("n1", "r1", "1"))
+    answer(scene, "w", "Ready")
+    scene.settle()
+    for seconds in (1, 1, 2, 4, 8):
+        scene.pass_time(seconds)
+    (failure, *others) = scene.said(of_topology.TopologyAssignmentFailed)
+    assert others, "it is tried again and again"
+    assert failed_notices(scene) == [failure.message]
+    node(scene, "n1", cpu="1", ready=False)
+    scene.pass_time(30)
+    assert len(failed_notices(scene)) == 2, "it says something else now"
+    node(scene, "n1", cpu="4")
+    scene.pass_time(30)
+    assert scene.is_true("w", "Admitted")
+
+
+def test_an_event_that_is_refused_keeps_nobody_from_being_placed() -> None:
+    scene = delayed(("n1", "r1", "1"))
+    scene.refuses = lambda request: (
+        WriteRefusal(403, "Forbidden", "no Events") if request.ref.kind == kinds.EVENTS else None
+    )
+    answer(scene, "w", "Ready")
+    scene.settle()
+    scene.pass_time(1)
+    assert failed_notices(scene) == []
+    assert len(scene.said(of_topology.SecondPassNoticeDecided)) == 1
+    node(scene, "n1", cpu="4")
+    scene.pass_time(2)
+    assert scene.is_true("w", "Admitted")

@@ -10,7 +10,6 @@ import pytest
 from controlplane.controllers.quota.engine.topology.parse import topology_assignment
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
-from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.scene import NS
 from tests.quota.admission.test_topologies import RACK, node, pod, submit, with_topology
 from tests.support.deep import deep_after
@@ -30,12 +29,7 @@ class Play:
         act = self.rng.choice((self._submit, self._submit, self._finish, self._evict, self._pod, self._end, self._node))
         act()
         scene, chance = self.scene, self.rng.random()
-        if chance < 0.2:
-            lost = [True]
-            scene.loses = lambda request: bool(lost and lost.pop())
-        elif chance < 0.3:
-            refused = [WriteRefusal(500, "InternalError", "no")]
-            scene.refuses = lambda request: refused.pop() if refused else None
+        scene.trouble(chance)
         if chance > 0.8:
             scene.decide()
             scene.controller = scene.replayed()

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
+from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
 from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
@@ -41,6 +41,15 @@ def announcements(
         # As with Kueue, whatever one cycle preempts for it is one Event.
         found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), decision.cycle, identity, now))
     return tuple(found)
+
+
+def notice(
+    seen: events.AdmissionWorkloadObserved, decision: SecondPassNoticeDecided, identity: str, now: datetime
+) -> Request:
+    """Return the Event that tells that a Workload cannot be placed yet. What it says makes its name: said again, it is there
+    already."""
+    about, said = ObjectRef(WORKLOADS, seen.namespace, seen.name), truncated(decision.message, _LIMIT)
+    return event_about(about, seen.uid, _WARNING, "SecondPassFailed", said, decision.message, identity, now)
 
 
 def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str, now: datetime) -> Request:

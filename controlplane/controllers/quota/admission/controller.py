@@ -21,6 +21,7 @@ from controlplane.controllers.quota.admission import (
     events,
     facts,
     local_queue_usage,
+    placed_pods,
     queue_status,
     retention,
     second_pass,
@@ -28,6 +29,8 @@ from controlplane.controllers.quota.admission import (
     topology_events,
 )
 from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
+from controlplane.controllers.quota.admission.node_failures import REASONS as OF_NODES
+from controlplane.controllers.quota.admission.node_failures import NodeFailures
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
@@ -74,7 +77,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         after_finished: timedelta | None = None,
     ) -> None:
         self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
-        self.index, self.elsewhere = AdmissionIndex(settings), WorkerUsage()
+        self.index, self.elsewhere, self.failures = AdmissionIndex(settings), WorkerUsage(), NodeFailures()
         sharing = settings.admission_fair_sharing
         self._workers = sharing is not None and sharing.workers
         self.places = ObjectPlaces(
@@ -106,6 +109,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return None
         try:
             found = self.index.nodes.seen(change)
+            if found is None and change.kind == PODS_OF_TOPOLOGIES:
+                found = self.failures.pods.seen(change)
         except UNFIT as error:
             return refused(change, error)
         return (*found, ()) if found is not None else None
@@ -115,6 +120,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         self.places.fold(recorded)
         self.index.fold(recorded)
         self.index.mark(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
+        self.index.mark(self.failures.fold(self.index, recorded))
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
@@ -133,6 +139,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return self._room(now)
         if stream.startswith("admission/workload/"):
             return self._workload(stream, now)
+        if stream.startswith(placed_pods.PLACED):
+            return self._pods(stream, now)
         state = self.index.objects.get(stream)
         if state is None or state.observed is None:
             return Decided()
@@ -146,6 +154,16 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         found = [self._new(ROOM, freed, nodes.freed_at)] if freed is not None else []
         return Decided(found, nodes.version, wake)
 
+    def _pods(self, stream: str, now: datetime) -> Decided:
+        """Return which pods of a Workload are to fail where they are placed."""
+        state = self.failures.pods.states.get(stream)
+        if state is None:
+            return Decided()
+        plan = self.failures.failing_pods(self.index, stream, now)
+        key = stream.removeprefix(placed_pods.PLACED)
+        at = self.failures.moved(key, max(state.position, self.index.workload(key).position))
+        return Decided([self._new(stream, one, at) for one in plan.decisions], state.version, plan.wake)
+
     # Workloads.
 
     def _workload(self, stream: str, now: datetime) -> Decided:
@@ -158,16 +176,19 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if entry is not None:
             found.append(entry)
         trouble = state.trouble.get(_TARGET)
-        wake = None
+        wake, cause = None, state.position
         if trouble is not None and trouble.until > now:
             wake = trouble.until
+        elif (told := second_pass.notice(state)) is not None and not state.effects:
+            found.append(told)
         elif state.held:
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
         elif state.observed is not None and not state.effects:
             step, wake = self._next_write(state, state.observed, now)
             if step is not None:
                 found.append(_write(state.observed, step))
-        return Decided([self._new(stream, one, state.position) for one in found], state.version, wake)
+                cause = self.failures.moved(key, cause) if step.reason in OF_NODES else cause
+        return Decided([self._new(stream, one, cause) for one in found], state.version, wake)
 
     def _next_write(
         self, state: WorkloadState, seen: events.AdmissionWorkloadObserved, now: datetime
@@ -180,6 +201,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return replaced, None
         looked = look(seen, queues_of(self.index, seen), now, self.pods_ready)
         if looked.step is None:
+            of_nodes = self.failures.step(self.index, seen, now)
+            if of_nodes is not None:
+                return of_nodes, looked.wake
             over = retention.expired(seen, self.after_finished, now, ours=is_ours(self.index, seen))
             if over.step is not None or over.wake is not None:
                 return over.step, over.wake
@@ -274,6 +298,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     def _state(self, stream: str) -> Any:
         if stream.startswith("admission/workload/"):
             return self.index.workloads.get(stream.removeprefix("admission/workload/"))
+        if stream.startswith(placed_pods.PLACED):
+            return self.failures.pods.states.get(stream)
         return self.index.objects.get(stream)
 
     def _writes(self, stream: str) -> OpenWrites[events.AdmissionWrite, Any] | None:
@@ -287,13 +313,22 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out, or None if what it was decided on is gone."""
         decision, state = self._decision(write), self._state(write.stream)
+        if isinstance(decision, topology_events.PodFailureDecided):
+            if not self.failures.fails(self.index, write.stream, decision.uid):
+                return None  # its node has recovered meanwhile, or its Workload is placed there again
+            return placed_pods.failing(placed_pods.place_of(write.stream, decision), decision, now)
         if decision is None or state is None or state.observed is None:
             return None
+        if isinstance(decision, topology_events.SecondPassNoticeDecided):
+            return announce.notice(state.observed, decision, self.identity, now)
         return request(KIND_OF[write.stream.split("/")[1]], state.observed, decision)
 
     def announcement(self, write: OpenWrite, now: datetime) -> tuple[Request, ...]:
         """Return the Kubernetes Events to send after a write succeeded."""
         decision, state = self._decision(write), self._state(write.stream)
+        if isinstance(decision, topology_events.PodFailureDecided):
+            place = placed_pods.place_of(write.stream, decision)
+            return (placed_pods.failed(place, decision, f"{write.position:x}", self.identity, now),)
         if decision is None or state is None or not isinstance(state.observed, events.AdmissionWorkloadObserved):
             return ()
         preemptor = None

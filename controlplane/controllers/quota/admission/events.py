@@ -53,14 +53,16 @@ class Owner(Part):
 
 class AdmissionWorkloadObserved(ObjectObserved):
     """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
-    earlier versions do not name. `priority_class`: the WorkloadPriorityClass that it names, "" for none or for a
-    PriorityClass of pods. `replaces`: the namespace and name of the workload slice whose place it is to take, "" for none."""
+    earlier versions do not name; `of_group`: it is that of a group of pods. `priority_class`: the WorkloadPriorityClass that it
+    names, "" for none or for a PriorityClass of pods. `replaces`: the namespace and name of the workload slice whose place it is to
+    take, "" for none."""
 
     generation: int = 0
     deleting: bool = False
     created: str = ""
     owned: bool = False
     owners: list[Owner] = []
+    of_group: bool = False
     finalizers: list[str] = []
     job_uid: str = ""
     gated_by: str = ""

@@ -19,6 +19,7 @@ from controlplane.controllers.quota.engine.topology.parse import parse_topology,
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
 from controlplane.kube.slices import REPLACEMENT_FOR
+from controlplane.kube.workload_owners import GROUP_WORKLOAD
 
 DEFAULTS = EngineSettings()
 
@@ -41,7 +42,12 @@ def workload(
             "generation": seen.generation,
             "creationTimestamp": seen.created or None,
             "labels": {parse_workloads.JOB_UID_LABEL: seen.job_uid},
-            "annotations": {parse_workloads.GATED_BY: seen.gated_by, REPLACEMENT_FOR: seen.replaces},
+            "annotations": {
+                parse_workloads.GATED_BY: seen.gated_by,
+                REPLACEMENT_FOR: seen.replaces,
+                GROUP_WORKLOAD: str(seen.of_group).lower(),
+            },
+            "ownerReferences": [{"apiVersion": one.api_version, "kind": one.kind} for one in seen.owners],
         },
         "spec": {"queueName": seen.queue, "priority": seen.priority, "active": seen.active},
         "status": seen.status,

@@ -31,6 +31,7 @@ MANIFEST = Manifest(
         "admission/runtimeclass/NAME": "a RuntimeClass",
         "admission/topology/NAME": "a Topology",
         "admission/node/NAME": "a Node, with the pods on it that no topology has placed",
+        "admission/placed/NS/NAME": "the pods of a Workload that a topology has placed",
         "admission/room": "what ended on nodes",
         "admission/refused/KIND/NS/NAME": "an object that cannot be read",
     },

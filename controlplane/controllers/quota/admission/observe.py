@@ -20,6 +20,7 @@ from controlplane.kube.fields import UNFIT, items, number, section, strings, tex
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.slices import replacement_for
+from controlplane.kube.workload_owners import is_of_group
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished
@@ -56,6 +57,7 @@ SEEN: dict[type[Event], Kind] = {
     topology_events.AdmissionTopologyObserved: kinds.TOPOLOGIES,
     topology_events.AdmissionNodeObserved: kinds.NODES,
     topology_events.AdmissionPodObserved: kinds.PODS_OF_TOPOLOGIES,
+    topology_events.AdmissionPlacedPodObserved: kinds.PODS_OF_TOPOLOGIES,
 }
 GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
@@ -72,6 +74,7 @@ GONE: dict[type[ObjectVanished], Kind] = {
     topology_events.AdmissionTopologyGone: kinds.TOPOLOGIES,
     topology_events.AdmissionNodeGone: kinds.NODES,
     topology_events.AdmissionPodGone: kinds.PODS_OF_TOPOLOGIES,
+    topology_events.AdmissionPlacedPodGone: kinds.PODS_OF_TOPOLOGIES,
 }
 _GONE = {kind: event for event, kind in GONE.items() if event is not events.WorkerUsageGone}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
@@ -191,6 +194,7 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         created=text(metadata, "creationTimestamp", "metadata"),
         owned=bool(owners),
         owners=[_owner(one, f"metadata.ownerReferences[{at}]") for at, one in enumerate(owners)],
+        of_group=is_of_group(metadata),
         finalizers=strings(metadata, "finalizers", "metadata"),
         job_uid=text(labels, parse_workloads.JOB_UID_LABEL, "metadata.labels"),
         gated_by=text(annotations, parse_workloads.GATED_BY, "metadata.annotations"),

@@ -19,6 +19,8 @@ WRITES: Mapping[str, str] = {
     "QueueStatusDecided": "the queue's status",
     "FinalizersDecided": "the finalizers",
     "TopologyAssignmentDecided": "the topology assignment",
+    "PodFailureDecided": "the failure of the pod",
+    "SecondPassNoticeDecided": "an Event",
 }
 
 
@@ -57,6 +59,13 @@ def _spec(event: events.WorkloadSpecDecided) -> str:
 def _changed(event: events.WorkloadStatusDecided) -> str:
     if event.evicted:
         return f"Workload is to be evicted ({event.evicted}): {event.message}"
+    if list(event.changes) == ["unhealthyNodes"]:
+        names = ", ".join(str(one.get("name")) for one in event.changes["unhealthyNodes"] or ())
+        return (
+            f"Workload is to say that {names} is to be replaced"
+            if names
+            else "Workload is to say that no node has failed"
+        )
     said = ", ".join(f"{one.type} {one.status} ({one.reason})" for one in event.conditions)
     return f"Workload's status is to say: {said or ', '.join(sorted(event.changes)) or 'less'}"
 
@@ -75,6 +84,12 @@ def _node(event: topology_events.AdmissionNodeObserved) -> str:
 def _takes(event: topology_events.AdmissionPodObserved) -> str:
     asked = ", ".join(f"{name} {spelled(name, amount)}" for name, amount in sorted(event.requests.items()))
     return f"pod {event.namespace}/{event.name} takes {asked or 'a place'} of {event.node}"
+
+
+def _placed_pod(event: topology_events.AdmissionPlacedPodObserved) -> str:
+    if not event.node:
+        return f"pod {event.namespace}/{event.name} waits for {event.host or 'a node'}"
+    return f"pod {event.namespace}/{event.name} {'is leaving' if event.deleting else 'runs on'} {event.node}"
 
 
 def _placed(event: topology_events.TopologyAssignmentDecided) -> str:
@@ -112,6 +127,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         topology_events.AdmissionNodeGone: "Node {e.name} is gone",
         topology_events.AdmissionPodObserved: _takes,
         topology_events.AdmissionPodGone: "pod {e.namespace}/{e.name} takes nothing of a node any more",
+        topology_events.AdmissionPlacedPodObserved: _placed_pod,
+        topology_events.AdmissionPlacedPodGone: "pod {e.namespace}/{e.name} runs on no node any more",
+        topology_events.PodFailureDecided: "pod {e.name} is to fail, since it waits for {e.node}",
+        topology_events.SecondPassNoticeDecided: "the user is told: {e.message}",
         topology_events.NodeRoomFreed: lambda e: f"who waits for {', '.join(e.flavors)} may be tried again",
         topology_events.TopologyAssignmentDecided: _placed,
         topology_events.TopologyAssignmentFailed: "Workload cannot be placed yet: {e.message}",

@@ -45,6 +45,10 @@ class AdmissionReason(StrEnum):
     DOMAINS_FIT = "TopologyDomainsFit"
     DOMAINS_DO_NOT_FIT = "TopologyDomainsDoNotFit"
     NODES_FAILED = "NodesFailed"
+    NODE_FAILED = "NodeFailed"
+    NODE_RECOVERED = "NodeRecovered"
+    MORE_NODES_FAILED = "MoreNodesFailed"
+    POD_UNSCHEDULABLE = "PodUnschedulableOnNode"
     PODS_ENDED = "PodsEndedOnNodes"
     # what follows for queues, flavors and checks
     STATUS_CHANGED = "QueueStatusChanged"
@@ -104,6 +108,14 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.DOMAINS_FIT: _same("the pods of the Workload have places in domains of the topology"),
     R.DOMAINS_DO_NOT_FIT: _same("no domains of the topology have places for the pods of the Workload"),
     R.NODES_FAILED: _same("nodes that the pods of the Workload were placed on have failed, and none takes their place"),
+    R.NODE_FAILED: _same(
+        "a node that pods of the Workload were placed on is gone, or takes none and runs none of them"
+    ),
+    R.NODE_RECOVERED: _same("a node that had failed takes pods of the Workload again, or runs some"),
+    R.MORE_NODES_FAILED: _same("a node of the Workload has failed before another one was replaced"),
+    R.POD_UNSCHEDULABLE: _same(
+        "the pod waits for a node that does not take it, or on which its Workload is not placed"
+    ),
     R.PODS_ENDED: _same("pods that no topology has placed have ended on nodes that are given out by topology"),
     R.STATUS_CHANGED: _same("the status does not say how the queue stands"),
     R.USAGE_TAKEN_OVER: _same("what the LocalQueue's status says that it used counts from now on"),

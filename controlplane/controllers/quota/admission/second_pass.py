@@ -90,3 +90,11 @@ def eviction(
         evicted=decision.reason,
         message=decision.message,
     )
+
+
+def notice(state: WorkloadState) -> of_topology.SecondPassNoticeDecided | None:
+    """Return that users are told why a Workload cannot be placed yet; None if they were told."""
+    seen, failed = state.observed, state.unplaced
+    if seen is None or failed is None or failed.message == state.told:
+        return None
+    return of_topology.SecondPassNoticeDecided(**target_of(seen), message=failed.message, reason=R.DOMAINS_DO_NOT_FIT)

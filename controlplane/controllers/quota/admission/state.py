@@ -12,7 +12,12 @@ import msgspec
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import by_flavor, by_place
-from controlplane.controllers.quota.admission.topology_events import TopologyAssignmentDecided
+from controlplane.controllers.quota.admission.topology_events import (
+    SecondPassNoticeDecided,
+    TopologyAssignmentDecided,
+    TopologyAssignmentFailed,
+)
+from controlplane.controllers.quota.admission.workload_status import as_read
 from controlplane.controllers.quota.engine.amounts import add
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
@@ -41,7 +46,8 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 class WorkloadState(ObjectState):
     """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is not
-    queued before it is time to try again. `placement`: where its pods are to be, decided and not seen yet.
+    queued before it is time to try again. `placement`: where its pods are to be, decided and not seen yet. `unplaced`: that they
+    cannot be placed yet, and `told`: what was told of that last.
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
     waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
@@ -50,6 +56,8 @@ class WorkloadState(ObjectState):
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
     placement: TopologyAssignmentDecided | None = None
+    unplaced: TopologyAssignmentFailed | None = None
+    told: str = ""
     new_priority: int | None = None
     unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
@@ -87,7 +95,11 @@ def without_said(state: WorkloadState) -> WorkloadState:
     """Return the state of a Workload that was seen: what its condition says now is not `unsaid`, nor what no longer
     counts since it has quota."""
     waits = state.unsaid
-    if waits is None or state.observed is None:
+    if state.observed is None:
+        return state
+    if state.unplaced is not None and not as_read(state.observed.status).reserved:
+        state = _replace(state, unplaced=None, told="")
+    if waits is None:
         return state
     conditions: list[Json] = state.observed.status.get("conditions") or []
     found = next((one for one in conditions if one["type"] == "QuotaReserved"), {})
@@ -99,6 +111,10 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
     """Return the state after a decision that means a write, or its outcome."""
     event: Any = recorded.event
     state = _replace(state, version=recorded.version)
+    if getattr(event, "action", "") == SecondPassNoticeDecided.__name__:
+        # An Event is told once, whatever came of it: nothing rests on it.
+        told = state.unplaced.message if state.unplaced is not None else ""
+        return _replace(dropped(state, event.target), told=told)
     if isinstance(event, events.AdmissionWriteFailed):
         return refused(state, event)
     if isinstance(event, events.AdmissionWriteUnneeded):
@@ -115,8 +131,11 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
 def placed(state: WorkloadState, recorded: Recorded) -> WorkloadState:
     """Return the state after a decision about where the pods of a Workload that has quota are to be, or that they cannot be placed."""
     event = recorded.event
-    placement = event if isinstance(event, TopologyAssignmentDecided) else None
-    found: WorkloadState = _replace(folded_write(state, recorded), placement=placement)
+    if isinstance(event, TopologyAssignmentFailed):
+        changed: dict[str, Any] = {"placement": None, "unplaced": event}
+    else:
+        changed = {"placement": event, "unplaced": None, "told": ""}
+    found: WorkloadState = _replace(folded_write(state, recorded), **changed)
     return found
 
 

@@ -20,14 +20,15 @@ from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.topology.model import Node
 from controlplane.controllers.quota.engine.topology.parse import parse_node
 from controlplane.kube import fields
-from controlplane.kube.conditions import is_true
-from controlplane.kube.fields import BadValue, flag, items, section, text
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.fields import UNFIT, BadValue, flag, items, section, text
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, TOPOLOGIES, Json, Kind, meta
 from controlplane.kube.pod_requests import effective
-from controlplane.kube.topologies import is_placed_by_topology
+from controlplane.kube.topologies import WORKLOAD, is_placed_by_topology
 from controlplane.kube.watches import UNENDED_PODS, WatchSpec
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import ObjectObserved, ObservationsAhead
 
 NODE_WORDS = ("node", "room")
 ROOM = "admission/room"
@@ -67,6 +68,7 @@ def observed_node(obj: Json) -> events.AdmissionNodeObserved:
         taints=[{name: one[name] for name in ("key", "value", "effect") if one.get(name)} for one in taints],
         unschedulable=flag(spec, "unschedulable", "spec"),
         ready=is_true(obj, "Ready"),
+        reports=condition(obj, "Ready") is not None,
         allocatable=section(section(obj, "status"), "allocatable", "status"),
     )
 
@@ -97,12 +99,14 @@ def observed_pod(obj: Json) -> events.AdmissionPodObserved | None:
     except ValueError as problem:
         raise BadValue("spec", str(problem)) from problem
     requests = in_order({name: requested(name, amount) for name, amount in asked.items()})
-    return events.AdmissionPodObserved(**fields.identity(obj), node=on, requests=dict(requests))
+    workload = text(notes, WORKLOAD, "metadata.annotations")
+    return events.AdmissionPodObserved(**fields.identity(obj), node=on, workload=workload, requests=dict(requests))
 
 
 class NodeObjects:
     """Nodes by name, and pods by UID, as they were seen last. `freed`: flavors on whose nodes pods have ended since `freed_since`,
-    for which nobody was tried again; `freed_at`: where in the log the last of these is."""
+    for which nobody was tried again; `freed_at`: where in the log the last of these is. `unfit`: the names of Nodes that could not
+    be read when they were shown last."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, events.AdmissionNodeObserved] = {}
@@ -111,6 +115,8 @@ class NodeObjects:
         self.freed_since: datetime | None = None
         self.freed_at = 0
         self.version = 0
+        self.unfit: set[str] = set()
+        self._ahead: ObservationsAhead[ObjectObserved] = ObservationsAhead()
 
     # What was seen.
 
@@ -120,18 +126,29 @@ class NodeObjects:
 
     def _node(self, change: ObjectChange) -> tuple[str, Event] | None:
         name = str(meta(change.object)["name"])
+        known = self._ahead.newest(name, self.nodes.get(name))
         if change.gone:
+            if known is not None and known.uid == change.uid:
+                self._ahead.note(name, None)
             return _stream(name), events.AdmissionNodeGone(name=name, uid=change.uid)
-        event = observed_node(change.whole())
-        return None if _same(self.nodes.get(name), event) else (_stream(name), event)
+        try:
+            event = observed_node(change.whole())
+        except UNFIT:
+            self._ahead.note(name, None)  # the next version that can be read is news, whatever it says
+            raise
+        if _same(known, event) and name not in self.unfit:
+            return None
+        self._ahead.note(name, event)
+        return _stream(name), event
 
     def _pod(self, change: ObjectChange) -> tuple[str, Event] | None:
-        known = self.pods.get(change.uid)
+        known: Any = self._ahead.newest(change.uid, self.pods.get(change.uid))
         event = None if change.gone else observed_pod(change.whole())
-        if event is not None:
-            return None if _same(known, event) else (_stream(event.node), event)
-        if known is None:
+        if _same(known, event) if event is not None else known is None:
             return None
+        self._ahead.note(change.uid, event)
+        if event is not None:
+            return _stream(event.node), event
         gone = events.AdmissionPodGone(namespace=known.namespace, name=known.name, uid=known.uid)
         return _stream(known.node), gone
 
@@ -143,6 +160,8 @@ class NodeObjects:
         engine.wake_released()
         match event:
             case events.AdmissionNodeObserved():
+                self._ahead.folded(event.name, event)
+                self.unfit.discard(event.name)
                 before, self.nodes[event.name] = self.nodes.get(event.name), event
                 if _same(before, event):
                     return False
@@ -152,13 +171,17 @@ class NodeObjects:
                 known = self.nodes.get(event.name)
                 if known is None or known.uid != event.uid:
                     return False
+                self._ahead.folded(event.name, None)
+                self.unfit.discard(event.name)
                 del self.nodes[event.name]
                 engine.drop_node(event.name, now)
                 return True
             case events.AdmissionPodObserved():
+                self._ahead.folded(event.uid, event)
                 self.pods[event.uid] = event
                 self._free(engine, engine.snapshot.topology.put_pod(event.uid, event.node, event.requests), recorded)
             case events.AdmissionPodGone():
+                self._ahead.folded(event.uid, None)
                 self.pods.pop(event.uid, None)
                 self._free(engine, engine.snapshot.topology.drop_pod(event.uid), recorded)
             case events.NodeRoomFreed():

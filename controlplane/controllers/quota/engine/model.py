@@ -224,7 +224,8 @@ class Workload:
     condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
     0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
     and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`. `replaces`: the
-    namespace and name of the workload slice whose place it is to take, "" for none.
+    namespace and name of the workload slice whose place it is to take, "" for none. `of_pod`: its one owner is a pod, and it is no
+    group's: it is gone once that pod is.
     """
 
     namespace: str
@@ -253,6 +254,7 @@ class Workload:
     updates: tuple[PodSetUpdate, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
     replaces: str = ""
+    of_pod: bool = False
 
     @cached_property
     def key(self) -> str:

@@ -29,6 +29,7 @@ from controlplane.kube.pod_requests import ADMITTED, amounts, effective
 from controlplane.kube.selectors import node_term, node_terms
 from controlplane.kube.slices import replacement_for
 from controlplane.kube.tolerations import tolerations
+from controlplane.kube.workload_owners import is_of_single_pod
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
@@ -90,6 +91,7 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order
         updates=pod_set_updates(status),
         unhealthy_nodes=unhealthy_nodes(status),
         replaces=replacement_for(obj),
+        of_pod=is_of_single_pod(metadata),
     )
 
 

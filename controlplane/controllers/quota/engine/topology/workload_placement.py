@@ -1,8 +1,9 @@
 """Places all pod sets of a workload: flavor by flavor, group by group, each beside those before it.
 
 In: requests by flavor. Out: for each pod set a topology assignment, or why there is none. Pod sets of one group are placed
-together, the smaller one as the leader. Where a workload has nodes that failed, only their pods are placed anew
-(kubernetes-sigs/kueue pkg/cache/scheduler/clusterqueue_snapshot.go, FindTopologyAssignmentsForWorkload)."""
+together, the smaller one as the leader. Where a workload has nodes that failed, only their pods are placed anew,
+and not even these if it is that of a single pod (kubernetes-sigs/kueue pkg/cache/scheduler/clusterqueue_snapshot.go,
+FindTopologyAssignmentsForWorkload)."""
 
 from __future__ import annotations
 
@@ -95,6 +96,10 @@ def _replaced(
     for one in group:
         given = workload.admission.of(one.pod_set.name) if workload.admission is not None else None
         if given is None or given.topology is None:
+            continue
+        if workload.of_pod:
+            # The pod stays where it is, and no other one comes in its place: another assignment would only say what is not so.
+            found.append(PlacementResult(one.pod_set.name, flavor.name, given.topology))
             continue
         try:
             whole, new = replacement(flavor, one, given.topology, workload.unhealthy_nodes[0], situation)
