@@ -29,6 +29,7 @@ TROUBLE = (
     "raise",
     "stop-queue",
     "suspend",
+    "delete-workload",
 )
 
 
