@@ -16,6 +16,7 @@ from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.job_kinds.pod import Pod
 from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
+from controlplane.job_kinds.spark import SparkApplication
 from controlplane.job_kinds.statefulset import StatefulSet
 from controlplane.job_kinds.trainjob import TrainJob
 from controlplane.kube.kinds import Kind
@@ -34,6 +35,7 @@ _EVERY: tuple[JobKind, ...] = (
     RayCluster(),
     RayService(),
     AppWrapper(),
+    SparkApplication(),
     Pod(),
     StatefulSet(),
     LeaderWorkerSet(),
@@ -43,9 +45,9 @@ JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in _EVERY}
 """By the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
 
 INTEGRATIONS: Mapping[Kind, SimulatedKind] = {
-    one.kind: one for one in JOB_KINDS.values() if isinstance(one, SimulatedKind)
+    one.kind: one for one in JOB_KINDS.values() if isinstance(one, SimulatedKind) and one.dispatched
 }
-"""Those that a simulated Kueue runs."""
+"""Those that a simulated worker's Kueue runs."""
 
 
 def adapters_for(integrations: Iterable[str]) -> dict[str, JobKind]:

@@ -58,6 +58,8 @@ def _told(place: ObjectRef, decision: events.JobWrite) -> tuple[str, str] | None
             return _updated(key, decision)
         case events.JobWorkloadFinishDecided() if decision.finish_reason not in _FINISHED:
             return "FinishedWorkload", f"Workload '{key}' is declared finished"
+        case events.JobStartDecided(step="prepare"):
+            return None
         case events.JobStartDecided() | PodStartDecided():
             return "Started", f"Admitted by clusterQueue {decision.cluster_queue}"
         case events.JobDeletionDecided():

@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
-from controlplane.controllers.jobframework import events, pod_events, pods, topology_events, ungating
+from controlplane.controllers.jobframework import events, pod_events, pods, runtime_events, topology_events, ungating
 from controlplane.controllers.jobframework.announce import Reporter, announcement
 from controlplane.controllers.jobframework.causes import cause
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
@@ -41,6 +41,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         *events.EVENTS,
         *pod_events.EVENTS,
         *topology_events.EVENTS,
+        *runtime_events.EVENTS,
     )
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, writes
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
-from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
+from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, info_of, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
+from controlplane.job_kinds.generic_job import infos_digest
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import PassResult
@@ -242,14 +243,17 @@ def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWor
         if step.state.pods:
             pod_writes.start(step, workload, found)
             return
-        startable(job, found, apart=writes.adapter_of(step, job).infos_apart)
+        adapter = writes.adapter_of(step, job)
+        startable(job, found, apart=adapter.infos_apart)
     except FlavorMissing:
         return  # it is waited for: once it is seen, this job is looked at again
     except Unstartable as error:
         finish(step, workload, "FailedToStart", str(error), JobReason.FAILED_TO_START)
         return
+    prepared = not adapter.changes_at_rest or job.injected == infos_digest([info_of(one) for one in found])
     step.write(
         events.JobStartDecided(
+            step="" if prepared else "prepare",
             name=job.name,
             uid=job.uid,
             resource_version=job.resource_version,

@@ -26,6 +26,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
     watched = [
         *map(WatchSpec, (WORKLOADS, RESOURCE_FLAVORS, *CLASSES)),
         *(WatchSpec(one.kind, one.home_selector) for one in adapters),
+        *map(WatchSpec, controller.index.observer.runtimes),
     ]
 
     def unseen() -> str:

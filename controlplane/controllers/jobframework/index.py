@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+import msgspec
+
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.objects import ObjectPlaces
 from controlplane.controllers.connectivity.state import Connection, restarted
@@ -18,6 +20,8 @@ from controlplane.controllers.jobframework.names import WORD, job_stream
 from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
+from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved
+from controlplane.controllers.jobframework.runtimes import STREAM, Runtimes
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.jobframework.ungating import TopologyUngating, is_placed, topology_stream
@@ -32,6 +36,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
+    JobRuntimeObserved: "",
     TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
 }
 _GONE: dict[type[Event], str] = {
@@ -40,6 +45,7 @@ _GONE: dict[type[Event], str] = {
     events.JobWorkloadGone: kinds.WORKLOADS.name,
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
+    JobRuntimeGone: "",
     TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
 }
 
@@ -48,17 +54,18 @@ class JobIndex:
     """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of Workloads that
     are admitted to domains of a topology, of whose pods `topologies` knows."""
 
-    GIVEN = ("policy", "observer")
+    GIVEN = ("policy", "observer", "_kinds")
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
         self.policy, self.observer = policy, JobObserver(policy.adapters)
         self.stream_of: dict[str, str] = {}
         self.states: dict[str, QueuedJobState] = {}
-        self.catalog = Catalog()
+        self.catalog, self.runtimes = Catalog(), Runtimes()
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
         self.topologies = TopologyUngating()
         self.placed: set[str] = set()
+        self._kinds = {kind.name: kind for kind in policy.adapters}
         self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
@@ -70,7 +77,7 @@ class JobIndex:
     @property
     def ready(self) -> bool:
         """Whether all is in view that decisions rest on; kinds that are not installed are not waited for."""
-        others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters]
+        others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters, *self.observer.runtimes]
         return self.connection.in_view(kinds.WORKLOADS.name) and self.connection.settled(one.name for one in others)
 
     def state(self, stream: str) -> QueuedJobState:
@@ -91,6 +98,8 @@ class JobIndex:
                 return tuple(rest) in self.catalog.classes
             case "topology":
                 return stream in self.topologies.states
+            case "runtime":
+                return "/".join(rest) in self.runtimes.seen
         return False
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
@@ -170,6 +179,10 @@ class JobIndex:
         elif recorded.stream.startswith(f"{WORD}/topology/"):
             self.topologies.fold(recorded)
             self._mark([recorded.stream])
+        elif recorded.stream.startswith(STREAM):
+            for stream in self.runtimes.fold(recorded):
+                self.states[stream] = self._completed(self.states[stream])
+                self._mark([stream])
         elif recorded.stream.startswith((f"{WORD}/flavor/", f"{WORD}/priorityclass/")):
             self.catalog.fold(recorded)
             self._mark(self.states)
@@ -185,7 +198,7 @@ class JobIndex:
 
     def _fold_job(self, recorded: Recorded) -> None:
         stream, before = recorded.stream, self.state(recorded.stream)
-        after = fold(before, recorded)
+        after = self._completed(fold(before, recorded))
         event = recorded.event
         match event:
             case events.JobWorkloadObserved():
@@ -197,12 +210,22 @@ class JobIndex:
             case QueuedPodGone():
                 self.stream_of.pop(event.uid, None)
         self._reindex(stream, before.job, after.job)
+        self.runtimes.rests(stream, *(one.rests_on if one is not None else "" for one in (before.job, after.job)))
         if after.is_empty and not after.effects:
             self.states.pop(stream, None)
         else:
             self.states[stream] = after
         uids = {one.uid for one in (before.job, after.job) if one is not None}
         self._mark((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+
+    def _completed(self, state: QueuedJobState) -> QueuedJobState:
+        """Return the state of a job whose pods rest on a runtime, with the pod sets that follow from it."""
+        job = state.job
+        kind = self._kinds.get(job.kind) if job is not None and job.rests_on else None
+        if job is None or kind is None:
+            return state
+        adapter = self.policy.adapters[kind]
+        return msgspec.structs.replace(state, job=self.runtimes.complete(job, adapter))
 
     def _moved(self, event: events.JobWorkloadObserved, stream: str, position: int) -> None:
         """A Workload that has another owner than before is no more where it was."""

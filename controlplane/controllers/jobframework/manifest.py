@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.jobframework import events, pod_events, topology_events
+from controlplane.controllers.jobframework import events, pod_events, runtime_events, topology_events
 from controlplane.controllers.jobframework.phrases import PHRASES, WRITES
 from controlplane.controllers.jobframework.reasons import REASONS
 from controlplane.runtime.manifest import Manifest
 
-_EVENTS = (*events.EVENTS, *pod_events.EVENTS, *topology_events.EVENTS)
+_EVENTS = (*events.EVENTS, *pod_events.EVENTS, *topology_events.EVENTS, *runtime_events.EVENTS)
 MANIFEST = Manifest(
     title="Jobs and their Workloads",
     intro="Recorded where `quota.mode` is `builtin`.",
@@ -22,6 +22,7 @@ MANIFEST = Manifest(
         "jobframework/job/podgroups/NS/GROUP": "the pods of a group, with their Workload",
         "jobframework/workload/NS/NAME": "a Workload that no job owns yet",
         "jobframework/topology/NS/NAME": "the pods of a Workload that a topology places",
+        "jobframework/runtime/KIND/NAME": "what pods of jobs rest on, beside the job: a runtime of the trainer",
         "jobframework/flavor/NAME": "a ResourceFlavor, as jobs get it",
         "jobframework/priorityclass/KIND/NAME": "a priority class",
         "jobframework/refused/KIND/NS/NAME": "an object that cannot be read",

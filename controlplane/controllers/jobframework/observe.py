@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import (
@@ -23,17 +25,21 @@ from controlplane.controllers.jobframework.names import (
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
+from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
+from controlplane.controllers.jobframework.runtimes import STREAM, composed
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
-from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.kinds import PODS, Json, Kind, ObjectRef, meta
 from controlplane.kube.topologies import domains_of
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange
 
 CLASSES = (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)
+
+_replace = msgspec.structs.replace
 
 Built = tuple[str, Event, tuple[Body, ...]]
 
@@ -44,6 +50,7 @@ class JobObserver:
     def __init__(self, adapters: Mapping[Kind, JobKind]) -> None:
         self.adapters = adapters
         self._owners = {(kind.group, kind.kind): kind for kind in adapters}
+        self.runtimes = {kind: one for one in adapters.values() for kind in one.runtimes}
 
     def kind_of(self, owner: events.QueuedOwner) -> Kind | None:
         """Return the kind of an owner, None if jobs of it are not reconciled."""
@@ -72,6 +79,8 @@ class JobObserver:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), _flavor(obj), ()
+        if kind in self.runtimes:
+            return _runtime(kind, self.runtimes[kind], obj)
         return (_place(kind, obj), _class(kind, obj), ()) if kind in CLASSES else None
 
     def _gone(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
@@ -95,6 +104,9 @@ class JobObserver:
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), events.JobFlavorGone(**head), ()
+        if kind in self.runtimes:
+            key = runtime_key(ObjectRef(kind, head["namespace"], head["name"]))
+            return STREAM + key, JobRuntimeGone(**head, kind=kind.name), ()
         return (_place(kind, obj), events.JobPriorityClassGone(**head, kind=kind.name), ()) if kind in CLASSES else None
 
     def _job(self, adapter: JobKind, obj: Json) -> Built | None:
@@ -107,7 +119,6 @@ class JobObserver:
         status = section(obj, "status")
         body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})
         outcome = adapter.outcome(status)
-        pod_sets, problem = _composed(adapter, obj)
         event = events.QueuedJobObserved(
             **fields.identity(obj),
             kind=kind.name,
@@ -116,7 +127,6 @@ class JobObserver:
             prebuilt=str(notes.get(PREBUILT) or labels.get(PREBUILT) or ""),
             managed_by=adapter.managed_by(obj),
             priority_class=str(labels.get(PRIORITY_CLASS) or ""),
-            pod_priority_class="" if problem else adapter.priority_class(obj),
             max_execution_seconds=max_execution(labels.get(MAX_EXECUTION)),
             gated_by=str(notes.get(GATED_BY) or ""),
             owner=owner,
@@ -124,13 +134,16 @@ class JobObserver:
             stopping=notes.get(STOPPING) == "true",
             started=bool(status.get("startTime")),
             active=adapter.active(status),
-            ready=not problem and adapter.ready(obj),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
-            pod_sets=pod_sets,
-            reclaimable=None if problem else adapter.reclaimable(obj),
-            problem=problem,
+            injected=adapter.injected(obj),
             body=body.ref,
         )
+        if (runtime := adapter.runtime_of(obj)) is not None:
+            head = {name: metadata[name] for name in ("namespace", "name") if name in metadata}
+            unresolved = {"metadata": head, "spec": adapter.outlined(obj), "status": status}
+            event = _replace(event, rests_on=runtime_key(runtime), unresolved=unresolved)
+        else:
+            event = composed(event, adapter, obj)
         return job_stream(kind.name, event.namespace, event.name), event, (body,)
 
     def _stream_of_workload(self, obj: Json) -> str:
@@ -150,6 +163,8 @@ class JobObserver:
         metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
         reference, admission = section(spec, "priorityClassRef", "spec"), section(status, "admission", "status")
         bodies, owner = (body_of(spec), body_of(status)), controller_of(obj)
+        kind = self.kind_of(owner) if owner is not None else None
+        outlined = self.adapters[kind].outlined_template if kind is not None else dict
         event = events.JobWorkloadObserved(
             **fields.identity(obj),
             generation=number(metadata, "generation", "metadata"),
@@ -167,7 +182,10 @@ class JobObserver:
                 name=text(reference, "name", "spec.priorityClassRef"),
             ),
             max_execution_seconds=number(spec, "maximumExecutionTimeSeconds", "spec") or None,
-            pod_sets=[pod_set_facts(one) for one in items(spec, "podSets", "spec")],
+            pod_sets=[
+                pod_set_facts({**one, "template": outlined(section(one, "template", "spec.podSets[]"))})
+                for one in items(spec, "podSets", "spec")
+            ],
             conditions=_conditions(status),
             cluster_queue=text(admission, "clusterQueue", "status.admission"),
             assignments=[_assignment(one) for one in items(admission, "podSetAssignments", "status.admission")],
@@ -198,14 +216,6 @@ def controller_of(obj: Json) -> events.QueuedOwner | None:
                 uid=text(one, "uid", where),
             )
     return None
-
-
-def _composed(adapter: JobKind, obj: Json) -> tuple[list[events.PodSetFacts], str]:
-    """Return the facts of the pod sets that a job makes, or why it makes none."""
-    try:
-        return [pod_set_facts(one) for one in adapter.workload_pod_sets(obj)], ""
-    except UNFIT as error:
-        return [], str(error) or type(error).__name__
 
 
 def _conditions(status: Json) -> list[Condition]:
@@ -257,6 +267,15 @@ def _flavor(obj: Json) -> events.JobFlavorObserved:
         node_labels={name: str(value) for name, value in section(spec, "nodeLabels", "spec").items()},
         tolerations=items(spec, "tolerations", "spec"),
     )
+
+
+def _runtime(kind: Kind, adapter: JobKind, obj: Json) -> Built:
+    spec = section(obj, "spec")
+    body = body_of(spec)
+    event = JobRuntimeObserved(
+        **fields.identity(obj), kind=kind.name, spec=adapter.outlined_runtime(spec), body=body.ref
+    )
+    return STREAM + runtime_key(ObjectRef(kind, event.namespace, event.name)), event, (body,)
 
 
 def _class(kind: Kind, obj: Json) -> events.JobPriorityClassObserved:

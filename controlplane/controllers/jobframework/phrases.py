@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework import events, pod_events, topology_events
+from controlplane.controllers.jobframework import events, pod_events, runtime_events, topology_events
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
@@ -72,9 +72,10 @@ def _pods(pods: Mapping[str, int]) -> str:
 
 
 def _start(event: events.JobStartDecided) -> str:
-    return (
-        f"job is to start, admitted by {event.cluster_queue}: {_pods({one.name: one.count for one in event.pod_sets})}"
+    start = (
+        "job is to have, before it starts, what it is to start with," if event.step == "prepare" else "job is to start,"
     )
+    return f"{start} admitted by {event.cluster_queue}: {_pods({one.name: one.count for one in event.pod_sets})}"
 
 
 def _placed_pod(event: topology_events.TopologyPodObserved) -> str:
@@ -98,6 +99,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.JobFlavorGone: "ResourceFlavor {e.name} is gone",
         events.JobPriorityClassObserved: "priority class {e.name} has value {e.value}",
         events.JobPriorityClassGone: "priority class {e.name} is gone",
+        runtime_events.JobRuntimeObserved: "{e.kind} {e.name} says what pods of jobs are",
+        runtime_events.JobRuntimeGone: "{e.kind} {e.name} is gone",
         events.JobInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.JobWorkloadCreationDecided: lambda e: f"Workload {e.name} is to be created for {_pods(e.pods)}",
         events.JobWorkloadUpdateDecided: lambda e: _WHAT.get(e.what, "Workload {e.name} is to change").format(e=e),

@@ -16,10 +16,11 @@ from controlplane.controllers.jobframework.announce import Reporter, notice
 from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
 from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
-from controlplane.controllers.jobframework.pod_sets import with_tolerations
+from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
 from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
+from controlplane.job_kinds.generic_job import RUNTIME
 from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.pod_templates import stored_template
@@ -42,7 +43,7 @@ def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]
         case events.JobStartDecided() | PodStartDecided():
             return [decision.body]
         case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
-            return [one for one in (decision.body, *(role.body for role in decision.roles)) if one]
+            return [one for one in (decision.body, decision.runtime, *(role.body for role in decision.roles)) if one]
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
         case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
@@ -99,7 +100,7 @@ def _creation(
     place: ObjectRef, decision: events.JobWorkloadCreationDecided, bodies: Mapping[str, bytes], adapter: JobKind
 ) -> Request:
     body = body_in(bodies, decision.body)
-    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
+    job = _job(place, decision, bodies)
     notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
@@ -118,6 +119,18 @@ def _creation(
     spec = {"queueName": decision.queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", _workload(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
+
+
+def _job(
+    place: ObjectRef,
+    decision: events.JobWorkloadCreationDecided | events.JobWorkloadUpdateDecided,
+    bodies: Mapping[str, bytes],
+) -> Json:
+    """Return a job as its adapter reads it, with what its pods rest on."""
+    body = body_in(bodies, decision.body)
+    metadata = {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}
+    resting = {RUNTIME: body_in(bodies, decision.runtime)} if decision.runtime else {}
+    return {**body, "metadata": metadata, **resting}
 
 
 def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
@@ -165,8 +178,7 @@ def _update(
         case "members":
             owners = [*decision.references, *members_references(decision.members)]
             return _patch(place, decision, {"metadata": {"ownerReferences": owners}})
-    body = body_in(bodies, decision.body)
-    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
+    job = _job(place, decision, bodies)
     spec = {
         "priorityClassRef": None,
         "maximumExecutionTimeSeconds": None,
@@ -270,7 +282,9 @@ def _of_job(
     job = body_in(bodies, decision.body)
     version = decision.resource_version
     if isinstance(decision, events.JobStartDecided):
-        body: Json = {"spec": merge_diff(job["spec"], started_spec(job, decision.pod_sets, adapter))}
+        prepares = decision.step == "prepare"
+        started = started_spec(job, decision.pod_sets, adapter, {} if prepares else adapter.started())
+        body: Json = {"spec": merge_diff(job["spec"], started)}
     elif decision.step == "reset":
         status = {"status": {"startTime": None}}
         return Request("patch", place, status, subresource="status", uid=decision.uid, resource_version=version)
@@ -279,29 +293,20 @@ def _of_job(
     return Request("patch", place, body, uid=decision.uid, resource_version=version)
 
 
-def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind) -> Json:
-    """Return the spec of a job that starts, its templates with what their pod sets were admitted with."""
-    spec = merged(copy.deepcopy(job["spec"]), adapter.started())
+def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind, started: Json | None = None) -> Json:
+    """Return the spec of a job that starts, its templates with what their pod sets were admitted with. `started`: the part that
+    lets it start, if not all that the kind says.
+    """
+    spec = merged(copy.deepcopy(job["spec"]), adapter.started() if started is None else started)
     counts = {info.name: info.count for info in infos}
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
     if adapter.infos_apart:
-        return merged(spec, adapter.with_infos(named, [_info(one) for one in infos]))
+        return merged(spec, adapter.with_infos(named, [info_of(one) for one in infos]))
     templates = [
         _injected(copy.deepcopy(template), info) for template, info in zip(adapter.templates(named), infos, strict=True)
     ]
     spec = merged(spec, adapter.counted(named, counts))
     return merged(spec, adapter.with_templates(templates, {"spec": spec}))
-
-
-def _info(info: events.PodSetInfo) -> Json:
-    found = {
-        "annotations": info.annotations,
-        "labels": info.labels,
-        "nodeSelector": info.node_selector,
-        "tolerations": info.tolerations,
-        "schedulingGates": [{"name": one} for one in info.gates],
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def _injected(template: Json, info: events.PodSetInfo) -> Json:
@@ -334,9 +339,10 @@ def _stopped(
             return body, ""
     elif STOPPING in job["annotations"]:
         body["metadata"] = {"annotations": {STOPPING: None}}
-    if decision.spec:
+    if decision.spec or (decision.step == "restore" and adapter.changes_at_rest):
         spec = merged(copy.deepcopy(job["spec"]), body.get("spec", {}))
-        restored = restored_spec(job, spec, body_in(bodies, decision.spec), adapter)
+        workload = body_in(bodies, decision.spec) if decision.spec else {}
+        restored = restored_spec(job, spec, workload, adapter)
         if difference := merge_diff(job["spec"], restored):
             body["spec"] = difference
     return body, "" if decision.step == "suspend" else decision.resource_version

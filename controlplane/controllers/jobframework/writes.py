@@ -78,6 +78,7 @@ def creation(
         name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid),
         job_uid=job.uid,
         body=job.body,
+        runtime=job.runtime,
         queue=job.queue,
         priority=priority.value,
         priority_class=priority.class_name,
