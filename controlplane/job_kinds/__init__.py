@@ -44,9 +44,11 @@ _EVERY: tuple[JobKind, ...] = (
 JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in _EVERY}
 """By the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
 
-INTEGRATIONS: Mapping[Kind, SimulatedKind] = {
-    one.kind: one for one in JOB_KINDS.values() if isinstance(one, SimulatedKind) and one.dispatched
+SIMULATED: Mapping[Kind, SimulatedKind] = {
+    one.kind: one for one in JOB_KINDS.values() if isinstance(one, SimulatedKind)
 }
+"""Those whose own controllers a simulated cluster plays."""
+INTEGRATIONS: Mapping[Kind, SimulatedKind] = {kind: one for kind, one in SIMULATED.items() if one.dispatched}
 """Those that a simulated worker's Kueue runs."""
 
 

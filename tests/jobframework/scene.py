@@ -19,7 +19,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.controllers.jobframework.observe import CLASSES
-from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds import JOB_KINDS, SIMULATED
 from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import (
     EVENTS,
@@ -45,7 +45,8 @@ from tests.simulation.kueue_cluster import ManualClock
 
 NS, QUEUE = "default", "user-queue"
 ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, PODS_OF_TOPOLOGIES)
+RUNTIMES = tuple(kind for one in ADAPTERS.values() for kind in one.runtimes)
+WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, PODS_OF_TOPOLOGIES)
 SELECTOR = {"pool": "general"}
 
 
@@ -75,7 +76,7 @@ class Scene:
         uids = itertools.count(1)
         self.store = Store("here", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
         self.store.graceful = True
-        self.view = View(self.store, KUEUE_KINDS)
+        self.view = View(self.store, tuple(dict.fromkeys((*KUEUE_KINDS, *SIMULATED))))
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
         self.policy = JobFrameworkPolicy(

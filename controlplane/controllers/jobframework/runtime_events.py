@@ -12,6 +12,7 @@ class JobRuntimeObserved(ObjectObserved):
     cluster. `spec` is its outline, with digests of what containers say, and `body` names the whole of it."""
 
     kind: str
+    deleting: bool = False
     spec: Json = {}
     body: str = ""
     kept: Kept = {}
