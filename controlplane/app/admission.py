@@ -152,7 +152,7 @@ class JobAdmission:
             priority_class=lambda: (WORKLOAD_PRIORITY_CLASSES.name, DEFAULT) in index.catalog.classes,
             looked_after=lambda owner: index.observer.kind_of(owner) is not None,
         )
-        made = created_as(review, jobs.policy.adapters, index.may_belong, defaults)
+        made = created_as(review, {**jobs.policy.adapters, **jobs.policy.parents}, index.may_belong, defaults)
         if made is None:
             return review, []
         request = review["request"]

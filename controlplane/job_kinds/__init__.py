@@ -17,7 +17,7 @@ from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.job_kinds.pod import Pod
 from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
 from controlplane.job_kinds.spark import SparkApplication
-from controlplane.job_kinds.statefulset import StatefulSet
+from controlplane.job_kinds.statefulset import Deployment, StatefulSet
 from controlplane.job_kinds.trainjob import TrainJob
 from controlplane.kube.kinds import Kind
 
@@ -37,6 +37,7 @@ _EVERY: tuple[JobKind, ...] = (
     AppWrapper(),
     SparkApplication(),
     Pod(),
+    Deployment(),
     StatefulSet(),
     LeaderWorkerSet(),
     PipelineRun(),

@@ -45,7 +45,8 @@ class GenericJob(ABC):
     time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
     suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside their
     templates, put there by `with_infos`. `changes_at_rest`: that is put there and taken away only while it is suspended and
-    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on."""
+    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. What `suspends_pods` is not suspended itself:
+    its pods wait, each alone, or, where it is `grouped`, together as the groups whose Workloads it has."""
 
     reconciled: ClassVar[bool] = False
     index_label: ClassVar[str] = ""
@@ -55,6 +56,8 @@ class GenericJob(ABC):
     infos_apart: ClassVar[bool] = False
     changes_at_rest: ClassVar[bool] = False
     runtimes: ClassVar[tuple[Kind, ...]] = ()
+    suspends_pods: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
 
     def skipped(self, job: Mapping[str, Any]) -> bool:
         """Return whether a job is left alone though it has a queue."""

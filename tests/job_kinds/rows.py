@@ -177,6 +177,13 @@ ROWS |= {
         failed={"phase": "Failed", "message": "it is broken"},
         templates=0,
     ),
+    "deployment": Row(
+        spec={"replicas": 2, "selector": {}, "template": TEMPLATE},
+        pods=(("main", 2),),
+        running={"replicas": 2, "readyReplicas": 1, "availableReplicas": 1},
+        succeeded=None,
+        failed=None,
+    ),
     "statefulset": Row(
         spec={"replicas": 2, "serviceName": "s", "template": TEMPLATE},
         pods=(("main", 2),),

@@ -39,14 +39,17 @@ from controlplane.simulation.apiserver.errors import ApiRefusal
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
+from controlplane.simulation.kinds.base import served
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS
 from tests.simulation.kueue_cluster import ManualClock
 
 NS, QUEUE = "default", "user-queue"
 ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
+PARENTS = {one.kind: one for one in JOB_KINDS.values() if one.suspends_pods}
+SETS = tuple(kind for kind, one in PARENTS.items() if one.grouped)
 RUNTIMES = tuple(kind for one in ADAPTERS.values() for kind in one.runtimes)
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, PODS_OF_TOPOLOGIES)
+WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, *SETS, PODS_OF_TOPOLOGIES)
 SELECTOR = {"pool": "general"}
 
 
@@ -74,13 +77,18 @@ class Scene:
     ) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
-        self.store = Store("here", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
+        groups = served(JOB_KINDS["leaderworkerset.x-k8s.io/leaderworkerset"])
+        self.store = Store("here", kinds=(*NODE_KINDS, groups), now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
         self.store.graceful = True
         self.view = View(self.store, tuple(dict.fromkeys((*KUEUE_KINDS, *SIMULATED))))
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
         self.policy = JobFrameworkPolicy(
-            adapters=ADAPTERS, pods_ready=pods_ready, after_deactivated=after_deactivated, label_keys=label_keys
+            adapters=ADAPTERS,
+            parents=PARENTS,
+            pods_ready=pods_ready,
+            after_deactivated=after_deactivated,
+            label_keys=label_keys,
         )
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)

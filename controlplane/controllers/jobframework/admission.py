@@ -1,6 +1,6 @@
 """Answers the admission hook of jobs where this control plane decides on quota: a job that names a queue is created
 suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate, and with
-what marks it as looked after.
+what marks it as looked after; the templates of a kind whose pods wait say so.
 
 In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out: the job as
 it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`, `ApplyDefaultForSuspend`
@@ -16,6 +16,7 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.jobframework.observe import controller_of
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.pod import Pod
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.reviews import namespace_of, requested
@@ -53,17 +54,22 @@ def created_as(
 ) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
-    if request is None or request.get("operation") != "CREATE":
+    if request is None:
         return None
     obj, named = request.get("object"), request.get("kind")
     adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
     if adapter is None or not isinstance(obj, dict):
         return None
+    operation = request.get("operation")
+    if operation != "CREATE" and not (adapter.suspends_pods and operation == "UPDATE"):
+        return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
         namespace = namespace_of(request, obj)
-        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict) or adapter.made_for_another(obj):
+        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
             return None
+        if adapter.made_for_another(obj):
+            return _waiting(obj, adapter, adapters)
         marked = defaults.labels(namespace, labels, owner) if defaults is not None else labels
         if not marked.get(QUEUE_LABEL):
             return None
@@ -73,6 +79,15 @@ def created_as(
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
+
+
+def _waiting(pod: Json, adapter: JobKind, adapters: Mapping[Kind, JobKind]) -> Json | None:
+    """Return a pod that is made for another kind, gated; None if that kind is not looked after."""
+    parents = {one.integration for one in adapters.values() if one.suspends_pods}
+    if not isinstance(adapter, Pod) or adapter.parent(pod) not in parents:
+        return None
+    made = adapter.submitted(pod)
+    return made if made != pod else None
 
 
 def _named(kind: Kind) -> Json:

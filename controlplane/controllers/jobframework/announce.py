@@ -9,6 +9,7 @@ from datetime import datetime
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided
+from controlplane.controllers.jobframework.set_events import SetWorkloadCreationDecided
 from controlplane.kube.kinds import ObjectRef, Request
 from controlplane.kube.requests import event_about
 from controlplane.values import Value
@@ -50,7 +51,7 @@ def notice(place: ObjectRef, decision: events.JobNoticeDecided, by: Reporter, no
 def _told(place: ObjectRef, decision: events.JobWrite) -> tuple[str, str] | None:
     key = f"{place.namespace}/{decision.name}"
     match decision:
-        case events.JobWorkloadCreationDecided():
+        case events.JobWorkloadCreationDecided() | SetWorkloadCreationDecided():
             return "CreatedWorkload", f"Created Workload: {key}"
         case events.JobWorkloadRemovalDecided():
             return "DeletedWorkload", f"Deleted not matching Workload: {key}"

@@ -15,8 +15,8 @@ from controlplane.log.event import Event
 _BY_PLURAL = {one.kind: one.name for one in (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)}
 
 
-def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
-    """Return the position that a decision rests on; 0 if that is not known."""
+def cause(index: JobIndex, state: QueuedJobState, decision: Event, stream: str = "") -> int:
+    """Return the position that a decision rests on; 0 if that is not known. `stream` is that of the decision."""
     at, catalog = state.workloads_at, index.catalog
     found = [state.job_at]
     match decision:
@@ -39,4 +39,6 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
             found += at.values()
         case events.JobWrite():
             found.append(at.get(decision.uid, 0))
+    if stream:
+        found.append(index.sets.position(stream))
     return max(found)

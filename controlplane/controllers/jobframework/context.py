@@ -21,9 +21,10 @@ NESTED_AT_MOST = 10
 class JobFrameworkPolicy(Value):
     """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written.
     `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never. `label_keys`: labels of a job
-    that its Workload gets too."""
+    that its Workload gets too. `parents`: the kinds whose pods wait in their place."""
 
     adapters: Mapping[Kind, JobKind] = {}
+    parents: Mapping[Kind, JobKind] = {}
     pods_ready: bool = False
     after_deactivated: timedelta | None = None
     label_keys: tuple[str, ...] = ()

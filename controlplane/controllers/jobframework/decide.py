@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, writes
+from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, sets, writes
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
 from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, info_of, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -29,15 +29,20 @@ _OWNER_PATIENCE = timedelta(seconds=2)
 _TOO_DEEP = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {NESTED_AT_MOST}"
 
 
-def decide(context: JobContext, state: QueuedJobState, now: datetime) -> PassResult[Event]:
-    """Return what follows for a job; nothing while a write of it is open."""
+def decide(
+    context: JobContext, state: QueuedJobState, now: datetime, place: sets.SetPlace | None = None
+) -> PassResult[Event]:
+    """Return what follows for a job; nothing while a write of it is open. `place`: it is a group of that set."""
     step = JobPass(context, state, now)
-    if state.effects:
+    if state.effects or (place is not None and sets.kept_up(step, place)):
         return step.plan
     job = state.job
     pod_writes.strangers_told(step)
     if job is None or job.deleting:
-        _orphaned(step)
+        if place is None or place.owner.deleting or not place.wanted:
+            _orphaned(step)
+        else:
+            _between_pods(step)
         return step.plan
     ancestor = context.ancestor(job)
     if ancestor.too_deep:
@@ -47,6 +52,14 @@ def decide(context: JobContext, state: QueuedJobState, now: datetime) -> PassRes
     elif job.queue and (ancestor.known or not _owner_awaited(step)):
         _queued(step, job)
     return step.plan
+
+
+def _between_pods(step: JobPass) -> None:
+    """A set has no pods just now, so nothing of an evicted Workload runs."""
+    for workload in step.workloads():
+        evicted = workload.condition("Evicted")
+        if evicted is not None and _reserved(workload):
+            _give_back(step, workload, evicted, requeued=evicted.reason in _AT_ONCE)
 
 
 def _owner_awaited(step: JobPass) -> bool:

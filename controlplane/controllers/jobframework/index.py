@@ -22,6 +22,8 @@ from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved
 from controlplane.controllers.jobframework.runtimes import STREAM, Runtimes
+from controlplane.controllers.jobframework.set_events import QueuedSetGone, QueuedSetObserved
+from controlplane.controllers.jobframework.sets import SET_KINDS, Sets
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.jobframework.ungating import TopologyUngating, is_placed, topology_stream
@@ -37,6 +39,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
     JobRuntimeObserved: "",
+    QueuedSetObserved: "",
     TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
 }
 _GONE: dict[type[Event], str] = {
@@ -46,6 +49,7 @@ _GONE: dict[type[Event], str] = {
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
     JobRuntimeGone: "",
+    QueuedSetGone: "",
     TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
 }
 
@@ -57,10 +61,10 @@ class JobIndex:
     GIVEN = ("policy", "observer", "_kinds")
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
-        self.policy, self.observer = policy, JobObserver(policy.adapters)
+        self.policy, self.observer = policy, JobObserver(policy.adapters, policy.parents)
         self.stream_of: dict[str, str] = {}
         self.states: dict[str, QueuedJobState] = {}
-        self.catalog, self.runtimes = Catalog(), Runtimes()
+        self.catalog, self.runtimes, self.sets = Catalog(), Runtimes(), Sets(policy.parents)
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
         self.topologies = TopologyUngating()
@@ -78,6 +82,7 @@ class JobIndex:
     def ready(self) -> bool:
         """Whether all is in view that decisions rest on; kinds that are not installed are not waited for."""
         others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters, *self.observer.runtimes]
+        others += [kind for kind, one in self.policy.parents.items() if one.grouped]
         return self.connection.in_view(kinds.WORKLOADS.name) and self.connection.settled(one.name for one in others)
 
     def state(self, stream: str) -> QueuedJobState:
@@ -89,7 +94,7 @@ class JobIndex:
         _, word, *rest = stream.split("/")
         match word:
             case "job":
-                return stream in self.states
+                return stream in self.states or self.sets.holds(stream)
             case "workload":
                 return tuple(rest) in self._free
             case "flavor":
@@ -120,6 +125,12 @@ class JobIndex:
         """Return where in the log the Workload of a name was seen last; 0 if that is not known."""
         uid = self._named.get((namespace, name), "")
         return self.state(self.stream_of.get(uid, "")).workloads_at.get(uid, 0)
+
+    def unseen_owner(self, state: QueuedJobState) -> bool:
+        """Whether pods that are not there may be made yet, by a set that may not be seen and owns a Workload."""
+        references = [one for workload in state.workloads.values() for one in workload.references]
+        kinds_ = [kind for one in references for kind in SET_KINDS if (one.get("apiVersion"), one.get("kind")) == kind]
+        return state.job is None and any(not self.connection.in_view(SET_KINDS[kind]) for kind in kinds_)
 
     def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
         """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
@@ -209,14 +220,23 @@ class JobIndex:
                 self._unnamed(event)
             case QueuedPodGone():
                 self.stream_of.pop(event.uid, None)
+        self._mark(groups := self.sets.fold(recorded))
+        for group in groups if isinstance(event, (QueuedSetObserved, QueuedSetGone)) else ():
+            self._keep(group, self.state(group))
         self._reindex(stream, before.job, after.job)
         self.runtimes.rests(stream, *(one.rests_on if one is not None else "" for one in (before.job, after.job)))
-        if after.is_empty and not after.effects:
-            self.states.pop(stream, None)
-        else:
-            self.states[stream] = after
+        self._keep(stream, after)
         uids = {one.uid for one in (before.job, after.job) if one is not None}
         self._mark((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+
+    def _keep(self, stream: str, state: QueuedJobState) -> None:
+        """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their groups are
+        needed for as long as the set is there.
+        """
+        if state.is_empty and not state.effects and not self.sets.holds(stream):
+            self.states.pop(stream, None)
+        else:
+            self.states[stream] = state
 
     def _completed(self, state: QueuedJobState) -> QueuedJobState:
         """Return the state of a job whose pods rest on a runtime, with the pod sets that follow from it."""
@@ -250,12 +270,8 @@ class JobIndex:
         self.stream_of[event.uid] = recorded.stream
         if before == recorded.stream or before not in self.states:
             return
-        left = without_pod(self.states[before], event.uid, recorded)
-        if left.is_empty and not left.effects:
-            del self.states[before]
-        else:
-            self.states[before] = left
-            self._mark([before])
+        self._keep(before, without_pod(self.states[before], event.uid, recorded))
+        self._mark([before])
 
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)

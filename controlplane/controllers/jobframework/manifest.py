@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.jobframework import events, pod_events, runtime_events, topology_events
+from controlplane.controllers.jobframework import events, pod_events, runtime_events, set_events, topology_events
 from controlplane.controllers.jobframework.phrases import PHRASES, WRITES
 from controlplane.controllers.jobframework.reasons import REASONS
 from controlplane.runtime.manifest import Manifest
 
-_EVENTS = (*events.EVENTS, *pod_events.EVENTS, *topology_events.EVENTS, *runtime_events.EVENTS)
+_EVENTS = (*events.EVENTS, *pod_events.EVENTS, *topology_events.EVENTS, *runtime_events.EVENTS, *set_events.EVENTS)
 MANIFEST = Manifest(
     title="Jobs and their Workloads",
     intro="Recorded where `quota.mode` is `builtin`.",

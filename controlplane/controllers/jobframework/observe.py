@@ -23,10 +23,12 @@ from controlplane.controllers.jobframework.names import (
     workload_stream,
 )
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
+from controlplane.controllers.jobframework.observe_sets import observed_set
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
 from controlplane.controllers.jobframework.runtimes import STREAM, composed
+from controlplane.controllers.jobframework.set_events import QueuedSetGone
 from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
@@ -45,10 +47,12 @@ Built = tuple[str, Event, tuple[Body, ...]]
 
 
 class JobObserver:
-    """Makes the events; `adapters` are the kinds of job that are reconciled."""
+    """Makes the events; `adapters` are the kinds of job that are reconciled, `parents` those whose pods wait in their place."""
 
-    def __init__(self, adapters: Mapping[Kind, JobKind]) -> None:
+    def __init__(self, adapters: Mapping[Kind, JobKind], parents: Mapping[Kind, JobKind]) -> None:
         self.adapters = adapters
+        self._parents = {one.integration: one for one in parents.values()}
+        self._sets = {kind: one for kind, one in parents.items() if one.grouped}
         self._owners = {(kind.group, kind.kind): kind for kind in adapters}
         self.runtimes = {kind: one for one in adapters.values() for kind in one.runtimes}
 
@@ -73,8 +77,11 @@ class JobObserver:
         if kind in self.adapters:
             adapter, owner = self.adapters[kind], controller_of(obj)
             if isinstance(adapter, Pod):
-                return observed_pod(adapter, obj, owned=owner is not None and self.kind_of(owner) is not None)
+                owned = owner is not None and self.kind_of(owner) is not None
+                return observed_pod(adapter, obj, self._parents, owned=owned)
             return self._job(adapter, obj)
+        if kind in self._sets:
+            return observed_set(self._sets[kind], obj)
         if kind == kinds.WORKLOADS:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
@@ -99,6 +106,9 @@ class JobObserver:
         if kind in self.adapters:
             stream = job_stream(kind.name, head["namespace"], head["name"])
             return stream, events.QueuedJobGone(**head, kind=kind.name), ()
+        if kind in self._sets:
+            stream = job_stream(kind.name, head["namespace"], head["name"])
+            return stream, QueuedSetGone(**head, kind=kind.name), ()
         if kind == kinds.WORKLOADS:
             stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None

@@ -45,6 +45,9 @@ class JobReason(StrEnum):
     WORKLOAD_NAME_TAKEN = "WorkloadNameTaken"
     RETENTION_ELAPSED = "DeactivationRetentionElapsed"
     DOMAIN_ASSIGNED = "TopologyDomainAssigned"
+    POD_OF_SET = "PodOfSet"
+    SET_SCALED_DOWN = "SetScaledDown"
+    SET_SCALED_UP = "SetScaledUp"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -129,6 +132,14 @@ REASONS: Mapping[JobReason, Sentence] = {
         "The pod's Workload is admitted to domains of a topology, and one of them has a place for the pod.",
         "its Workload is admitted to this domain",
     ),
+    JobReason.POD_OF_SET: Sentence(
+        "The pod belongs to a StatefulSet or LeaderWorkerSet that names a queue.",
+        "it belongs to a set that names a queue",
+    ),
+    JobReason.SET_SCALED_DOWN: Sentence(
+        "The set has fewer pods than before: it does not need the Workload, or its quota.", "its set was scaled down"
+    ),
+    JobReason.SET_SCALED_UP: Sentence("The set has pods again.", "its set was scaled up"),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"
     ),

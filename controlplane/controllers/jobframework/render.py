@@ -18,6 +18,8 @@ from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
 from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
+from controlplane.controllers.jobframework.render_sets import HELD, LET_GO, set_workload
+from controlplane.controllers.jobframework.set_events import SetHoldDecided, SetWorkloadCreationDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
 from controlplane.job_kinds.generic_job import RUNTIME
@@ -42,11 +44,13 @@ def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]
     match decision:
         case events.JobStartDecided() | PodStartDecided():
             return [decision.body]
+        case SetWorkloadCreationDecided():
+            return [decision.body]
         case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
             return [one for one in (decision.body, decision.runtime, *(role.body for role in decision.roles)) if one]
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
-        case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
+        case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided() | SetHoldDecided():
             found = state.workloads.get(decision.uid)
             return [found.status] if found is not None else []
         case _:
@@ -74,6 +78,8 @@ def render(
             return Request("delete", place, uid=decision.uid, resource_version=decision.resource_version)
         case events.JobWorkloadCreationDecided():
             return _creation(place, decision, bodies, adapter)
+        case SetWorkloadCreationDecided():
+            return Request("create", _workload(place, decision), set_workload(place, decision, bodies, adapter))
         case events.JobWorkloadUpdateDecided():
             return _update(place, decision, bodies, adapter)
         case events.JobWorkloadRemovalDecided():
@@ -214,7 +220,12 @@ def _status(
             _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)
         case events.JobQuotaReleaseDecided():
             status = copy.deepcopy(body_in(bodies, seen.status))
-            _unreserve(status, decision, seen, now)
+            requeued = "True" if decision.requeued else "False"
+            _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
+            _unreserve(status, (_PENDING, decision.message), seen, now)
+        case SetHoldDecided():
+            status = copy.deepcopy(body_in(bodies, seen.status))
+            _unreserve(status, HELD if decision.hold else (_PENDING, LET_GO), seen, now)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
     return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)
@@ -233,14 +244,10 @@ def _applied(place: ObjectRef, decision: events.JobWrite, status: Json, manager:
     )
 
 
-def _unreserve(
-    status: Json, decision: events.JobQuotaReleaseDecided, seen: events.JobWorkloadObserved, now: datetime
-) -> None:
+def _unreserve(status: Json, why: tuple[str, str], seen: events.JobWorkloadObserved, now: datetime) -> None:
     """Say that the quota is free, and how long it was used (`UnsetQuotaReservationWithCondition`, `SyncAdmittedCondition`
     in kubernetes-sigs/kueue pkg/workload)."""
-    requeued = "True" if decision.requeued else "False"
-    _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
-    _set(status, "QuotaReserved", "False", _PENDING, decision.message, seen, now)
+    _set(status, "QuotaReserved", "False", *why, seen, now)
     status.pop("admission", None)
     admitted = seen.condition("Admitted")
     if admitted is not None and admitted.status == "True":
