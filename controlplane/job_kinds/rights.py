@@ -89,6 +89,8 @@ def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
         return []
     if place == "deletion":
         return [(plural, "delete")] if one.reconciled and not one.ends_by_deletion else []
+    if place == "jobframework" and one.grouped:
+        return [(plural, "get, list, watch")]
     if place.startswith("jobframework"):
         if not one.reconciled or one.ends_by_deletion != place.endswith("-pods"):
             return []

@@ -306,8 +306,10 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.quota.builtin and waiting and settings.multikueue.pod_gate == "kueue":
         yield (
             "multikueue.podGate",
-            "must be own when quota.mode is builtin and multikueue.kinds names pod, or a kind whose pods wait: "
-            "Kueue's gate is taken from all that are admitted",
+            (
+                "must be own when quota.mode is builtin and multikueue.kinds names pod, or a kind whose pods wait: "
+                "Kueue's gate is taken from all that are admitted"
+            ),
         )
     yield from quota_contradictions(settings.quota)
     yield from _local_contradictions(settings)

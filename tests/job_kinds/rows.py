@@ -137,7 +137,7 @@ ROWS |= {
         spec={
             "type": "Scala",
             "mode": "cluster",
-            "driver": {"coreRequest": "1", "memory": "1g", "template": TEMPLATE},
+            "driver": {"coreRequest": "1", "template": TEMPLATE},
             "executor": {"instances": 2, "coreRequest": "1", "template": TEMPLATE},
         },
         pods=(("driver", 1), ("executor", 2)),

@@ -37,7 +37,13 @@ def made(kind: JobKind, *, queue: str = QUEUE, labels: Json | None = None, **spe
 def pod_of(owner: Json, kind: JobKind, index: int = 0, number: int = 0) -> Json:
     """A pod that the set's own controller makes, as the webhook has it created. Of a LeaderWorkerSet the first is the leader."""
     spec, uid = owner["spec"], meta(owner)["uid"]
-    reference = {"apiVersion": kind.kind.api_version, "kind": kind.kind.kind, "controller": True, "name": NAME, "uid": uid}
+    reference = {
+        "apiVersion": kind.kind.api_version,
+        "kind": kind.kind.kind,
+        "controller": True,
+        "name": NAME,
+        "uid": uid,
+    }
     if kind is STATEFUL_SET:
         template, name, labels, notes = spec["template"], f"{NAME}-{number}", {}, {}
     else:

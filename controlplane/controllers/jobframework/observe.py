@@ -81,7 +81,9 @@ class JobObserver:
                 return observed_pod(adapter, obj, self._parents, owned=owned)
             return self._job(adapter, obj)
         if kind in self._sets:
-            return observed_set(self._sets[kind], obj)
+            owner = controller_of(obj)
+            owned = owner is not None and self.kind_of(owner) is not None
+            return None if owned else observed_set(self._sets[kind], obj)
         if kind == kinds.WORKLOADS:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
