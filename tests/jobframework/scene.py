@@ -24,6 +24,7 @@ from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import (
     EVENTS,
     JOBS,
+    NAMESPACES,
     PODS_OF_TOPOLOGIES,
     RESOURCE_FLAVORS,
     WORKLOADS,
@@ -49,7 +50,7 @@ ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
 PARENTS = {one.kind: one for one in JOB_KINDS.values() if one.suspends_pods}
 SETS = tuple(kind for kind, one in PARENTS.items() if one.grouped)
 RUNTIMES = tuple(kind for one in ADAPTERS.values() for kind in one.runtimes)
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, *SETS, PODS_OF_TOPOLOGIES)
+WATCHED = (NAMESPACES, WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, *SETS, PODS_OF_TOPOLOGIES)
 SELECTOR = {"pool": "general"}
 
 
@@ -74,6 +75,8 @@ class Scene:
         view: bool = True,
         after_deactivated: timedelta | None = None,
         label_keys: tuple[str, ...] = (),
+        manages_all: bool = False,
+        namespaces: str = "",
     ) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
@@ -89,6 +92,8 @@ class Scene:
             pods_ready=pods_ready,
             after_deactivated=after_deactivated,
             label_keys=label_keys,
+            manages_all=manages_all,
+            namespaces=namespaces,
         )
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)

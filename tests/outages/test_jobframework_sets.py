@@ -1,4 +1,4 @@
-"""Sets of pods, TrainJobs and SparkApplications by the whole service, on a management cluster where no Kueue is; the process is killed
+"""Sets of pods, TrainJobs, SparkApplications and jobs without a queue by the whole service, on a management cluster where no Kueue is; the process is killed
 on the way. The test is in the place of the sets' own controllers, and makes their pods."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
 from controlplane.kube.conditions import condition, is_true
-from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Json, meta
 from controlplane.settings import Settings
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, served
 from tests.job_kinds.rows import ROWS, RUNTIME
@@ -165,3 +165,25 @@ async def test_a_spark_application_runs_with_what_it_was_admitted_with_and_ends(
     status = {"status": {"applicationState": {"state": "COMPLETED", "errorMessage": ""}}}
     on.manager.store.patch(SPARK.kind, NS, "train", status, subresource="status", field_manager="spark-operator")
     await on.until(lambda: is_true(workloads(on, SPARK)[0], "Finished"), "it is finished")
+
+
+async def test_jobs_that_name_no_queue_wait_until_they_name_one_through_kills(stage: Make) -> None:
+    wanted = builtin()
+    quota = msgspec.structs.replace(wanted.quota, manage_jobs_without_queue_name="yes")
+    on = await stage(settings=msgspec.structs.replace(wanted, quota=quota), manager_is={"kueue": False})
+    own_queue(on, cpu="1")
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    spec: Json = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}, "parallelism": 1}
+    for namespace, name in ((NS, "free"), ("kube-system", "theirs")):
+        body = {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
+        on.manager.store.create(JOBS, body, field_manager="user")
+    await on.kill()
+    await on.up()
+    await on.until(lambda: on.workload(name="free") and suspended(on, "free"), "it waits, with a Workload")
+    await on.kill()
+    await on.up()
+    labels = {"metadata": {"labels": {QUEUE_LABEL: "own"}}}
+    on.manager.store.patch(JOBS, NS, "free", labels, field_manager="user")
+    await on.until(lambda: not suspended(on, "free"), "it runs by the quota of its queue")
+    assert on.manager.store.get(JOBS, "kube-system", "theirs")["spec"].get("suspend") is not True
+    assert len(on.manager.store.list(WORKLOADS)[0]) == 1

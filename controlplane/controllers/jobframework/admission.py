@@ -31,11 +31,14 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 
 class Defaults(Value):
     """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`, `priority_class` whether there
-    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of."""
+    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of. `selected` tells
+    whether jobs of a namespace are looked after, `managed` whether those are that name no queue."""
 
     queue: Callable[[str], bool] = lambda namespace: False
     priority_class: Callable[[], bool] = lambda: False
     looked_after: Callable[[events.QueuedOwner], bool] = lambda owner: False
+    selected: Callable[[str], bool] = lambda namespace: True
+    managed: Callable[[str], bool] = lambda namespace: False
 
     def labels(self, namespace: str, labels: Json, owner: events.QueuedOwner | None) -> Json:
         """Return the labels of a job, with those that it gets."""
@@ -71,7 +74,10 @@ def created_as(
         if adapter.made_for_another(obj):
             return _waiting(obj, adapter, adapters)
         marked = defaults.labels(namespace, labels, owner) if defaults is not None else labels
-        if not marked.get(QUEUE_LABEL):
+        waits = bool(marked.get(QUEUE_LABEL))
+        if defaults is not None and not (adapter.ends_by_deletion or adapter.suspends_pods):
+            waits = waits or defaults.managed(namespace)
+        if not waits or (defaults is not None and not defaults.selected(namespace)):
             return None
         if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
             return None

@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.jobframework import (
     events,
+    namespace_events,
     pod_events,
     pods,
     runtime_events,
@@ -55,6 +56,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         *topology_events.EVENTS,
         *runtime_events.EVENTS,
         *set_events.EVENTS,
+        *namespace_events.EVENTS,
     )
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 

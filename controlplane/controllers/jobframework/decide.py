@@ -34,9 +34,13 @@ def decide(
 ) -> PassResult[Event]:
     """Return what follows for a job; nothing while a write of it is open. `place`: it is a group of that set."""
     step = JobPass(context, state, now)
-    if state.effects or (place is not None and sets.kept_up(step, place)):
+    job, namespace = state.job, place.owner.namespace if place is not None else ""
+    if job is not None and not job.deleting:
+        namespace = job.namespace
+    if state.effects or (namespace and not context.selected(namespace)):
         return step.plan
-    job = state.job
+    if place is not None and sets.kept_up(step, place):
+        return step.plan
     pod_writes.strangers_told(step)
     if job is None or job.deleting:
         if place is None or place.owner.deleting or not place.wanted:
@@ -49,7 +53,9 @@ def decide(
         step.notice(job, "Warning", JobReason.NESTED_TOO_DEEP, "JobNestingTooDeep", _TOO_DEEP)
     elif ancestor.found:
         _child(step, job, ancestor)
-    elif job.queue and (ancestor.known or not _owner_awaited(step)):
+    elif (job.queue and (ancestor.known or not _owner_awaited(step))) or (
+        not job.queue and ancestor.known and context.manages(job.namespace)
+    ):
         _queued(step, job)
     return step.plan
 

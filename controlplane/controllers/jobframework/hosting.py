@@ -12,7 +12,7 @@ from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import adapters_for
 from controlplane.job_kinds.pod import PodOfParent
-from controlplane.kube.kinds import PODS, RESOURCE_FLAVORS, WORKLOADS
+from controlplane.kube.kinds import NAMESPACES, PODS, RESOURCE_FLAVORS, WORKLOADS
 from controlplane.kube.watches import UNENDED_PODS, WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -28,6 +28,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
         *map(WatchSpec, (WORKLOADS, RESOURCE_FLAVORS, *CLASSES)),
         *(WatchSpec(one.kind, one.home_selector) for one in adapters),
         *map(WatchSpec, controller.index.observer.runtimes),
+        *([WatchSpec(NAMESPACES)] if controller.policy.asks_namespaces else []),
         *(WatchSpec(kind) for kind, one in controller.policy.parents.items() if one.grouped),
     ]
 
@@ -59,6 +60,9 @@ def policy_of(settings: Settings) -> JobFrameworkPolicy:
     return JobFrameworkPolicy(
         adapters=adapters,
         parents=parents,
+        namespaces=settings.quota.managed_jobs_namespace_selector,
+        manages_all=settings.quota.manage_jobs_without_queue_name == "yes",
+        never=frozenset({*JobFrameworkPolicy().never, settings.multikueue.namespace}),
         pods_ready=settings.quota.says_pods_ready,
         after_deactivated=settings.quota.object_retention.after_deactivated,
         label_keys=settings.quota.label_keys_to_copy,

@@ -17,6 +17,9 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, Catalog, JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import WORD, job_stream
+from controlplane.controllers.jobframework.namespace_events import JobNamespaceGone, JobNamespaceObserved
+from controlplane.controllers.jobframework.namespaces import STREAM as NAMESPACE_STREAM
+from controlplane.controllers.jobframework.namespaces import ManagedNamespaces
 from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
@@ -40,6 +43,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobPriorityClassObserved: "",
     JobRuntimeObserved: "",
     QueuedSetObserved: "",
+    JobNamespaceObserved: kinds.NAMESPACES.name,
     TopologyPodObserved: kinds.PODS_OF_TOPOLOGIES.name,
 }
 _GONE: dict[type[Event], str] = {
@@ -50,6 +54,7 @@ _GONE: dict[type[Event], str] = {
     events.JobPriorityClassGone: "",
     JobRuntimeGone: "",
     QueuedSetGone: "",
+    JobNamespaceGone: kinds.NAMESPACES.name,
     TopologyPodGone: kinds.PODS_OF_TOPOLOGIES.name,
 }
 
@@ -61,7 +66,8 @@ class JobIndex:
     GIVEN = ("policy", "observer", "_kinds")
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
-        self.policy, self.observer = policy, JobObserver(policy.adapters, policy.parents)
+        self.policy, self.observer = policy, JobObserver(policy)
+        self.namespaces = ManagedNamespaces(policy)
         self.stream_of: dict[str, str] = {}
         self.states: dict[str, QueuedJobState] = {}
         self.catalog, self.runtimes, self.sets = Catalog(), Runtimes(), Sets(policy.parents)
@@ -83,6 +89,7 @@ class JobIndex:
         """Whether all is in view that decisions rest on; kinds that are not installed are not waited for."""
         others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters, *self.observer.runtimes]
         others += [kind for kind, one in self.policy.parents.items() if one.grouped]
+        others += [kinds.NAMESPACES] if self.policy.asks_namespaces else []
         return self.connection.in_view(kinds.WORKLOADS.name) and self.connection.settled(one.name for one in others)
 
     def state(self, stream: str) -> QueuedJobState:
@@ -103,6 +110,8 @@ class JobIndex:
                 return tuple(rest) in self.catalog.classes
             case "topology":
                 return stream in self.topologies.states
+            case "namespace":
+                return rest[0] in self.namespaces.seen
             case "runtime":
                 return "/".join(rest) in self.runtimes.seen
         return False
@@ -138,7 +147,16 @@ class JobIndex:
         if kind is None:
             return False
         parent = self.state(job_stream(kind.name, namespace, owner.name)).job
-        return parent is None or parent.uid != owner.uid or bool(parent.queue) or self.ancestor(parent).found
+        managed = parent is None or parent.uid != owner.uid or bool(parent.queue) or self.manages(namespace)
+        return managed or (parent is not None and self.ancestor(parent).found)
+
+    def selected(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are looked after."""
+        return self.namespaces.selected(namespace)
+
+    def manages(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are looked after that name no queue."""
+        return self.namespaces.all_of(namespace)
 
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return the topmost job with a queue that a job belongs to (`FindAncestorJobManagedByKueue` in
@@ -154,7 +172,7 @@ class JobIndex:
             if parent.uid != current.owner.uid or parent.uid in seen:
                 break
             seen.add(parent.uid)
-            if parent.queue:
+            if parent.queue or self.manages(job.namespace):
                 top = stream
             current = parent
             if len(seen) > NESTED_AT_MOST:
@@ -190,6 +208,9 @@ class JobIndex:
         elif recorded.stream.startswith(f"{WORD}/topology/"):
             self.topologies.fold(recorded)
             self._mark([recorded.stream])
+        elif recorded.stream.startswith(NAMESPACE_STREAM):
+            if self.namespaces.fold(recorded):
+                self._mark(self.states)
         elif recorded.stream.startswith(STREAM):
             for stream in self.runtimes.fold(recorded):
                 self.states[stream] = self._completed(self.states[stream])

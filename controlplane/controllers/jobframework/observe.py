@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import (
     GATED_BY,
     MAX_EXECUTION,
@@ -22,6 +23,8 @@ from controlplane.controllers.jobframework.names import (
     max_execution,
     workload_stream,
 )
+from controlplane.controllers.jobframework.namespace_events import JobNamespaceGone, JobNamespaceObserved
+from controlplane.controllers.jobframework.namespaces import STREAM as NAMESPACE_STREAM
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
 from controlplane.controllers.jobframework.observe_sets import observed_set
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone
@@ -47,9 +50,10 @@ Built = tuple[str, Event, tuple[Body, ...]]
 
 
 class JobObserver:
-    """Makes the events; `adapters` are the kinds of job that are reconciled, `parents` those whose pods wait in their place."""
+    """Makes the events; `adapters` are the kinds of job that are reconciled."""
 
-    def __init__(self, adapters: Mapping[Kind, JobKind], parents: Mapping[Kind, JobKind]) -> None:
+    def __init__(self, policy: JobFrameworkPolicy) -> None:
+        self.policy, adapters, parents = policy, policy.adapters, policy.parents
         self.adapters = adapters
         self._parents = {one.integration: one for one in parents.values()}
         self._sets = {kind: one for kind, one in parents.items() if one.grouped}
@@ -88,6 +92,8 @@ class JobObserver:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), _flavor(obj), ()
+        if kind == kinds.NAMESPACES:
+            return _namespace(obj) if self.policy.asks_namespaces else None
         if kind in self.runtimes:
             return _runtime(kind, self.runtimes[kind], obj)
         return (_place(kind, obj), _class(kind, obj), ()) if kind in CLASSES else None
@@ -116,6 +122,8 @@ class JobObserver:
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), events.JobFlavorGone(**head), ()
+        if kind == kinds.NAMESPACES:
+            return NAMESPACE_STREAM + head["name"], JobNamespaceGone(**head), ()
         if kind in self.runtimes:
             key = runtime_key(ObjectRef(kind, head["namespace"], head["name"]))
             return STREAM + key, JobRuntimeGone(**head, kind=kind.name), ()
@@ -126,7 +134,10 @@ class JobObserver:
         labels, notes = section(metadata, "labels"), section(metadata, "annotations")
         owner = controller_of(obj)
         queue = str(labels.get(QUEUE_LABEL) or "")
-        if adapter.skipped(obj) or (not queue and (owner is None or self.kind_of(owner) is None)):
+        if adapter.skipped(obj):
+            return None
+        managed = bool(queue) or self.policy.may_manage(str(metadata.get("namespace") or ""))
+        if not managed and (owner is None or self.kind_of(owner) is None):
             return None
         status = section(obj, "status")
         body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})
@@ -279,6 +290,12 @@ def _flavor(obj: Json) -> events.JobFlavorObserved:
         node_labels={name: str(value) for name, value in section(spec, "nodeLabels", "spec").items()},
         tolerations=items(spec, "tolerations", "spec"),
     )
+
+
+def _namespace(obj: Json) -> Built:
+    labels = {name: str(value) for name, value in section(meta(obj), "labels").items()}
+    event = JobNamespaceObserved(**fields.identity(obj), labels=labels)
+    return NAMESPACE_STREAM + event.name, event, ()
 
 
 def _runtime(kind: Kind, adapter: JobKind, obj: Json) -> Built:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework import events, pod_events, runtime_events, set_events, topology_events
+from controlplane.controllers.jobframework import (
+    events,
+    namespace_events,
+    pod_events,
+    runtime_events,
+    set_events,
+    topology_events,
+)
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
@@ -102,6 +109,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.JobFlavorGone: "ResourceFlavor {e.name} is gone",
         events.JobPriorityClassObserved: "priority class {e.name} has value {e.value}",
         events.JobPriorityClassGone: "priority class {e.name} is gone",
+        namespace_events.JobNamespaceObserved: "namespace {e.name} is there",
+        namespace_events.JobNamespaceGone: "namespace {e.name} is gone",
         runtime_events.JobRuntimeObserved: "{e.kind} {e.name} says what pods of jobs are",
         runtime_events.JobRuntimeGone: "{e.kind} {e.name} is gone",
         events.JobInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",

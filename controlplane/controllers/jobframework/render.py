@@ -122,7 +122,8 @@ def _creation(
         metadata["ownerReferences"] = [owner_reference(place, adapter, decision.job_uid)]
     if notes:
         metadata["annotations"] = notes
-    spec = {"queueName": decision.queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
+    queue = {"queueName": decision.queue} if decision.queue else {}
+    spec = {**queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", _workload(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
 
@@ -172,7 +173,7 @@ def _update(
 ) -> Request:
     match decision.what:
         case "queue":
-            return _patch(place, decision, {"spec": {"queueName": decision.queue}})
+            return _patch(place, decision, {"spec": {"queueName": decision.queue or None}})
         case "priority":
             return _patch(place, decision, {"spec": {"priorityClassRef": None} | _priority(decision)})
         case "gate":
@@ -188,7 +189,7 @@ def _update(
     spec = {
         "priorityClassRef": None,
         "maximumExecutionTimeSeconds": None,
-        "queueName": decision.queue,
+        "queueName": decision.queue or None,
         "active": decision.active,
         **_priority(decision),
         **_spec(job, adapter, decision.roles, bodies),
