@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import QUEUE_LABEL, JobKind, JobOutcome
+from controlplane.job_kinds.base import PRIORITY_CLASS, QUEUE_LABEL, JobKind, JobOutcome
 from controlplane.kube.kinds import Json, meta
 
 KUEUE_GATE = "kueue.x-k8s.io/admission"
@@ -19,7 +19,6 @@ gate cannot be added to a pod that is there, and Kueue removes only its own."""
 
 PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 """The annotation of a pod that waits for the kind that it is made for, such as a StatefulSet: that kind's name."""
-PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 
 
 class Gated(JobKind):

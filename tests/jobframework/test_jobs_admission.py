@@ -10,10 +10,9 @@ import pytest
 
 from controlplane.app.admission import JobAdmission
 from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
-from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import PodOfParent
 from controlplane.kube.kinds import JOBSETS, WORKLOAD_PRIORITY_CLASSES, Json, meta
 from controlplane.telemetry import Metrics

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.jobframework.observe import controller_of
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta

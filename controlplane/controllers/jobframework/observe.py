@@ -16,7 +16,6 @@ from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import (
     GATED_BY,
     MAX_EXECUTION,
-    PRIORITY_CLASS,
     STOPPING,
     WORD,
     job_stream,
@@ -32,7 +31,7 @@ from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
 from controlplane.controllers.jobframework.runtimes import STREAM, composed
 from controlplane.controllers.jobframework.set_events import QueuedSetGone
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition

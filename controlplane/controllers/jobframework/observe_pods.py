@@ -14,13 +14,12 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import (
     GATED_BY,
     MAX_EXECUTION,
-    PRIORITY_CLASS,
     job_stream,
     max_execution,
 )
 from controlplane.controllers.jobframework.pod_events import QueuedPodObserved
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
-from controlplane.job_kinds.base import PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.gated import KUEUE_GATE, gate_names
 from controlplane.job_kinds.leaderworkerset import GROUP_INDEX, LEADER_NAME, SET_NAME
 from controlplane.job_kinds.pod import MANAGED, Pod

@@ -18,7 +18,7 @@ from controlplane.controllers.jobframework.observe_pods import GROUP_WORKLOAD
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
 from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
-from controlplane.controllers.jobframework.render_sets import HELD, LET_GO, set_workload
+from controlplane.controllers.jobframework.render_sets import HELD, LET_GO, PROVISIONING, set_workload
 from controlplane.controllers.jobframework.set_events import SetHoldDecided, SetWorkloadCreationDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
@@ -34,7 +34,6 @@ from controlplane.kube.workload_status import (
     applied_status,
 )
 
-_PROVISIONING = "provreq.kueue.x-k8s.io/"
 _NO_RESERVATION = ("NoReservation", "The workload has no reservation")
 _PENDING = "PendingEvaluation"
 
@@ -107,7 +106,7 @@ def _creation(
 ) -> Request:
     body = body_in(bodies, decision.body)
     job = _job(place, decision, bodies)
-    notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
+    notes = {name: value for name, value in body["annotations"].items() if name.startswith(PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
     metadata: Json = {"finalizers": [FINALIZER]}

@@ -15,7 +15,7 @@ from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind
 from controlplane.kube.kinds import Json, ObjectRef
 from controlplane.kube.requests import body_in
 
-_PROVISIONING = "provreq.kueue.x-k8s.io/"
+PROVISIONING = "provreq.kueue.x-k8s.io/"
 _OWNER_KIND, _OWNER_NAME = "kueue.x-k8s.io/job-owner-gvk", "kueue.x-k8s.io/job-owner-name"
 _COMPONENT = "kueue.x-k8s.io/component-workload-index"
 HELD = (ON_HOLD, "StatefulSet scaled to zero; workload on hold")
@@ -28,7 +28,7 @@ def set_workload(
     """Return the Workload of a group; `place` is the set's. The set owns it, and controls it not."""
     body, kind = body_in(bodies, decision.body), adapter.kind
     labels, notes = body["labels"], body["annotations"]
-    said = {name: value for name, value in notes.items() if name.startswith(_PROVISIONING)}
+    said = {name: value for name, value in notes.items() if name.startswith(PROVISIONING)}
     if gate := notes.get(GATED_BY):
         said[GATED_BY] = gate
     said |= {GROUP_WORKLOAD: "true", _OWNER_KIND: kind.gvk, _OWNER_NAME: place.name}

@@ -22,8 +22,7 @@ from controlplane.controllers.jobframework.set_events import (
     SetWorkloadCreationDecided,
 )
 from controlplane.controllers.jobframework.writes import JobPass
-from controlplane.job_kinds.base import PREBUILT, QUEUE_LABEL, JobKind
-from controlplane.job_kinds.gated import PRIORITY_CLASS
+from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.pod import GROUP, GROUP_INDEX_IN, MANAGED, ROLE_HASH
 from controlplane.job_kinds.statefulset import StatefulSet
