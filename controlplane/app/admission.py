@@ -151,8 +151,10 @@ class JobAdmission:
             queue=self._has_default_queue,
             priority_class=lambda: (WORKLOAD_PRIORITY_CLASSES.name, DEFAULT) in index.catalog.classes,
             looked_after=lambda owner: index.observer.kind_of(owner) is not None,
+            selected=index.selected,
+            managed=index.manages,
         )
-        made = created_as(review, jobs.policy.adapters, index.may_belong, defaults)
+        made = created_as(review, {**jobs.policy.adapters, **jobs.policy.parents}, index.may_belong, defaults)
         if made is None:
             return review, []
         request = review["request"]

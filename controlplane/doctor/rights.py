@@ -190,7 +190,8 @@ def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> li
 
 def _of_kinds(settings: Settings, place: str) -> Iterator[NeededRight]:
     if place == "management" and settings.quota.builtin:
-        for kind in jobframework_policy(settings).adapters.values():
+        policy = jobframework_policy(settings)
+        for kind in (*policy.adapters.values(), *policy.parents.values()):
             place = "jobframework-pods" if kind.ends_by_deletion else "jobframework"
             yield from _of_kind(kind, place, f"deploy/rbac/management/{place}.yaml")
             if settings.quota.object_retention.after_deactivated is not None:

@@ -16,7 +16,8 @@ from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.job_kinds.pod import Pod
 from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
-from controlplane.job_kinds.statefulset import StatefulSet
+from controlplane.job_kinds.spark import SparkApplication
+from controlplane.job_kinds.statefulset import Deployment, StatefulSet
 from controlplane.job_kinds.trainjob import TrainJob
 from controlplane.kube.kinds import Kind
 
@@ -34,7 +35,9 @@ _EVERY: tuple[JobKind, ...] = (
     RayCluster(),
     RayService(),
     AppWrapper(),
+    SparkApplication(),
     Pod(),
+    Deployment(),
     StatefulSet(),
     LeaderWorkerSet(),
     PipelineRun(),
@@ -42,10 +45,12 @@ _EVERY: tuple[JobKind, ...] = (
 JOB_KINDS: dict[str, JobKind] = {one.integration: one for one in _EVERY}
 """By the names of Kueue's `integrations.frameworks`; a PipelineRun is an external one there."""
 
-INTEGRATIONS: Mapping[Kind, SimulatedKind] = {
+SIMULATED: Mapping[Kind, SimulatedKind] = {
     one.kind: one for one in JOB_KINDS.values() if isinstance(one, SimulatedKind)
 }
-"""Those that a simulated Kueue runs."""
+"""Those whose own controllers a simulated cluster plays."""
+INTEGRATIONS: Mapping[Kind, SimulatedKind] = {kind: one for kind, one in SIMULATED.items() if one.dispatched}
+"""Those that a simulated worker's Kueue runs."""
 
 
 def adapters_for(integrations: Iterable[str]) -> dict[str, JobKind]:

@@ -60,7 +60,7 @@ class AppWrapper(SimulatedKind):
 
     def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
         """Return the components with what their pods were admitted with, which its own controller puts into them."""
-        left, made = list(infos), []
+        left, made = [{name: one[name] for name in one if name != "name"} for one in infos], []
         for component in job["spec"].get("components") or ():
             kept = {name: value for name, value in component.items() if name != "podSetInfos"}
             own, left = left[: len(pods_of(component))], left[len(pods_of(component)) :]

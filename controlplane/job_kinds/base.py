@@ -22,6 +22,7 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 ORIGIN_UID = "kueue.x-k8s.io/multikueue-origin-uid"
 ATTEMPT = "controlplane/attempt"
 """The annotation of a copy with the number of its attempt, where attempts are fenced."""
@@ -56,7 +57,8 @@ class JobKind(GenericJob):
     while it runs, if a job asks for it.
     What does not `delegate` names no controller, and is ours wherever its Workload has our check; `home_selector` narrows
     what is watched of it on the management cluster. `relays`: its status is that of its copy; `names_origin`: the copy has the
-    UID of the user's as an annotation; `composed`: it has several Workloads, and one copy for all of them."""
+    UID of the user's as an annotation; `composed`: it has several Workloads, and one copy for all of them. What is not
+    `dispatched` runs where it was submitted."""
 
     integration: str
     kind: Kind
@@ -78,6 +80,7 @@ class JobKind(GenericJob):
     relays: ClassVar[bool] = True
     names_origin: ClassVar[bool] = False
     composed: ClassVar[bool] = False
+    dispatched: ClassVar[bool] = True
 
     # Kueue's job framework.
 

@@ -8,13 +8,17 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import JobKind, JobOutcome
-from controlplane.kube.kinds import Json
+from controlplane.job_kinds.base import PRIORITY_CLASS, QUEUE_LABEL, JobKind, JobOutcome
+from controlplane.kube.kinds import Json, meta
 
 KUEUE_GATE = "kueue.x-k8s.io/admission"
 HELD = "controlplane/dispatched"
 """The scheduling gate that keeps a pod from running on the management cluster, whatever Kueue's gate MultiKueue says: a
 gate cannot be added to a pod that is there, and Kueue removes only its own."""
+
+
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+"""The annotation of a pod that waits for the kind that it is made for, such as a StatefulSet: that kind's name."""
 
 
 class Gated(JobKind):
@@ -85,6 +89,34 @@ class GatedSet(Gated):
     relays = False
     names_origin = True
     counts: ClassVar[tuple[str, ...]]
+    suspends_pods = True
+    template_labels: ClassVar[Mapping[str, str]] = {}
+    template_notes: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def pod_templates(self, job: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """Return where the pod templates are, below its spec."""
+
+    def skipped(self, job: Mapping[str, Any]) -> bool:
+        """Return whether its pods wait for another kind, that it is made for."""
+        found = [_below(job.get("spec") or {}, path) for path in self.pod_templates(job)]
+        named = [(meta(one).get("annotations") or {}).get(PARENT) for one in found]
+        return any(one not in (None, self.integration) for one in named)
+
+    def submitted(self, job: Mapping[str, Any]) -> Json:
+        """Return it with what its pods are made with: who they wait for, in which queue, with which class."""
+        labels = meta(job).get("labels") or {}
+        told = {name: labels[name] for name in (QUEUE_LABEL, PRIORITY_CLASS) if labels.get(name)}
+        spec: Json = dict(job["spec"])
+        for path in self.pod_templates(job):
+            spec = _with_template(spec, path, self._marked(_below(spec, path), path[-1], told))
+        return {**job, "spec": spec}
+
+    def _marked(self, template: Json, name: str, told: Mapping[str, str]) -> Json:
+        metadata = meta(template)
+        labels = {**(metadata.get("labels") or {}), **told, **self.template_labels}
+        notes = {**(metadata.get("annotations") or {}), PARENT: self.integration, **self.template_notes}
+        return {**template, "metadata": {**metadata, "labels": labels, "annotations": notes}}
 
     def outcome(self, status: Mapping[str, Any]) -> JobOutcome | None:
         """Return None: it does not end."""
@@ -106,6 +138,19 @@ class GatedSet(Gated):
 def gate_names(spec: Mapping[str, Any]) -> list[str]:
     """Return the names of a pod spec's scheduling gates."""
     return [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+
+
+def _below(spec: Mapping[str, Any], path: Sequence[str]) -> Json:
+    found: Any = spec
+    for step in path:
+        found = found.get(step) or {}
+    template: Json = found
+    return template
+
+
+def _with_template(spec: Json, path: Sequence[str], template: Json) -> Json:
+    inner = template if len(path) == 1 else _with_template(spec.get(path[0]) or {}, path[1:], template)
+    return {**spec, path[0]: inner}
 
 
 def _with(spec: Mapping[str, Any], gate: str) -> list[Json]:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, meta
-from controlplane.kube.pod_templates import stored_template
+from controlplane.kube.kinds import Json, Kind, ObjectRef, meta
+from controlplane.kube.pod_templates import digest, stored_template
 from controlplane.kube.topologies import (
     POD_SET_GROUP,
     PREFERRED,
@@ -26,6 +26,8 @@ from controlplane.kube.topologies import (
     UNCONSTRAINED,
 )
 
+RUNTIME = "runtime"
+"""Where a job has the spec of the object that its pods rest on, beside metadata, spec and status."""
 _MOST_LAYERS = 3
 _TRUE, _FALSE = (
     frozenset({"1", "t", "T", "TRUE", "true", "True"}),
@@ -42,7 +44,9 @@ class GenericJob(ABC):
     `generated_labels`: what its own controller puts on templates, and nobody takes away. `stops_by_steps`: its start
     time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
     suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside their
-    templates, put there by `with_infos`."""
+    templates, put there by `with_infos`. `changes_at_rest`: that is put there and taken away only while it is suspended and
+    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. What `suspends_pods` is not suspended itself:
+    its pods wait, each alone, or, where it is `grouped`, together as the groups whose Workloads it has."""
 
     reconciled: ClassVar[bool] = False
     index_label: ClassVar[str] = ""
@@ -50,6 +54,10 @@ class GenericJob(ABC):
     stops_by_steps: ClassVar[bool] = False
     ends_by_deletion: ClassVar[bool] = False
     infos_apart: ClassVar[bool] = False
+    changes_at_rest: ClassVar[bool] = False
+    runtimes: ClassVar[tuple[Kind, ...]] = ()
+    suspends_pods: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
 
     def skipped(self, job: Mapping[str, Any]) -> bool:
         """Return whether a job is left alone though it has a queue."""
@@ -60,10 +68,36 @@ class GenericJob(ABC):
         return False
 
     def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
-        """Return the part of a spec with what pods were admitted with: annotations, labels, nodeSelector, tolerations and
+        """Return the part of a spec with what pods were admitted with: name, annotations, labels, nodeSelector, tolerations and
         schedulingGates of each pod set; with none, of a job that waits.
         """
         return {}
+
+    def injected(self, job: Mapping[str, Any]) -> str:
+        """Return the `infos_digest` of what a job that `changes_at_rest` has of an admission."""
+        return ""
+
+    def runtime_of(self, job: Mapping[str, Any]) -> ObjectRef | None:
+        """Return the object that its pods rest on; None if there is none, or it is of no kind that is known."""
+        return None
+
+    def outlined(self, job: Mapping[str, Any]) -> Json:
+        """Return what of a job's spec the log may have, and is read with the outline of a runtime: it makes the outlines of
+        templates.
+        """
+        return {}
+
+    def outlined_runtime(self, spec: Mapping[str, Any]) -> Json:
+        """Return what of a runtime's spec the log may have."""
+        return {}
+
+    def outlined_template(self, template: Json) -> Json:
+        """Return what is compared of a template."""
+        return template
+
+    def facts_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the Workload's pod sets, with the labels, annotations and node selectors that an admission is added to."""
+        return self.workload_pod_sets(job)
 
     @abstractmethod
     def pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
@@ -111,6 +145,13 @@ class GenericJob(ABC):
     def reclaimable(self, job: Mapping[str, Any]) -> dict[str, int] | None:
         """Return how many pods of each pod set will not run again, by its name; None if the kind does not tell."""
         return None
+
+
+def infos_digest(infos: Sequence[Mapping[str, Any]]) -> str:
+    """Return a digest of where pods of each pod set were admitted to; "" for none."""
+    fields = ("name", "nodeSelector", "tolerations", "schedulingGates")
+    found = [{name: one[name] for name in fields if one.get(name)} for one in infos]
+    return digest(found) if found else ""
 
 
 def topology_request(template: Json, index_label: str, group_label: str, groups: int | None) -> Json:

@@ -1,6 +1,6 @@
 """A `leaderworkerset.x-k8s.io/v1` LeaderWorkerSet: groups of a leader and its workers, each with a Workload of its own
 (kubernetes-sigs/kueue pkg/controller/jobs/leaderworkerset/leaderworkerset_multikueue_adapter.go,
-leaderworkerset_reconciler.go, ff69552e).
+leaderworkerset_reconciler.go, leaderworkerset_webhook.go, ff69552e).
 
 There is one copy for all of its Workloads."""
 
@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from controlplane.job_kinds.base import ORIGIN_UID, PREBUILT, PodSet
 from controlplane.job_kinds.gated import GatedSet
+from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.fields import BadValue, section
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_templates import stored_template
+from controlplane.kube.topologies import POD_INDEX_OFFSET, POD_SET_GROUP
 
 _MOST = 1_000_000  # Kueue's own limit
 _LONGEST, _HASH = 253, 5
+DOMAIN = "leaderworkerset.sigs.k8s.io"
+SET_NAME, GROUP_INDEX = f"{DOMAIN}/name", f"{DOMAIN}/group-index"
+LEADER_NAME = f"{DOMAIN}/leader-name"
+"""The annotation of the pods that have a leader."""
+_SERVING = "kueue.x-k8s.io/pod-group-serving"
 
 
 class LeaderWorkerSet(GatedSet):
@@ -27,6 +35,9 @@ class LeaderWorkerSet(GatedSet):
     composed = True
     main = "workerTemplate"
     counts = ("readyReplicas", "updatedReplicas")
+    grouped = True
+    index_label = f"{DOMAIN}/worker-index"
+    template_notes: ClassVar[Mapping[str, str]] = {_SERVING: "true"}
 
     def specs_by_template(self, job: Mapping[str, Any]) -> Mapping[str, Json]:
         """Return those of its templates; leaders are made like workers where they have none."""
@@ -37,6 +48,36 @@ class LeaderWorkerSet(GatedSet):
     def with_gates(self, gates: Mapping[str, Sequence[Json] | None]) -> Json:
         """Return the templates with their gates."""
         return {"leaderWorkerTemplate": {name: {"spec": {"schedulingGates": one}} for name, one in gates.items()}}
+
+    def pod_templates(self, job: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """Return those of leaders, if there is one, and of workers."""
+        names = ("leaderTemplate", self.main) if _templates(job).get("leaderTemplate") is not None else (self.main,)
+        return [("leaderWorkerTemplate", name) for name in names]
+
+    def submitted(self, job: Mapping[str, Any]) -> Json:
+        """Return it with what its pods are made with; where there are leaders, the ranks of workers begin with 1."""
+        made = super().submitted(job)
+        templates = _templates(made)
+        if templates.get("leaderTemplate") is None:
+            return made
+        worker = templates[self.main]
+        notes = meta(worker)["annotations"]
+        if POD_SET_GROUP not in notes:
+            metadata = {**meta(worker), "annotations": {**notes, POD_INDEX_OFFSET: "1"}}
+            inner = {**templates, self.main: {**worker, "metadata": metadata}}
+            made = {**made, "spec": {**made["spec"], "leaderWorkerTemplate": inner}}
+        return made
+
+    def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
+        """Return the pod sets of one group."""
+        made = []
+        for one, template in zip(self.pods(job), self.templates(job), strict=True):
+            index = "" if one.name == "leader" else self.index_label
+            found = {"name": one.name, "count": one.pods, "template": stored_template(_without_own(template))}
+            if request := topology_request(template, index, "", None):
+                found["topologyRequest"] = request
+            made.append(found)
+        return made
 
     def clone(self, template: Json, namespace: str, name: str, workload: str, origin: str) -> Json:
         """Return the copy, which is bound to no Workload: it has several."""
@@ -79,3 +120,14 @@ def workload_name(kind: Kind, name: str, uid: str, index: int) -> str:
 def _templates(job: Mapping[str, Any]) -> Json:
     found: Json = (job.get("spec") or {}).get("leaderWorkerTemplate") or {}
     return found
+
+
+def _without_own(template: Json) -> Json:
+    """Return a template without the labels and annotations that are its own controller's, but for the set's name."""
+    metadata = {
+        field: {name: one for name, one in value.items() if name == SET_NAME or not name.startswith(DOMAIN)}
+        if field in ("labels", "annotations")
+        else value
+        for field, value in meta(template).items()
+    }
+    return {**template, "metadata": metadata}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.job_kinds.base import QUEUE_LABEL, JobOutcome, PodSet
-from controlplane.job_kinds.gated import HELD, KUEUE_GATE, Gated, gate_names
+from controlplane.job_kinds.gated import HELD, KUEUE_GATE, PARENT, Gated, gate_names
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.job_kinds.pod_roles import role_hash
 from controlplane.kube.kinds import PODS, Json, meta
@@ -21,9 +21,7 @@ MANAGED = "kueue.x-k8s.io/managed"
 """The label of a pod that Kueue looks after, with the value "true"; and the name of the finalizer on it."""
 GROUP = "kueue.x-k8s.io/pod-group-name"
 ROLE_HASH = "kueue.x-k8s.io/role-hash"
-PARENT = "kueue.x-k8s.io/pod-suspending-parent"
-"""The annotation of a pod that is looked after by the kind that it is made for, such as a StatefulSet."""
-_INDEX_IN = "kueue.x-k8s.io/pod-group-pod-index-label"
+GROUP_INDEX_IN = "kueue.x-k8s.io/pod-group-pod-index-label"
 """The annotation that names the label by which the pods of a group tell their ranks."""
 _OF_A_RUN = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "startTime")
 
@@ -87,19 +85,20 @@ class Pod(Gated):
         return any(one.get("type") == "Ready" and one.get("status") == "True" for one in found)
 
     def submitted(self, job: Mapping[str, Any]) -> Json:
-        """Return it with Kueue's gates, labels, finalizer and the hash of its role; as it is if it is made for another kind."""
+        """Return it with Kueue's gates, labels, finalizer and the hash of its role. One that is made for another kind gets neither
+        finalizer nor mark.
+        """
         metadata, spec = meta(job), job["spec"]
         notes = metadata.get("annotations") or {}
-        if self.made_for_another(job):
-            return dict(job)
         finalizers = list(metadata.get("finalizers") or ())
         labels = metadata.get("labels") or {}
-        index = {self.index_label: str(labels.get(notes[_INDEX_IN]) or "")} if _INDEX_IN in notes else {}
+        index = {self.index_label: str(labels.get(notes[GROUP_INDEX_IN]) or "")} if GROUP_INDEX_IN in notes else {}
+        own = not self.made_for_another(job)
         made = {
             **metadata,
-            "labels": {**labels, MANAGED: "true", **index},
+            "labels": {**labels, **({MANAGED: "true"} if own else {}), **index},
             "annotations": {**notes, ROLE_HASH: self.role(job)},
-            "finalizers": finalizers if MANAGED in finalizers else [*finalizers, MANAGED],
+            "finalizers": [*finalizers, MANAGED] if own and MANAGED not in finalizers else finalizers,
         }
         gates = self.stopped(job)["schedulingGates"]
         gates = gates if TOPOLOGY_GATE in gate_names(spec) else [*gates, {"name": TOPOLOGY_GATE}]
@@ -107,7 +106,11 @@ class Pod(Gated):
 
     def made_for_another(self, job: Mapping[str, Any]) -> bool:
         """Return whether it is made for a kind such as StatefulSet."""
-        return PARENT in (meta(job).get("annotations") or {})
+        return bool(self.parent(job))
+
+    def parent(self, job: Mapping[str, Any]) -> str:
+        """Return the kind for which it waits, as its annotation names it; "" for none."""
+        return str((meta(job).get("annotations") or {}).get(PARENT) or "")
 
     def role(self, job: Mapping[str, Any]) -> str:
         """Return the hash of what it asks for: the one that it was created with, if it says so."""
@@ -148,6 +151,14 @@ class Pod(Gated):
             return status
         kept = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
         return {**status, "conditions": [*kept, ours]}
+
+
+class PodOfParent(Pod):
+    """A pod where those alone are looked after that wait for another kind."""
+
+    def skipped(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it waits for none."""
+        return not self.made_for_another(job)
 
 
 def _scheduled(status: Mapping[str, Any]) -> Json | None:

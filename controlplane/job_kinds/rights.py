@@ -86,15 +86,20 @@ subjects:
 def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
     """Return what is done with a kind in a place: resources, each with its verbs (`get, list`)."""
     plural = one.kind.plural
+    if not one.dispatched and place in ("management", "worker"):
+        return []
     if place == "deletion":
         return [(plural, "delete")] if one.reconciled and not one.ends_by_deletion else []
+    if place == "jobframework" and one.grouped:
+        return [(plural, "get, list, watch")]
     if place.startswith("jobframework"):
         if not one.reconciled or one.ends_by_deletion != place.endswith("-pods"):
             return []
         # The owner of a Workload blocks its own deletion for it, which asks for a right to the owner's finalizers.
         verbs = "get, list, watch, patch, delete" if one.ends_by_deletion else "get, list, watch, patch"
         status = [(f"{plural}/status", "patch")] if one.stops_by_steps or one.ends_by_deletion else []
-        return [(plural, verbs), (f"{plural}/finalizers", "update"), *status]
+        runtimes = [(kind.plural, "get, list, watch") for kind in one.runtimes]
+        return [(plural, verbs), (f"{plural}/finalizers", "update"), *status, *runtimes]
     if place == "worker":
         return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
     return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]

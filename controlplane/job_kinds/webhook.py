@@ -51,7 +51,9 @@ webhooks:
 
 def defaults() -> str:
     """Return the document of `deploy/multikueue-webhook/default-queue.yaml`: what names no queue may get one."""
-    kinds = sorted((one for one in JOB_KINDS.values() if one.reconciled), key=lambda one: one.kind.name)
+    kinds = sorted(
+        (one for one in JOB_KINDS.values() if one.reconciled or one.suspends_pods), key=lambda one: one.kind.name
+    )
     jobs, pods = [one for one in kinds if one.delegates], [one for one in kinds if not one.delegates]
     return f"""\
 {_DEFAULTS}apiVersion: admissionregistration.k8s.io/v1

@@ -302,10 +302,14 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
         )
     yield from _dispatch_contradictions(settings.multikueue)
-    if settings.quota.builtin and "pod" in settings.multikueue.kinds and settings.multikueue.pod_gate == "kueue":
+    waiting = any(name == "pod" or JOB_KINDS[name].suspends_pods for name in settings.multikueue.kinds)
+    if settings.quota.builtin and waiting and settings.multikueue.pod_gate == "kueue":
         yield (
             "multikueue.podGate",
-            "must be own when quota.mode is builtin and multikueue.kinds names pod: Kueue's gate is taken from all that are admitted",
+            (
+                "must be own when quota.mode is builtin and multikueue.kinds names pod, or a kind whose pods wait: "
+                "Kueue's gate is taken from all that are admitted"
+            ),
         )
     yield from quota_contradictions(settings.quota)
     yield from _local_contradictions(settings)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
+from controlplane.kube.selectors import parse_selector
 from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
 from controlplane.settings.words import FILE, PORT, YES_NO
@@ -20,6 +21,12 @@ BUILTIN = "builtin"
 DOMINANT, NAMESPACE = "DominantResource", "Namespace"
 LABEL_KEY = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LONGEST = timedelta(days=36_500)
+
+
+def namespace_selector(text: str) -> str:
+    """Return a label selector as `kubectl get -l` takes it; `ValueError` if it is none."""
+    parse_selector(text)
+    return text
 
 
 class FairSharing(Value, rename="camel"):
@@ -333,6 +340,22 @@ class QuotaSettings(Value, rename="camel"):
             "The pods of a group have to agree on them.",
         ),
     ] = ()
+    manage_jobs_without_queue_name: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether jobs wait that name no queue too, until they name one; those that run are stopped. Kueue's "
+            "`manageJobsWithoutQueueName`. Pods are left alone, and so are `kube-system` and the namespace of this service.",
+        ),
+    ] = "no"
+    managed_jobs_namespace_selector: Annotated[
+        str,
+        Setting(
+            Checked("label selector of namespaces, such as `team in (a,b),!system`, or empty", namespace_selector),
+            "With `builtin`: jobs and pods of other namespaces are left alone, whatever queue they name; Kueue's "
+            "`managedJobsNamespaceSelector`. Empty: those of all namespaces are looked after.",
+        ),
+    ] = ""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()

@@ -70,7 +70,7 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         (
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
             2,
-            "holds something else than jobs of these kinds: AppWrapper, JAXJob, Job, JobSet, ",
+            "holds something else than jobs of these kinds: AppWrapper, Deployment, JAXJob, Job, JobSet, ",
         ),
         ("a: [", 2, "cannot be read as YAML"),
         ("{apiVersion: batch/v1, kind: Job, spec: {}}", 2, "has a Job without metadata.name: give it a name"),

@@ -80,7 +80,9 @@ def test_the_webhook_of_jobs_is_where_the_service_serves_it_and_has_every_kind()
     kinds = {(kind.group, kind.version, kind.plural) for kind in (one_.kind for one_ in JOB_KINDS.values())}
     assert sent.keys() == kinds
     templates = {plural for (_, _, plural), operations in sent.items() if "UPDATE" in operations}
-    assert templates == {"statefulsets", "leaderworkersets"}, "what is immutable is not asked about again"
+    assert templates == {"deployments", "statefulsets", "leaderworkersets"}, (
+        "what is immutable is not asked about again"
+    )
     role = rights(one(objects, "ClusterRole"))
     assert role == {"kueue.x-k8s.io/localqueues": ("get", "list", "watch")}
 
@@ -93,7 +95,7 @@ def test_what_names_no_queue_is_sent_only_where_that_is_applied_and_never_from_t
     assert "default-queue.yaml" not in (path.parent / "kustomization.yaml").read_text()
     (found,) = documents(path.read_text())
     sent = {plural for hook in found["webhooks"] for rule in hook["rules"] for plural in rule["resources"]}
-    assert sent == {kind.kind.plural for kind in JOB_KINDS.values() if kind.reconciled}
+    assert sent == {kind.kind.plural for kind in JOB_KINDS.values() if kind.reconciled or kind.suspends_pods}
     for hook in found["webhooks"]:
         (elsewhere,) = hook["namespaceSelector"]["matchExpressions"]
         assert (elsewhere["operator"], elsewhere["values"]) == ("NotIn", ["kube-system", "kueue-system"])

@@ -5,9 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.generic_job import RUNTIME as READ_WITH
 from controlplane.kube.kinds import Json
 
 TEMPLATE: Json = {"spec": {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
+
+
+RUNTIME: Json = {
+    "mlPolicy": {"numNodes": 1},
+    "template": {
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": "node",
+                    "replicas": 1,
+                    "template": {
+                        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                        "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "runtime"}]}}},
+                    },
+                }
+            ]
+        }
+    },
+}
+"""A runtime of the trainer, that has nodes and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +48,10 @@ class Row:
 
     def job(self, **metadata: Any) -> Json:
         return {"metadata": {"namespace": "team", "name": "train", **metadata}, "spec": self.spec}
+
+    def read(self, kind: JobKind) -> Json:
+        """The job as a kind reads it, with the runtime that it names."""
+        return {**self.job(), **({READ_WITH: RUNTIME} if kind.runtimes else {})}
 
 
 def ended(type_: str, status: str = "True") -> Json:
@@ -98,6 +124,7 @@ ROWS |= {
     "kubeflow.org/mpijob": of_kubeflow("mpiReplicaSpecs", "Launcher"),
     "trainer.kubeflow.org/trainjob": Row(
         spec={
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "plain"},
             "trainer": {"numNodes": 3, "resourcesPerNode": {"requests": {"cpu": "1"}}},
             "runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}, {"manager": "me"}],
         },
@@ -105,6 +132,19 @@ ROWS |= {
         running={"jobsStatus": [{"name": "node", "active": 1}]},
         succeeded={"jobsStatus": [{"name": "node", "active": 0}], **ended("Complete")},
         failed=ended("Failed"),
+    ),
+    "sparkoperator.k8s.io/sparkapplication": Row(
+        spec={
+            "type": "Scala",
+            "mode": "cluster",
+            "driver": {"coreRequest": "1", "template": TEMPLATE},
+            "executor": {"instances": 2, "coreRequest": "1", "template": TEMPLATE},
+        },
+        pods=(("driver", 1), ("executor", 2)),
+        running={"applicationState": {"state": "RUNNING"}},
+        succeeded={"applicationState": {"state": "COMPLETED", "errorMessage": "it is done"}},
+        failed={"applicationState": {"state": "FAILED", "errorMessage": "it is broken"}},
+        templates=2,
     ),
     "ray.io/rayjob": Row(
         spec={"entrypoint": "python", "shutdownAfterJobFinishes": True, "rayClusterSpec": HEAD_AND_WORKERS},
@@ -136,6 +176,13 @@ ROWS |= {
         succeeded={"phase": "Succeeded", "message": "it is done"},
         failed={"phase": "Failed", "message": "it is broken"},
         templates=0,
+    ),
+    "deployment": Row(
+        spec={"replicas": 2, "selector": {}, "template": TEMPLATE},
+        pods=(("main", 2),),
+        running={"replicas": 2, "readyReplicas": 1, "availableReplicas": 1},
+        succeeded=None,
+        failed=None,
     ),
     "statefulset": Row(
         spec={"replicas": 2, "serviceName": "s", "template": TEMPLATE},

@@ -31,10 +31,11 @@ def job(status: Json | None = None, annotations: Json | None = None, **spec: Any
 
 @pytest.mark.parametrize("kind", RECONCILED)
 def test_pod_sets_have_kueues_names_counts_and_the_label_of_a_pods_index(kind: JobKind) -> None:
-    made = kind.workload_pod_sets(ROWS[kind.integration].job())
+    job_ = ROWS[kind.integration].read(kind)
+    made = kind.workload_pod_sets(job_)
     assert made
     assert [(one["name"], one["count"]) for one in made] == [
-        (one["name"].lower(), one["count"]) for one in kind.pod_sets(ROWS[kind.integration].job())
+        (one["name"].lower(), one["count"]) for one in kind.pod_sets(job_)
     ]
     assert {one.get("topologyRequest", {}).get("podIndexLabel", "") for one in made} == {kind.index_label}
     for one in made:

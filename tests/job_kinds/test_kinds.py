@@ -63,7 +63,7 @@ def test_it_is_stopped_started_and_given_to_another_controller(kind: JobKind, ro
     assert kind.suspended(stopped)
     assert not kind.suspended(changed(stopped, kind.started()))
     delegated = changed(stopped, kind.delegated(MANAGED_BY))
-    assert kind.managed_by(delegated) == (MANAGED_BY if kind.delegates else "")
+    assert kind.managed_by(delegated) == (MANAGED_BY if kind.delegates and kind.dispatched else "")
     assert kind.suspended(delegated), "nothing else of it is changed"
 
 

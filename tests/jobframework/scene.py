@@ -19,11 +19,12 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.controllers.jobframework.observe import CLASSES
-from controlplane.job_kinds import JOB_KINDS
+from controlplane.job_kinds import JOB_KINDS, SIMULATED
 from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import (
     EVENTS,
     JOBS,
+    NAMESPACES,
     PODS_OF_SLICES,
     PODS_OF_TOPOLOGIES,
     RESOURCE_FLAVORS,
@@ -40,13 +41,18 @@ from controlplane.simulation.apiserver.errors import ApiRefusal
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
+from controlplane.simulation.kinds.base import served
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS
 from tests.simulation.kueue_cluster import ManualClock
 
 NS, QUEUE = "default", "user-queue"
 ADAPTERS = {one.kind: one for one in JOB_KINDS.values() if one.reconciled}
-WATCHED = (WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, PODS_OF_TOPOLOGIES, PODS_OF_SLICES)
+PARENTS = {one.kind: one for one in JOB_KINDS.values() if one.suspends_pods}
+SETS = tuple(kind for kind, one in PARENTS.items() if one.grouped)
+RUNTIMES = tuple(kind for one in ADAPTERS.values() for kind in one.runtimes)
+TOPOLOGIES = (PODS_OF_TOPOLOGIES, PODS_OF_SLICES)
+WATCHED = (NAMESPACES, WORKLOADS, RESOURCE_FLAVORS, *CLASSES, *ADAPTERS, *RUNTIMES, *SETS, *TOPOLOGIES)
 SELECTOR = {"pool": "general"}
 
 
@@ -71,16 +77,25 @@ class Scene:
         view: bool = True,
         after_deactivated: timedelta | None = None,
         label_keys: tuple[str, ...] = (),
+        manages_all: bool = False,
+        namespaces: str = "",
     ) -> None:
         self.clock = ManualClock()
         uids = itertools.count(1)
-        self.store = Store("here", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
+        groups = served(JOB_KINDS["leaderworkerset.x-k8s.io/leaderworkerset"])
+        self.store = Store("here", kinds=(*NODE_KINDS, groups), now=self.clock.now, new_uid=lambda: f"uid-{next(uids)}")
         self.store.graceful = True
-        self.view = View(self.store, KUEUE_KINDS)
+        self.view = View(self.store, tuple(dict.fromkeys((*KUEUE_KINDS, *SIMULATED))))
         self.jobs = JobController("jobs", self.view, self.clock, JobPace(duration=timedelta(hours=10)))
         self.view.start()
         self.policy = JobFrameworkPolicy(
-            adapters=ADAPTERS, pods_ready=pods_ready, after_deactivated=after_deactivated, label_keys=label_keys
+            adapters=ADAPTERS,
+            parents=PARENTS,
+            pods_ready=pods_ready,
+            after_deactivated=after_deactivated,
+            label_keys=label_keys,
+            manages_all=manages_all,
+            namespaces=namespaces,
         )
         self.controller = JobFrameworkController(self.policy, "test")
         self.codec = Codec(self.controller.types)

@@ -10,14 +10,14 @@ import pytest
 
 from controlplane.app.admission import JobAdmission
 from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
-from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.pod import PodOfParent
 from controlplane.kube.kinds import JOBSETS, WORKLOAD_PRIORITY_CLASSES, Json, meta
 from controlplane.telemetry import Metrics
 from tests.job_kinds.rows import ROWS
-from tests.jobframework.scene import ADAPTERS, NS, Scene, job
+from tests.jobframework.scene import ADAPTERS, NS, PARENTS, Scene, job
 from tests.jobframework.test_jobs_related import child, job_set
 
 KINDS = [pytest.param(kind, id=kind.integration) for kind in ADAPTERS.values()]
@@ -113,6 +113,85 @@ def test_a_pod_that_is_made_for_another_kind_is_left_to_that() -> None:
     made = created(kind)
     made["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
     assert created_as(review(kind, made), ADAPTERS, lambda *_: False) is None
+
+
+# --- kinds whose pods wait ---
+
+ALL = {**ADAPTERS, **PARENTS}
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+
+
+def templates_of(kind: JobKind, obj: Json) -> list[Json]:
+    spec = obj["spec"]
+    if "leaderWorkerTemplate" in spec:
+        return [one for name, one in spec["leaderWorkerTemplate"].items() if name.endswith("Template")]
+    return [spec["template"]]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(one, id=one.integration) for one in PARENTS.values()])
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_what_has_its_pods_wait_says_so_in_its_templates(kind: JobKind, operation: str) -> None:
+    made = created(kind, **{PRIORITY_CLASS: "high"})
+    found = created_as(review(kind, made, operation=operation), ALL, lambda *_: False)
+    assert found is not None
+    for one in templates_of(kind, found):
+        assert meta(one)["annotations"][PARENT] == kind.integration
+        assert meta(one)["labels"][QUEUE_LABEL] == "team"
+        assert meta(one)["labels"][PRIORITY_CLASS] == "high"
+        assert ("kueue.x-k8s.io/managed" in meta(one)["labels"]) is (kind.integration == "deployment")
+    assert created_as(review(kind, found, operation=operation), ALL, lambda *_: False) is None
+    assert created_as(review(kind, made, operation="DELETE"), ALL, lambda *_: False) is None
+    alone = {**made, "metadata": {"name": "x", "namespace": NS}}
+    assert created_as(review(kind, alone), ALL, lambda *_: False) is None
+
+
+def test_the_template_of_a_stateful_set_keeps_the_queue_that_it_has_and_no_pod_is_made_anew() -> None:
+    kind = JOB_KINDS["statefulset"]
+    made = created_as(review(kind, created(kind)), ALL, lambda *_: False)
+    assert made is not None
+    made["metadata"]["labels"][QUEUE_LABEL] = "other"
+    assert created_as(review(kind, made, operation="UPDATE"), ALL, lambda *_: False) is None
+
+
+def test_the_workers_of_a_leader_have_ranks_that_begin_with_one() -> None:
+    kind = JOB_KINDS["leaderworkerset.x-k8s.io/leaderworkerset"]
+    made = created_as(review(kind, created(kind)), ALL, lambda *_: False)
+    assert made is not None
+    inner, offset = made["spec"]["leaderWorkerTemplate"], "kueue.x-k8s.io/pod-index-offset"
+    assert meta(inner["workerTemplate"])["annotations"][offset] == "1"
+    assert offset not in meta(inner["leaderTemplate"])["annotations"]
+    grouped = created(kind)
+    worker = grouped["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    worker["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-group-name": "g"}}
+    made = created_as(review(kind, grouped), ALL, lambda *_: False)
+    assert made is not None
+    assert offset not in meta(made["spec"]["leaderWorkerTemplate"]["workerTemplate"])["annotations"]
+
+
+@pytest.mark.parametrize("parent", ["deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset", "other"])
+def test_a_pod_that_waits_for_another_kind_is_gated_and_has_no_finalizer(parent: str) -> None:
+    kind = JOB_KINDS["pod"]
+    made = created(kind)
+    made["metadata"]["annotations"] = {PARENT: parent}
+    found = created_as(review(kind, made), ALL, lambda *_: True)
+    if parent == "other":
+        assert found is None
+        return
+    assert found is not None
+    gates = [one["name"] for one in found["spec"]["schedulingGates"]]
+    assert gates == ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
+    assert not meta(found).get("finalizers")
+    assert "kueue.x-k8s.io/managed" not in meta(found)["labels"]
+    assert created_as(review(kind, found), ALL, lambda *_: True) is None
+
+
+def test_where_such_kinds_alone_are_looked_after_other_pods_are_left_alone() -> None:
+    kind = PodOfParent()
+    adapters = {**PARENTS, kind.kind: kind}
+    assert created_as(review(kind, created(kind)), adapters, lambda *_: False) is None
+    made = created(kind)
+    made["metadata"]["annotations"] = {PARENT: "deployment"}
+    assert created_as(review(kind, made), adapters, lambda *_: False) is not None
 
 
 # --- what is named default ---

@@ -58,6 +58,8 @@ def test_kinds_that_no_workload_is_made_of_are_left_out(pods_ready: str) -> None
         "kubeflow.org/paddlejob",
         "kubeflow.org/pytorchjob",
         "kubeflow.org/tfjob",
+        "sparkoperator.k8s.io/sparkapplication",
+        "trainer.kubeflow.org/trainjob",
         "kubeflow.org/xgboostjob",
         "pod",
         "ray.io/raycluster",

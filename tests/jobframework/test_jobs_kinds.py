@@ -11,9 +11,11 @@ import pytest
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.generic_job import RUNTIME as READ_WITH
+from controlplane.job_kinds.train_runtime import KUEUES_PATCH
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import WORKLOADS, Json, meta
-from tests.job_kinds.rows import ROWS, TEMPLATE
+from tests.job_kinds.rows import ROWS, RUNTIME, TEMPLATE
 from tests.jobframework.scene import NS, QUEUE, Scene
 
 NAME = "train"
@@ -34,12 +36,19 @@ def made(kind: JobKind, *, queue: str = QUEUE, **spec: Any) -> Json:
     return copy.deepcopy(kind.submitted({**job, "spec": {**job["spec"], **spec}}))
 
 
+def with_runtime(scene: Scene, kind: JobKind) -> None:
+    """The runtime that a job of the kind's row names."""
+    for runtime in kind.runtimes[:1]:
+        scene.create({"metadata": {"name": "plain"}, "spec": RUNTIME}, runtime)
+
+
 def waiting(kind: JobKind, *, played: bool = True, **options: Any) -> Scene:
     """`played`: its own controller does what it does."""
     scene = Scene(**options)
     if not played:
         scene.jobs.drain = lambda: 0  # type: ignore[method-assign]
     scene.flavor(tolerations=[{"key": "gpu", "operator": "Exists"}])
+    with_runtime(scene, kind)
     scene.create(made(kind), kind.kind)
     scene.settle()
     return scene
@@ -59,8 +68,13 @@ def shows(scene: Scene, kind: JobKind, status: Json) -> None:
 
 def injected(kind: JobKind, job: Json) -> list[Json]:
     """What the pods of each pod set were given: in their templates, or beside them."""
-    if kind.infos_apart:
+    if kind is APP_WRAPPER:
         return [one for component in job["spec"]["components"] for one in component.get("podSetInfos", ())]
+    if kind.runtimes:
+        (patch,) = [one for one in job["spec"]["runtimePatches"] if one["manager"] == KUEUES_PATCH]
+        jobs = patch["trainingRuntimeSpec"]["template"]["spec"].get("replicatedJobs", ())
+        pods = [one["template"]["spec"]["template"] for one in jobs]
+        return [{**one["spec"], "labels": one["metadata"]["labels"]} for one in pods]
     return [
         {
             "labels": meta(one).get("labels") or {},
@@ -101,9 +115,10 @@ def test_it_starts_with_what_it_was_admitted_with_and_is_as_it_was_when_it_stops
     scene.evict()
     scene.settle()
     after = scene.job(NAME, kind.kind)["spec"]
+    read = {**job, **({READ_WITH: RUNTIME} if kind.runtimes else {})}
     assert after == before | kind.stopped({"spec": before}) or kind.workload_pod_sets(
-        {**job, "spec": after}
-    ) == kind.workload_pod_sets({**job, "spec": before})
+        {**read, "spec": after}
+    ) == kind.workload_pod_sets({**read, "spec": before})
     assert not any(one["nodeSelector"] for one in injected(kind, {**job, "spec": after}))
     assert not is_true(scene.workload(), "QuotaReserved")
     assert len(scene.workloads()) == 1
@@ -114,6 +129,7 @@ def test_the_process_may_end_after_every_step(kind: JobKind) -> None:
     for lost in (False, True):
         scene = Scene()
         scene.flavor()
+        with_runtime(scene, kind)
         scene.create(made(kind), kind.kind)
         scene.settle_through_crashes(lost=lost)
         scene.admit()
@@ -159,6 +175,11 @@ def test_what_runs_of_it_keeps_its_quota(kind: JobKind) -> None:
 
 READY = {
     "ray.io/rayjob": {"rayClusterStatus": {"state": "ready"}},
+    "trainer.kubeflow.org/trainjob": {"jobsStatus": [{"name": "node", "ready": 1}]},
+    "sparkoperator.k8s.io/sparkapplication": {
+        "applicationState": {"state": "RUNNING"},
+        "executorState": {"a": "RUNNING", "b": "COMPLETED"},
+    },
     "ray.io/raycluster": {"state": "ready"},
     "ray.io/rayservice": {"conditions": [{"type": "Ready", "status": "True"}]},
     "workload.codeflare.dev/appwrapper": {"conditions": [{"type": "PodsReady", "status": "True"}]},
@@ -188,6 +209,7 @@ def test_it_takes_the_workload_that_it_names(kind: JobKind) -> None:
     like = waiting(kind).workload()
     scene = Scene()
     scene.flavor()
+    with_runtime(scene, kind)
     job = made(kind)
     meta(job)["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
     scene.create(job, kind.kind)

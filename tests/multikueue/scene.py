@@ -47,7 +47,8 @@ class Scene:
 
     def __init__(self, *workers: str, policy: dict[str, Any] | None = None, connected: bool = True) -> None:
         self.now = START
-        self.fleet = MultiKueueController(MultiKueuePolicy(adapters=adapters_for(JOB_KINDS), **(policy or {})), "test")
+        dispatched = [name for name, kind in JOB_KINDS.items() if kind.dispatched]
+        self.fleet = MultiKueueController(MultiKueuePolicy(adapters=adapters_for(dispatched), **(policy or {})), "test")
         self.position = 0
         self.versions: dict[str, int] = {}
         self.rv = 100

@@ -23,8 +23,9 @@ from tests.multikueue.observed import metadata
 from tests.multikueue.observed import sighting as sighted
 from tests.multikueue.scene import NS, START, Scene
 
-POLICY = MultiKueuePolicy(adapters=adapters_for([*JOB_KINDS, "Render.v1.example.com"]), claims=True)
-EVERY = [pytest.param(kind, id=kind.integration) for kind in JOB_KINDS.values()]
+DISPATCHED = {name: kind for name, kind in JOB_KINDS.items() if kind.dispatched}
+POLICY = MultiKueuePolicy(adapters=adapters_for([*DISPATCHED, "Render.v1.example.com"]), claims=True)
+EVERY = [pytest.param(kind, id=kind.integration) for kind in DISPATCHED.values()]
 QUEUES: dict[tuple[str, str], bool] = {(NS, "ours"): True, (NS, "other"): False}
 
 

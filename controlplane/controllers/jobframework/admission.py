@@ -1,6 +1,6 @@
 """Answers the admission hook of jobs where this control plane decides on quota: a job that names a queue is created
 suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate, and with
-what marks it as looked after.
+what marks it as looked after; the templates of a kind whose pods wait say so.
 
 In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out: the job as
 it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`, `ApplyDefaultForSuspend`
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.names import PRIORITY_CLASS
 from controlplane.controllers.jobframework.observe import controller_of
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.pod import Pod
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.reviews import namespace_of, requested
@@ -30,11 +30,14 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 
 class Defaults(Value):
     """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`, `priority_class` whether there
-    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of."""
+    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of. `selected` tells
+    whether jobs of a namespace are looked after, `managed` whether those are that name no queue."""
 
     queue: Callable[[str], bool] = lambda namespace: False
     priority_class: Callable[[], bool] = lambda: False
     looked_after: Callable[[events.QueuedOwner], bool] = lambda owner: False
+    selected: Callable[[str], bool] = lambda namespace: True
+    managed: Callable[[str], bool] = lambda namespace: False
 
     def labels(self, namespace: str, labels: Json, owner: events.QueuedOwner | None) -> Json:
         """Return the labels of a job, with those that it gets."""
@@ -53,19 +56,27 @@ def created_as(
 ) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
-    if request is None or request.get("operation") != "CREATE":
+    if request is None:
         return None
     obj, named = request.get("object"), request.get("kind")
     adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
     if adapter is None or not isinstance(obj, dict):
         return None
+    operation = request.get("operation")
+    if operation != "CREATE" and not (adapter.suspends_pods and operation == "UPDATE"):
+        return None
     try:
         labels, owner = section(meta(obj), "labels"), controller_of(obj)
         namespace = namespace_of(request, obj)
-        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict) or adapter.made_for_another(obj):
+        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
             return None
+        if adapter.made_for_another(obj):
+            return _waiting(obj, adapter, adapters)
         marked = defaults.labels(namespace, labels, owner) if defaults is not None else labels
-        if not marked.get(QUEUE_LABEL):
+        waits = bool(marked.get(QUEUE_LABEL))
+        if defaults is not None and not (adapter.ends_by_deletion or adapter.suspends_pods):
+            waits = waits or defaults.managed(namespace)
+        if not waits or (defaults is not None and not defaults.selected(namespace)):
             return None
         if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
             return None
@@ -73,6 +84,15 @@ def created_as(
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
+
+
+def _waiting(pod: Json, adapter: JobKind, adapters: Mapping[Kind, JobKind]) -> Json | None:
+    """Return a pod that is made for another kind, gated; None if that kind is not looked after."""
+    parents = {one.integration for one in adapters.values() if one.suspends_pods}
+    if not isinstance(adapter, Pod) or adapter.parent(pod) not in parents:
+        return None
+    made = adapter.submitted(pod)
+    return made if made != pod else None
 
 
 def _named(kind: Kind) -> Json:

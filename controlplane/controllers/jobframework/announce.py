@@ -9,6 +9,7 @@ from datetime import datetime
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided
+from controlplane.controllers.jobframework.set_events import SetWorkloadCreationDecided
 from controlplane.kube.kinds import ObjectRef, Request
 from controlplane.kube.requests import event_about
 from controlplane.kube.slices import SLICE_REPLACED
@@ -51,7 +52,7 @@ def notice(place: ObjectRef, decision: events.JobNoticeDecided, by: Reporter, no
 def _told(place: ObjectRef, decision: events.JobWrite) -> tuple[str, str] | None:
     key = f"{place.namespace}/{decision.name}"
     match decision:
-        case events.JobWorkloadCreationDecided():
+        case events.JobWorkloadCreationDecided() | SetWorkloadCreationDecided():
             return "CreatedWorkload", f"Created Workload: {key}"
         case events.JobWorkloadRemovalDecided():
             return "DeletedWorkload", f"Deleted not matching Workload: {key}"
@@ -59,6 +60,8 @@ def _told(place: ObjectRef, decision: events.JobWrite) -> tuple[str, str] | None
             return _updated(key, decision)
         case events.JobWorkloadFinishDecided() if decision.finish_reason not in _FINISHED:
             return "FinishedWorkload", f"Workload '{key}' is declared finished"
+        case events.JobStartDecided(step="prepare"):
+            return None
         case events.JobStartDecided() | PodStartDecided():
             return "Started", f"Admitted by clusterQueue {decision.cluster_queue}"
         case events.JobDeletionDecided():

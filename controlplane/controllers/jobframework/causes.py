@@ -15,8 +15,8 @@ from controlplane.log.event import Event
 _BY_PLURAL = {one.kind: one.name for one in (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)}
 
 
-def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
-    """Return the position that a decision rests on; 0 if that is not known."""
+def cause(index: JobIndex, state: QueuedJobState, decision: Event, stream: str = "") -> int:
+    """Return the position that a decision rests on; 0 if that is not known. `stream` is that of the decision."""
     at, catalog = state.workloads_at, index.catalog
     found = [state.job_at]
     match decision:
@@ -24,6 +24,7 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
             named = decision.priority_class
             found += [catalog.at.get((_BY_PLURAL.get(named.kind, ""), named.name), 0), at.get("", 0)]
             found.append(at.get(decision.uid, 0))
+            found.append(index.runtimes.at.get(state.job.rests_on, 0) if state.job is not None else 0)
         case events.JobStartDecided() | of_pods.PodStartDecided():
             uids = [uid for uid, one in state.workloads.items() if one.name == decision.workload]
             found += [at[uid] for uid in uids]
@@ -38,4 +39,6 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event) -> int:
             found += at.values()
         case events.JobWrite():
             found.append(at.get(decision.uid, 0))
+    if stream:
+        found.append(index.sets.position(stream))
     return max(found)

@@ -21,12 +21,26 @@ NESTED_AT_MOST = 10
 class JobFrameworkPolicy(Value):
     """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written.
     `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never. `label_keys`: labels of a job
-    that its Workload gets too."""
+    that its Workload gets too. `parents`: the kinds whose pods wait in their place. `namespaces`: the label selector of those whose
+    jobs are looked after, "" for all; `manages_all`: jobs that name no queue wait too, but for those in `never`."""
 
     adapters: Mapping[Kind, JobKind] = {}
+    parents: Mapping[Kind, JobKind] = {}
+    namespaces: str = ""
+    manages_all: bool = False
+    never: frozenset[str] = frozenset({"kube-system", "kueue-system"})
     pods_ready: bool = False
     after_deactivated: timedelta | None = None
     label_keys: tuple[str, ...] = ()
+
+    @property
+    def asks_namespaces(self) -> bool:
+        """Whether it depends on namespaces who is looked after."""
+        return self.manages_all or bool(self.namespaces)
+
+    def may_manage(self, namespace: str) -> bool:
+        """Whether jobs of a namespace may be looked after that name no queue."""
+        return self.manages_all and namespace not in self.never
 
 
 class WorkloadPriority(Value):
@@ -118,6 +132,12 @@ class JobContext(Protocol):
 
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return what a job belongs to."""
+
+    def selected(self, namespace: str) -> bool:
+        """Return whether jobs of a namespace are looked after."""
+
+    def manages(self, namespace: str) -> bool:
+        """Return whether jobs of a namespace are looked after that name no queue."""
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
         """Return a Workload that no job owns, None if there is none of this name."""

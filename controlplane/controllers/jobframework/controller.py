@@ -12,7 +12,17 @@ from typing import Any
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
-from controlplane.controllers.jobframework import events, pod_events, pods, topology_events, ungating
+from controlplane.controllers.jobframework import (
+    events,
+    namespace_events,
+    pod_events,
+    pods,
+    runtime_events,
+    set_events,
+    sets,
+    topology_events,
+    ungating,
+)
 from controlplane.controllers.jobframework.announce import Reporter, announcement
 from controlplane.controllers.jobframework.causes import cause
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
@@ -22,12 +32,15 @@ from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.render import bodies_needed, render
 from controlplane.controllers.jobframework.render_pods import render_pod
+from controlplane.controllers.jobframework.state import QueuedJobState
+from controlplane.controllers.jobframework.writes import JobPass
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import PODS, PODS_OF_SLICES, PODS_OF_TOPOLOGIES, WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
+from controlplane.runtime.decision_pass import PassResult
 from controlplane.runtime.writes import OpenWrites, WritingController
 
 _JOBS, _PODS = f"{WORD}/job/", f"{WORD}/topology/"
@@ -41,6 +54,9 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         *events.EVENTS,
         *pod_events.EVENTS,
         *topology_events.EVENTS,
+        *runtime_events.EVENTS,
+        *set_events.EVENTS,
+        *namespace_events.EVENTS,
     )
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 
@@ -51,7 +67,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     def __init__(self, policy: JobFrameworkPolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = JobIndex(policy)
-        self._adapters = {kind.name: one for kind, one in policy.adapters.items()}
+        self._adapters = {kind.name: one for kind, one in (*policy.adapters.items(), *policy.parents.items())}
         self._repeats = Deduplicator()
 
     # --- what was seen -----------------------------------------------------------------------------------------------
@@ -87,7 +103,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
     def _is_known(self, stream: str, event: Any) -> bool:
         """Whether anything was recorded of an object that is gone: of most jobs without a queue nothing is."""
-        if not isinstance(event, (events.QueuedJobGone, pod_events.QueuedPodGone)):
+        if not isinstance(event, (events.QueuedJobGone, pod_events.QueuedPodGone, set_events.QueuedSetGone)):
             return True
         return stream in self.index.states or event.uid in self.index.places.known(MANAGEMENT, event.kind)
 
@@ -128,14 +144,28 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         kind = self._adapter(stream).kind.name if state is not None else ""
         if state is None or not self.index.ready or not self.index.connection.in_view(kind):
             return Decided()  # a job whose kind may not be seen is not gone
-        plan = decide(self.index, state, now)
+        if self.index.unseen_owner(state):
+            return Decided()  # nor is a set
+        if self.index.sets.is_set(stream):
+            plan = self._joined(stream, state, now)
+        else:
+            plan = decide(self.index, state, now, self.index.sets.place(stream))
         found = [
             NewEvent(
-                stream=stream, event=one, cluster=MANAGEMENT, caused_by=cause(self.index, state, one) or state.position
+                stream=stream,
+                event=one,
+                cluster=MANAGEMENT,
+                caused_by=cause(self.index, state, one, stream) or state.position,
             )
             for one in plan.decisions
         ]
         return Decided(found, state.version, plan.wake)
+
+    def _joined(self, stream: str, state: QueuedJobState, now: datetime) -> PassResult[Event]:
+        step, owner = JobPass(self.index, state, now), self.index.sets.seen.get(stream)
+        if owner is not None and not state.effects:
+            sets.joined(step, owner, self.index.sets.kinds[owner.kind])
+        return step.plan
 
     def _ungated(self, stream: str, now: datetime) -> Decided:
         state, sees = self.index.topologies.states.get(stream), self.index.connection.in_view
@@ -175,6 +205,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
             return render_pod(ObjectRef(PODS, namespace, decision.name), decision, bodies, now)
         state, adapter = self.index.state(write.stream), self._adapter(write.stream)
         try:
+            if isinstance(decision, (set_events.SetWorkloadCreationDecided, events.JobNoticeDecided)):
+                adapter = self._adapters[decision.kind]
             return render(state, self._place(write, decision), decision, bodies, adapter, now, self.identity)
         except Obsolete:
             return None
@@ -185,19 +217,24 @@ class JobFrameworkController(WritingController[events.JobWrite]):
             return None
         decision, job = self._decision(write), self.index.state(write.stream).job
         uid = decision.uid if isinstance(decision, pod_events.PodWrite) else job.uid if job is not None else ""
+        adapter = self._adapter(write.stream)
+        if isinstance(decision, set_events.SetWorkloadCreationDecided):
+            uid, adapter = decision.set_uid, self._adapters[decision.kind]
         if decision is None or not uid:
             return None
-        by = Reporter(identity=self.identity, integration=self._adapter(write.stream).integration)
+        by = Reporter(identity=self.identity, integration=adapter.integration)
         return announcement(self._place(write, decision), uid, decision, f"{write.position:x}", by, now)
 
     def _place(self, write: OpenWrite, decision: events.JobWrite) -> ObjectRef:
         """Return where the job of a write is, or the pod that the write is to. What is told of a group is told of its first."""
         word, namespace, name = write.stream.removeprefix(_JOBS).split("/", 2)
         if isinstance(decision, pod_events.PodWrite):
-            name = decision.name
-        elif isinstance(decision, events.JobNoticeDecided) and decision.object:
-            name = decision.object
-        elif word == POD_GROUPS and (job := self.index.state(write.stream).job) is not None:
+            return ObjectRef(PODS, namespace, decision.name)
+        if isinstance(decision, set_events.SetWorkloadCreationDecided):
+            return ObjectRef(self._adapters[decision.kind].kind, namespace, decision.set_name)
+        if isinstance(decision, events.JobNoticeDecided) and decision.object:
+            return ObjectRef(self._adapters[decision.kind].kind, namespace, decision.object)
+        if word == POD_GROUPS and (job := self.index.state(write.stream).job) is not None:
             name = job.name
         return ObjectRef(self._adapter(write.stream).kind, namespace, name)
 

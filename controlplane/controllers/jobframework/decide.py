@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, slices, writes
+from controlplane.controllers.jobframework import events, groups, matching, pod_writes, pods, sets, slices, writes
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
-from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, infos, startable
+from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, info_of, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
+from controlplane.job_kinds.generic_job import infos_digest
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import PassResult
@@ -28,24 +29,43 @@ _OWNER_PATIENCE = timedelta(seconds=2)
 _TOO_DEEP = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {NESTED_AT_MOST}"
 
 
-def decide(context: JobContext, state: QueuedJobState, now: datetime) -> PassResult[Event]:
-    """Return what follows for a job; nothing while a write of it is open."""
+def decide(
+    context: JobContext, state: QueuedJobState, now: datetime, place: sets.SetPlace | None = None
+) -> PassResult[Event]:
+    """Return what follows for a job; nothing while a write of it is open. `place`: it is a group of that set."""
     step = JobPass(context, state, now)
-    if state.effects:
+    job, namespace = state.job, place.owner.namespace if place is not None else ""
+    if job is not None and not job.deleting:
+        namespace = job.namespace
+    if state.effects or (namespace and not context.selected(namespace)):
         return step.plan
-    job = state.job
+    if place is not None and sets.kept_up(step, place):
+        return step.plan
     pod_writes.strangers_told(step)
     if job is None or job.deleting:
-        _orphaned(step)
+        if place is None or place.owner.deleting or not place.wanted:
+            _orphaned(step)
+        else:
+            _between_pods(step)
         return step.plan
     ancestor = context.ancestor(job)
     if ancestor.too_deep:
         step.notice(job, "Warning", JobReason.NESTED_TOO_DEEP, "JobNestingTooDeep", _TOO_DEEP)
     elif ancestor.found:
         _child(step, job, ancestor)
-    elif job.queue and (ancestor.known or not _owner_awaited(step)):
+    elif (job.queue and (ancestor.known or not _owner_awaited(step))) or (
+        not job.queue and ancestor.known and context.manages(job.namespace)
+    ):
         _queued(step, job)
     return step.plan
+
+
+def _between_pods(step: JobPass) -> None:
+    """A set has no pods just now, so nothing of an evicted Workload runs."""
+    for workload in step.workloads():
+        evicted = workload.condition("Evicted")
+        if evicted is not None and _reserved(workload):
+            _give_back(step, workload, evicted, requeued=evicted.reason in _AT_ONCE)
 
 
 def _owner_awaited(step: JobPass) -> bool:
@@ -251,14 +271,17 @@ def _start(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWor
         if step.state.pods:
             pod_writes.start(step, workload, found)
             return
-        startable(job, found, apart=writes.adapter_of(step, job).infos_apart)
+        adapter = writes.adapter_of(step, job)
+        startable(job, found, apart=adapter.infos_apart)
     except FlavorMissing:
         return  # it is waited for: once it is seen, this job is looked at again
     except Unstartable as error:
         finish(step, workload, "FailedToStart", str(error), JobReason.FAILED_TO_START)
         return
+    prepared = not adapter.changes_at_rest or job.injected == infos_digest([info_of(one) for one in found])
     step.write(
         events.JobStartDecided(
+            step="" if prepared else "prepare",
             name=job.name,
             uid=job.uid,
             resource_version=job.resource_version,

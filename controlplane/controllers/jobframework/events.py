@@ -93,7 +93,9 @@ class JobEnding(Part):
 class QueuedJobObserved(ObjectObserved):
     """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`); `stopping`: it
     is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `problem`: why no
-    pod sets can be made of it. `body` names its labels, annotations and spec."""
+    pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of what it has of an admission, of a
+    kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is read with that, `runtime` the
+    body that it was read with last."""
 
     kind: str
     generation: int = 0
@@ -116,6 +118,10 @@ class QueuedJobObserved(ObjectObserved):
     pod_sets: list[PodSetFacts] = []
     reclaimable: dict[str, int] | None = None
     problem: str = ""
+    injected: str = ""
+    rests_on: str = ""
+    unresolved: Json = {}
+    runtime: str = ""
     body: str = ""
     kept: Kept = {}
 
@@ -234,11 +240,12 @@ class WorkloadOfJobWrite(JobWrite):
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
     group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
-    one gets those of the job's labels that `label_keys` names. A `slice` of an elastic job gets the pod sets of the slice before, whose
-    spec `of` names, in the numbers of `pods`; without `of` the job's own."""
+    one gets those of the job's labels that `label_keys` names. `runtime` names the body of what its pods rest on. A `slice` of an
+    elastic job gets the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`; without `of` the job's own."""
 
     job_uid: str
     body: str
+    runtime: str = ""
     queue: str
     priority: int = 0
     priority_class: PriorityClassName = PriorityClassName()
@@ -257,6 +264,7 @@ class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
 
     what: str
     body: str = ""
+    runtime: str = ""
     queue: str = ""
     priority: int = 0
     priority_class: PriorityClassName = PriorityClassName()
@@ -317,9 +325,10 @@ class PodReplacementDecided(WorkloadOfJobWrite):
 
 
 class JobStartDecided(JobWrite):
-    """Unsuspend a job, with what its pod sets were admitted with."""
+    """Unsuspend a job, with what its pod sets were admitted with; or only put that in (`step`: `prepare`), before."""
 
     kind: str
+    step: str = ""
     body: str
     workload: str
     cluster_queue: str
@@ -367,28 +376,16 @@ class JobWriteUnneeded(WriteUnneeded):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    QueuedJobObserved,
-    QueuedJobGone,
-    JobWorkloadObserved,
-    JobWorkloadGone,
-    JobFlavorObserved,
-    JobFlavorGone,
-    JobPriorityClassObserved,
-    JobPriorityClassGone,
-    JobInputRefused,
-    JobWorkloadCreationDecided,
-    JobWorkloadUpdateDecided,
-    JobWorkloadRemovalDecided,
-    JobWorkloadReleaseDecided,
-    JobWorkloadFinishDecided,
-    JobQuotaReleaseDecided,
-    ReclaimablePodsDecided,
-    PodsReadyDecided,
-    PodReplacementDecided,
-    JobStartDecided,
-    JobStopDecided,
-    JobDeletionDecided,
-    JobNoticeDecided,
-    JobWriteFailed,
-    JobWriteUnneeded,
+    *(QueuedJobObserved, QueuedJobGone, JobWorkloadObserved, JobWorkloadGone),
+    *(JobFlavorObserved, JobFlavorGone, JobPriorityClassObserved, JobPriorityClassGone, JobInputRefused),
+    *(
+        JobWorkloadCreationDecided,
+        JobWorkloadUpdateDecided,
+        JobWorkloadRemovalDecided,
+        JobWorkloadReleaseDecided,
+        JobWorkloadFinishDecided,
+    ),
+    *(JobQuotaReleaseDecided, ReclaimablePodsDecided, PodsReadyDecided, PodReplacementDecided),
+    *(JobStartDecided, JobStopDecided, JobDeletionDecided, JobNoticeDecided),
+    *(JobWriteFailed, JobWriteUnneeded),
 )

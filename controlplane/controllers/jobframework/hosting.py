@@ -11,7 +11,8 @@ from controlplane.controllers.jobframework.controller import JobFrameworkControl
 from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe import CLASSES
 from controlplane.job_kinds import adapters_for
-from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOADS
+from controlplane.job_kinds.pod import PodOfParent
+from controlplane.kube.kinds import NAMESPACES, PODS, RESOURCE_FLAVORS, WORKLOADS
 from controlplane.kube.watches import PODS_OF_JOBS, UNENDED_PODS, WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -26,6 +27,9 @@ def host(settings: Settings) -> Sequence[HostedController]:
     watched = [
         *map(WatchSpec, (WORKLOADS, RESOURCE_FLAVORS, *CLASSES)),
         *(WatchSpec(one.kind, one.home_selector) for one in adapters),
+        *map(WatchSpec, controller.index.observer.runtimes),
+        *([WatchSpec(NAMESPACES)] if controller.policy.asks_namespaces else []),
+        *(WatchSpec(kind) for kind, one in controller.policy.parents.items() if one.grouped),
     ]
 
     def unseen() -> str:
@@ -50,8 +54,16 @@ def host(settings: Settings) -> Sequence[HostedController]:
 def policy_of(settings: Settings) -> JobFrameworkPolicy:
     """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of them."""
     kinds = adapters_for((*settings.multikueue.kinds, *settings.multikueue.external_frameworks)).values()
+    adapters = {one.kind: one for one in kinds if one.reconciled}
+    parents = {one.kind: one for one in kinds if one.suspends_pods}
+    if parents and PODS not in adapters:
+        adapters[PODS] = PodOfParent()
     return JobFrameworkPolicy(
-        adapters={one.kind: one for one in kinds if one.reconciled},
+        adapters=adapters,
+        parents=parents,
+        namespaces=settings.quota.managed_jobs_namespace_selector,
+        manages_all=settings.quota.manage_jobs_without_queue_name == "yes",
+        never=frozenset({*JobFrameworkPolicy().never, settings.multikueue.namespace}),
         pods_ready=settings.quota.says_pods_ready,
         after_deactivated=settings.quota.object_retention.after_deactivated,
         label_keys=settings.quota.label_keys_to_copy,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+import msgspec
+
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.objects import ObjectPlaces
 from controlplane.controllers.connectivity.state import Connection, restarted
@@ -15,9 +17,16 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, Catalog, JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import WORD, job_stream
+from controlplane.controllers.jobframework.namespace_events import JobNamespaceGone, JobNamespaceObserved
+from controlplane.controllers.jobframework.namespaces import STREAM as NAMESPACE_STREAM
+from controlplane.controllers.jobframework.namespaces import ManagedNamespaces
 from controlplane.controllers.jobframework.observe import CLASSES, JobObserver
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
+from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved
+from controlplane.controllers.jobframework.runtimes import STREAM, Runtimes
+from controlplane.controllers.jobframework.set_events import QueuedSetGone, QueuedSetObserved
+from controlplane.controllers.jobframework.sets import SET_KINDS, Sets
 from controlplane.controllers.jobframework.slices import newest_with_quota
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
@@ -35,6 +44,9 @@ _SEEN: dict[type[Event], str] = {
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
     TopologyPodObserved: "",
+    JobRuntimeObserved: "",
+    QueuedSetObserved: "",
+    JobNamespaceObserved: kinds.NAMESPACES.name,
 }
 _GONE: dict[type[Event], str] = {
     events.QueuedJobGone: "",
@@ -43,6 +55,9 @@ _GONE: dict[type[Event], str] = {
     events.JobFlavorGone: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassGone: "",
     TopologyPodGone: "",
+    JobRuntimeGone: "",
+    QueuedSetGone: "",
+    JobNamespaceGone: kinds.NAMESPACES.name,
 }
 
 
@@ -51,19 +66,21 @@ class JobIndex:
     are admitted to domains of a topology, `sliced` of those that are admitted as slices of elastic jobs that run here; of the pods
     of both `topologies` knows."""
 
-    GIVEN = ("policy", "observer")
+    GIVEN = ("policy", "observer", "_kinds")
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
-        self.policy, self.observer = policy, JobObserver(policy.adapters)
+        self.policy, self.observer = policy, JobObserver(policy)
+        self.namespaces = ManagedNamespaces(policy)
         self.stream_of: dict[str, str] = {}
         self.states: dict[str, QueuedJobState] = {}
-        self.catalog = Catalog()
+        self.catalog, self.runtimes, self.sets = Catalog(), Runtimes(), Sets(policy.parents)
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
         self.topologies = TopologyUngating()
         self.placed: set[str] = set()
         self.sliced: set[str] = set()
         self._chains: dict[tuple[str, str], str] = {}
+        self._kinds = {kind.name: kind for kind in policy.adapters}
         self._named: dict[tuple[str, str], str] = {}
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
@@ -75,7 +92,9 @@ class JobIndex:
     @property
     def ready(self) -> bool:
         """Whether all is in view that decisions rest on; kinds that are not installed are not waited for."""
-        others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters]
+        others = [kinds.RESOURCE_FLAVORS, *CLASSES, *self.policy.adapters, *self.observer.runtimes]
+        others += [kind for kind, one in self.policy.parents.items() if one.grouped]
+        others += [kinds.NAMESPACES] if self.policy.asks_namespaces else []
         return self.connection.in_view(kinds.WORKLOADS.name) and self.connection.settled(one.name for one in others)
 
     def state(self, stream: str) -> QueuedJobState:
@@ -87,7 +106,7 @@ class JobIndex:
         _, word, *rest = stream.split("/")
         match word:
             case "job":
-                return stream in self.states
+                return stream in self.states or self.sets.holds(stream)
             case "workload":
                 return tuple(rest) in self._free
             case "flavor":
@@ -96,6 +115,10 @@ class JobIndex:
                 return tuple(rest) in self.catalog.classes
             case "topology":
                 return stream in self.topologies.states
+            case "namespace":
+                return rest[0] in self.namespaces.seen
+            case "runtime":
+                return "/".join(rest) in self.runtimes.seen
         return False
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
@@ -126,13 +149,28 @@ class JobIndex:
         uid = self._named.get((namespace, name), "")
         return self.state(self.stream_of.get(uid, "")).workloads_at.get(uid, 0)
 
+    def unseen_owner(self, state: QueuedJobState) -> bool:
+        """Whether pods that are not there may be made yet, by a set that may not be seen and owns a Workload."""
+        references = [one for workload in state.workloads.values() for one in workload.references]
+        kinds_ = [kind for one in references for kind in SET_KINDS if (one.get("apiVersion"), one.get("kind")) == kind]
+        return state.job is None and any(not self.connection.in_view(SET_KINDS[kind]) for kind in kinds_)
+
     def may_belong(self, namespace: str, owner: events.QueuedOwner) -> bool:
         """Whether what an owner controls belongs to a job with a queue, or may do so for all that is known."""
         kind = self.observer.kind_of(owner)
         if kind is None:
             return False
         parent = self.state(job_stream(kind.name, namespace, owner.name)).job
-        return parent is None or parent.uid != owner.uid or bool(parent.queue) or self.ancestor(parent).found
+        managed = parent is None or parent.uid != owner.uid or bool(parent.queue) or self.manages(namespace)
+        return managed or (parent is not None and self.ancestor(parent).found)
+
+    def selected(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are looked after."""
+        return self.namespaces.selected(namespace)
+
+    def manages(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are looked after that name no queue."""
+        return self.namespaces.all_of(namespace)
 
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return the topmost job with a queue that a job belongs to (`FindAncestorJobManagedByKueue` in
@@ -148,7 +186,7 @@ class JobIndex:
             if parent.uid != current.owner.uid or parent.uid in seen:
                 break
             seen.add(parent.uid)
-            if parent.queue:
+            if parent.queue or self.manages(job.namespace):
                 top = stream
             current = parent
             if len(seen) > NESTED_AT_MOST:
@@ -186,6 +224,13 @@ class JobIndex:
         elif recorded.stream.startswith(f"{WORD}/topology/"):
             self.topologies.fold(recorded)
             self._mark([recorded.stream])
+        elif recorded.stream.startswith(NAMESPACE_STREAM):
+            if self.namespaces.fold(recorded):
+                self._mark(self.states)
+        elif recorded.stream.startswith(STREAM):
+            for stream in self.runtimes.fold(recorded):
+                self.states[stream] = self._completed(self.states[stream])
+                self._mark([stream])
         elif recorded.stream.startswith((f"{WORD}/flavor/", f"{WORD}/priorityclass/")):
             self.catalog.fold(recorded)
             self._mark(self.states)
@@ -201,7 +246,7 @@ class JobIndex:
 
     def _fold_job(self, recorded: Recorded) -> None:
         stream, before = recorded.stream, self.state(recorded.stream)
-        after = fold(before, recorded)
+        after = self._completed(fold(before, recorded))
         event = recorded.event
         match event:
             case events.JobWorkloadObserved():
@@ -213,13 +258,32 @@ class JobIndex:
                 self._unchained(before, after, event)
             case QueuedPodGone():
                 self.stream_of.pop(event.uid, None)
+        self._mark(groups := self.sets.fold(recorded))
+        for group in groups if isinstance(event, (QueuedSetObserved, QueuedSetGone)) else ():
+            self._keep(group, self.state(group))
         self._reindex(stream, before.job, after.job)
-        if after.is_empty and not after.effects:
-            self.states.pop(stream, None)
-        else:
-            self.states[stream] = after
+        self.runtimes.rests(stream, *(one.rests_on if one is not None else "" for one in (before.job, after.job)))
+        self._keep(stream, after)
         uids = {one.uid for one in (before.job, after.job) if one is not None}
         self._mark((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+
+    def _keep(self, stream: str, state: QueuedJobState) -> None:
+        """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their groups are
+        needed for as long as the set is there.
+        """
+        if state.is_empty and not state.effects and not self.sets.holds(stream):
+            self.states.pop(stream, None)
+        else:
+            self.states[stream] = state
+
+    def _completed(self, state: QueuedJobState) -> QueuedJobState:
+        """Return the state of a job whose pods rest on a runtime, with the pod sets that follow from it."""
+        job = state.job
+        kind = self._kinds.get(job.kind) if job is not None and job.rests_on else None
+        if job is None or kind is None:
+            return state
+        adapter = self.policy.adapters[kind]
+        return msgspec.structs.replace(state, job=self.runtimes.complete(job, adapter))
 
     def _moved(self, event: events.JobWorkloadObserved, stream: str, position: int) -> None:
         """A Workload that has another owner than before is no more where it was."""
@@ -249,12 +313,8 @@ class JobIndex:
         self.stream_of[event.uid] = recorded.stream
         if before == recorded.stream or before not in self.states:
             return
-        left = without_pod(self.states[before], event.uid, recorded)
-        if left.is_empty and not left.effects:
-            del self.states[before]
-        else:
-            self.states[before] = left
-            self._mark([before])
+        self._keep(before, without_pod(self.states[before], event.uid, recorded))
+        self._mark([before])
 
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)

@@ -96,6 +96,7 @@ def rewrite(step: JobPass, job: events.QueuedJobObserved, stale: events.JobWorkl
             **writes.head(stale),
             what="spec",
             body=job.body,
+            runtime=job.runtime,
             queue=job.queue,
             priority=priority.value,
             priority_class=priority.class_name,

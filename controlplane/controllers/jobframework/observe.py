@@ -8,28 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import (
     GATED_BY,
     MAX_EXECUTION,
-    PRIORITY_CLASS,
     STOPPING,
     WORD,
     job_stream,
     max_execution,
     workload_stream,
 )
+from controlplane.controllers.jobframework.namespace_events import JobNamespaceGone, JobNamespaceObserved
+from controlplane.controllers.jobframework.namespaces import STREAM as NAMESPACE_STREAM
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
+from controlplane.controllers.jobframework.observe_sets import observed_set
 from controlplane.controllers.jobframework.parts import SliceFacts
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, JobKind
+from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
+from controlplane.controllers.jobframework.runtimes import STREAM, composed
+from controlplane.controllers.jobframework.set_events import QueuedSetGone
+from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
-from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.kinds import PODS, Json, Kind, ObjectRef, meta
 from controlplane.kube.slices import SLICE_NAME, is_elastic, replacement_for
 from controlplane.kube.topologies import domains_of
 from controlplane.log.event import Body, Event, body_of
@@ -37,15 +45,21 @@ from controlplane.runtime.controller import ObjectChange
 
 CLASSES = (kinds.WORKLOAD_PRIORITY_CLASSES, kinds.PRIORITY_CLASSES)
 
+_replace = msgspec.structs.replace
+
 Built = tuple[str, Event, tuple[Body, ...]]
 
 
 class JobObserver:
     """Makes the events; `adapters` are the kinds of job that are reconciled."""
 
-    def __init__(self, adapters: Mapping[Kind, JobKind]) -> None:
+    def __init__(self, policy: JobFrameworkPolicy) -> None:
+        self.policy, adapters, parents = policy, policy.adapters, policy.parents
         self.adapters = adapters
+        self._parents = {one.integration: one for one in parents.values()}
+        self._sets = {kind: one for kind, one in parents.items() if one.grouped}
         self._owners = {(kind.group, kind.kind): kind for kind in adapters}
+        self.runtimes = {kind: one for one in adapters.values() for kind in one.runtimes}
 
     def kind_of(self, owner: events.QueuedOwner) -> Kind | None:
         """Return the kind of an owner, None if jobs of it are not reconciled."""
@@ -68,12 +82,21 @@ class JobObserver:
         if kind in self.adapters:
             adapter, owner = self.adapters[kind], controller_of(obj)
             if isinstance(adapter, Pod):
-                return observed_pod(adapter, obj, owned=owner is not None and self.kind_of(owner) is not None)
+                owned = owner is not None and self.kind_of(owner) is not None
+                return observed_pod(adapter, obj, self._parents, owned=owned)
             return self._job(adapter, obj)
+        if kind in self._sets:
+            owner = controller_of(obj)
+            owned = owner is not None and self.kind_of(owner) is not None
+            return None if owned else observed_set(self._sets[kind], obj)
         if kind == kinds.WORKLOADS:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), _flavor(obj), ()
+        if kind == kinds.NAMESPACES:
+            return _namespace(obj) if self.policy.asks_namespaces else None
+        if kind in self.runtimes:
+            return _runtime(kind, self.runtimes[kind], obj)
         return (_place(kind, obj), _class(kind, obj), ()) if kind in CLASSES else None
 
     def _gone(self, change: ObjectChange, stream_of: Mapping[str, str]) -> Built | None:
@@ -92,11 +115,19 @@ class JobObserver:
         if kind in self.adapters:
             stream = job_stream(kind.name, head["namespace"], head["name"])
             return stream, events.QueuedJobGone(**head, kind=kind.name), ()
+        if kind in self._sets:
+            stream = job_stream(kind.name, head["namespace"], head["name"])
+            return stream, QueuedSetGone(**head, kind=kind.name), ()
         if kind == kinds.WORKLOADS:
             stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), events.JobFlavorGone(**head), ()
+        if kind == kinds.NAMESPACES:
+            return NAMESPACE_STREAM + head["name"], JobNamespaceGone(**head), ()
+        if kind in self.runtimes:
+            key = runtime_key(ObjectRef(kind, head["namespace"], head["name"]))
+            return STREAM + key, JobRuntimeGone(**head, kind=kind.name), ()
         return (_place(kind, obj), events.JobPriorityClassGone(**head, kind=kind.name), ()) if kind in CLASSES else None
 
     def _job(self, adapter: JobKind, obj: Json) -> Built | None:
@@ -104,12 +135,14 @@ class JobObserver:
         labels, notes = section(metadata, "labels"), section(metadata, "annotations")
         owner = controller_of(obj)
         queue = str(labels.get(QUEUE_LABEL) or "")
-        if adapter.skipped(obj) or (not queue and (owner is None or self.kind_of(owner) is None)):
+        if adapter.skipped(obj):
+            return None
+        managed = bool(queue) or self.policy.may_manage(str(metadata.get("namespace") or ""))
+        if not managed and (owner is None or self.kind_of(owner) is None):
             return None
         status = section(obj, "status")
         body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})
         outcome = adapter.outcome(status)
-        pod_sets, problem = _composed(adapter, obj)
         event = events.QueuedJobObserved(
             **fields.identity(obj),
             kind=kind.name,
@@ -118,7 +151,6 @@ class JobObserver:
             prebuilt=str(notes.get(PREBUILT) or labels.get(PREBUILT) or ""),
             managed_by=adapter.managed_by(obj),
             priority_class=str(labels.get(PRIORITY_CLASS) or ""),
-            pod_priority_class="" if problem else adapter.priority_class(obj),
             max_execution_seconds=max_execution(labels.get(MAX_EXECUTION)),
             gated_by=str(notes.get(GATED_BY) or ""),
             owner=owner,
@@ -127,13 +159,16 @@ class JobObserver:
             started=bool(status.get("startTime")),
             elastic=adapter.elastic and is_elastic(obj),
             active=adapter.active(status),
-            ready=not problem and adapter.ready(obj),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
-            pod_sets=pod_sets,
-            reclaimable=None if problem else adapter.reclaimable(obj),
-            problem=problem,
+            injected=adapter.injected(obj),
             body=body.ref,
         )
+        if (runtime := adapter.runtime_of(obj)) is not None:
+            head = {name: metadata[name] for name in ("namespace", "name") if name in metadata}
+            unresolved = {"metadata": head, "spec": adapter.outlined(obj), "status": status}
+            event = _replace(event, rests_on=runtime_key(runtime), unresolved=unresolved)
+        else:
+            event = composed(event, adapter, obj)
         return job_stream(kind.name, event.namespace, event.name), event, (body,)
 
     def _stream_of_workload(self, obj: Json) -> str:
@@ -153,6 +188,8 @@ class JobObserver:
         metadata, spec, status = meta(obj), section(obj, "spec"), section(obj, "status")
         reference, admission = section(spec, "priorityClassRef", "spec"), section(status, "admission", "status")
         bodies, owner = (body_of(spec), body_of(status)), controller_of(obj)
+        kind = self.kind_of(owner) if owner is not None else None
+        outlined = self.adapters[kind].outlined_template if kind is not None else dict
         event = events.JobWorkloadObserved(
             **fields.identity(obj),
             generation=number(metadata, "generation", "metadata"),
@@ -171,7 +208,10 @@ class JobObserver:
                 name=text(reference, "name", "spec.priorityClassRef"),
             ),
             max_execution_seconds=number(spec, "maximumExecutionTimeSeconds", "spec") or None,
-            pod_sets=[pod_set_facts(one) for one in items(spec, "podSets", "spec")],
+            pod_sets=[
+                pod_set_facts({**one, "template": outlined(section(one, "template", "spec.podSets[]"))})
+                for one in items(spec, "podSets", "spec")
+            ],
             conditions=_conditions(status),
             cluster_queue=text(admission, "clusterQueue", "status.admission"),
             assignments=[_assignment(one) for one in items(admission, "podSetAssignments", "status.admission")],
@@ -203,24 +243,6 @@ def controller_of(obj: Json) -> events.QueuedOwner | None:
                 uid=text(one, "uid", where),
             )
     return None
-
-
-def _composed(adapter: JobKind, obj: Json) -> tuple[list[events.PodSetFacts], str]:
-    """Return the facts of the pod sets that a job makes, or why it makes none."""
-    try:
-        found = [pod_set_facts(one) for one in adapter.workload_pod_sets(obj)]
-    except UNFIT as error:
-        return [], str(error) or type(error).__name__
-    refused = _inelastic(found) if adapter.elastic and is_elastic(obj) else ""
-    return ([], refused) if refused else (found, "")
-
-
-def _inelastic(found: list[events.PodSetFacts]) -> str:
-    """Return why a job cannot be elastic, in the words of Kueue's webhook (pkg/controller/jobs/job/job_webhook.go)."""
-    if any(one.min_count is not None for one in found):
-        return "partial admission and elastic job cannot be used together"
-    asked = [kind for kind in ("required", "preferred") if any(one.topology_request.get(kind) for one in found)]
-    return f"{asked[0]} topology is not supported with elastic jobs" if asked else ""
 
 
 def _slice(obj: Json) -> SliceFacts | None:
@@ -280,6 +302,21 @@ def _flavor(obj: Json) -> events.JobFlavorObserved:
         node_labels={name: str(value) for name, value in section(spec, "nodeLabels", "spec").items()},
         tolerations=items(spec, "tolerations", "spec"),
     )
+
+
+def _namespace(obj: Json) -> Built:
+    labels = {name: str(value) for name, value in section(meta(obj), "labels").items()}
+    event = JobNamespaceObserved(**fields.identity(obj), labels=labels)
+    return NAMESPACE_STREAM + event.name, event, ()
+
+
+def _runtime(kind: Kind, adapter: JobKind, obj: Json) -> Built:
+    spec = section(obj, "spec")
+    body = body_of(spec)
+    event = JobRuntimeObserved(
+        **fields.identity(obj), kind=kind.name, spec=adapter.outlined_runtime(spec), body=body.ref
+    )
+    return STREAM + runtime_key(ObjectRef(kind, event.namespace, event.name)), event, (body,)
 
 
 def _class(kind: Kind, obj: Json) -> events.JobPriorityClassObserved:

@@ -5,6 +5,7 @@ kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, constants/const
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,18 +14,18 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import (
     GATED_BY,
     MAX_EXECUTION,
-    PRIORITY_CLASS,
     job_stream,
     max_execution,
 )
 from controlplane.controllers.jobframework.pod_events import QueuedPodObserved
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
-from controlplane.job_kinds.base import PREBUILT, QUEUE_LABEL
+from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.gated import KUEUE_GATE, gate_names
-from controlplane.job_kinds.pod import MANAGED, PARENT, Pod
+from controlplane.job_kinds.leaderworkerset import GROUP_INDEX, LEADER_NAME, SET_NAME
+from controlplane.job_kinds.pod import MANAGED, Pod
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, items, section, strings, text
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import STATEFUL_SETS, Json, meta
 from controlplane.kube.workload_owners import is_of_group
 from controlplane.log.event import Body, body_of
 
@@ -43,14 +44,19 @@ def pod_stream(adapter: Pod, namespace: str, name: str, group: str) -> str:
     return job_stream(POD_GROUPS, namespace, group) if group else job_stream(adapter.kind.name, namespace, name)
 
 
-def observed_pod(adapter: Pod, obj: Json, *, owned: bool) -> Built | None:
-    """Return what is recorded of a pod; `owned`: it belongs to another job. None if it names no queue."""
+def observed_pod(adapter: Pod, obj: Json, parents: Mapping[str, JobKind], *, owned: bool) -> Built | None:
+    """Return what is recorded of a pod; `owned`: it belongs to another job. None if it names no queue, or waits for a kind that is
+    none of the `parents`.
+    """
     metadata = meta(obj)
     labels, notes = section(metadata, "labels"), section(metadata, "annotations")
     queue = str(labels.get(QUEUE_LABEL) or "")
-    if not queue or PARENT in notes:
+    if not queue or adapter.skipped(obj):
         return None
     spec, status = section(obj, "spec"), section(obj, "status")
+    parent = parents.get(adapter.parent(obj))
+    if adapter.made_for_another(obj) and parent is None:
+        return None
     event = QueuedPodObserved(
         **fields.identity(obj),
         kind=adapter.kind.name,
@@ -58,8 +64,11 @@ def observed_pod(adapter: Pod, obj: Json, *, owned: bool) -> Built | None:
         group=adapter.group(obj),
         managed=labels.get(MANAGED) == "true",
         owned=owned,
+        parent=adapter.parent(obj),
         gated=KUEUE_GATE in gate_names(spec),
     )
+    if parent is not None and parent.grouped and not (event.managed and event.group):
+        return _of_set(parent, obj, event)
     stream = pod_stream(adapter, event.namespace, event.name, event.group)
     if not event.managed:
         return stream, event, ()
@@ -71,6 +80,28 @@ def observed_pod(adapter: Pod, obj: Json, *, owned: bool) -> Built | None:
         **_of_pod_set(adapter, obj),
     }
     return stream, _replace(event, **more, placed=bool(spec.get("nodeName")), body=body.ref), (body,)
+
+
+def _of_set(parent: JobKind, obj: Json, event: QueuedPodObserved) -> Built | None:
+    """Return what is recorded of a pod of a set that has not joined its group yet; None if it does not tell its set."""
+    metadata, status = meta(obj), section(obj, "status")
+    labels, notes = section(metadata, "labels"), section(metadata, "annotations")
+    if parent.kind == STATEFUL_SETS:
+        owners = (one for one in items(metadata, "ownerReferences", "metadata") if one.get("controller") is True)
+        owner = next((one for one in owners if one.get("kind") == STATEFUL_SETS.kind), {})
+        name, index = str(owner.get("name") or ""), str(owner.get("uid") or "")
+    else:
+        name, index = str(labels.get(SET_NAME) or ""), str(labels.get(GROUP_INDEX) or "")
+    if not name:
+        return None
+    more = {
+        "managed": False,
+        "set_index": index,
+        "led": LEADER_NAME in notes,
+        "deleting": "deletionTimestamp" in metadata,
+        "phase": text(status, "phase", "status"),
+    }
+    return job_stream(parent.kind.name, event.namespace, name), _replace(event, **more), ()
 
 
 def _of_job(labels: Json, notes: Json) -> dict[str, Any]:

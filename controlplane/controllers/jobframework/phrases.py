@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework import events, pod_events, topology_events
+from controlplane.controllers.jobframework import (
+    events,
+    namespace_events,
+    pod_events,
+    runtime_events,
+    set_events,
+    topology_events,
+)
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
@@ -23,6 +30,9 @@ WRITES: Mapping[str, str] = {
     "JobStopDecided": "the stop of the job",
     "JobDeletionDecided": "the deletion of the job",
     "JobNoticeDecided": "an Event",
+    "SetWorkloadCreationDecided": "the Workload",
+    "SetHoldDecided": "whether the Workload is on hold",
+    "PodJoinDecided": "the pod's group",
     "PodStartDecided": "the start of the pod",
     "PodTerminationDecided": "the condition TerminationTarget",
     "PodDeletionDecided": "the deletion of the pod",
@@ -72,9 +82,10 @@ def _pods(pods: Mapping[str, int]) -> str:
 
 
 def _start(event: events.JobStartDecided) -> str:
-    return (
-        f"job is to start, admitted by {event.cluster_queue}: {_pods({one.name: one.count for one in event.pod_sets})}"
+    start = (
+        "job is to have, before it starts, what it is to start with," if event.step == "prepare" else "job is to start,"
     )
+    return f"{start} admitted by {event.cluster_queue}: {_pods({one.name: one.count for one in event.pod_sets})}"
 
 
 def _placed_pod(event: topology_events.TopologyPodObserved) -> str:
@@ -98,6 +109,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.JobFlavorGone: "ResourceFlavor {e.name} is gone",
         events.JobPriorityClassObserved: "priority class {e.name} has value {e.value}",
         events.JobPriorityClassGone: "priority class {e.name} is gone",
+        namespace_events.JobNamespaceObserved: "namespace {e.name} is there",
+        namespace_events.JobNamespaceGone: "namespace {e.name} is gone",
+        runtime_events.JobRuntimeObserved: "{e.kind} {e.name} says what pods of jobs are",
+        runtime_events.JobRuntimeGone: "{e.kind} {e.name} is gone",
         events.JobInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",
         events.JobWorkloadCreationDecided: lambda e: f"Workload {e.name} is to be created for {_pods(e.pods)}",
         events.JobWorkloadUpdateDecided: lambda e: _WHAT.get(e.what, "Workload {e.name} is to change").format(e=e),
@@ -120,6 +135,15 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         topology_events.TopologyPodObserved: _placed_pod,
         topology_events.TopologyPodGone: "pod {e.name} is gone, or has ended",
         topology_events.PodUngateDecided: _ungate,
+        set_events.QueuedSetObserved: lambda e: (
+            f"{e.kind} {e.name} has {e.groups} of {_pods(e.pods)}, in queue {e.queue}"
+        ),
+        set_events.QueuedSetGone: "{e.kind} {e.name} is gone",
+        set_events.SetWorkloadCreationDecided: lambda e: f"Workload {e.name} is to be created for {_pods(e.pods)}",
+        set_events.SetHoldDecided: lambda e: (
+            f"Workload {e.name} is to be {'put on hold' if e.hold else 'queued again'}"
+        ),
+        set_events.PodJoinDecided: "pod {e.name} is to be of group {e.group}",
         events.JobNoticeDecided: "the user is told: {e.note}",
         events.JobWriteFailed: lambda e: refused_write(e, WRITES),
         events.JobWriteUnneeded: lambda e: f"{WRITES.get(e.action, e.action)} is settled",

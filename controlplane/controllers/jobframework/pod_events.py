@@ -17,7 +17,8 @@ class QueuedPodObserved(ObjectObserved):
     `owned`: it belongs to another job. `total` is what its annotation says of the size of its group; `role`: the hash of
     what it asks for; `gated`: Kueue's gate holds it. `terminating`: it has the condition TerminationTarget. `created`, `failed_at`,
     `deleted_at`: times as Kubernetes writes them, `grace`: seconds. `pod_set` is empty, and `problem` says why, if no pod set can be
-    made of it. `body` names its labels, annotations and spec."""
+    made of it. `body` names its labels, annotations and spec. `parent` is the kind for which it waits; until it has Kueue's label,
+    it is in the stream of that set, `set_index` tells its group, and `led` whether that has a leader."""
 
     kind: str
     deleting: bool = False
@@ -25,6 +26,9 @@ class QueuedPodObserved(ObjectObserved):
     group: str = ""
     managed: bool = False
     owned: bool = False
+    parent: str = ""
+    set_index: str = ""
+    led: bool = False
     gated: bool = False
     total: str | None = None
     fast: bool = False

@@ -68,6 +68,19 @@ def infos(workload: events.JobWorkloadObserved, flavors: Flavors) -> list[events
     return [_info(workload, one, by_name.get(one.name), flavors) for one in workload.assignments]
 
 
+def info_of(info: events.PodSetInfo) -> Json:
+    """Return what a pod set was admitted with, spelled as Kubernetes does."""
+    found = {
+        "name": info.name,
+        "annotations": info.annotations,
+        "labels": info.labels,
+        "nodeSelector": info.node_selector,
+        "tolerations": info.tolerations,
+        "schedulingGates": [{"name": one} for one in info.gates],
+    }
+    return {name: value for name, value in found.items() if value}
+
+
 def _info(
     workload: events.JobWorkloadObserved,
     assignment: events.PodSetAdmission,

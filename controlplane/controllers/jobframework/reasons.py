@@ -49,6 +49,9 @@ class JobReason(StrEnum):
     JOB_GROWN = "JobGrown"
     SLICE_OVERTAKEN = "WorkloadSliceOvertaken"
     SLICE_ADMITTED = "WorkloadSliceAdmitted"
+    POD_OF_SET = "PodOfSet"
+    SET_SCALED_DOWN = "SetScaledDown"
+    SET_SCALED_UP = "SetScaledUp"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -146,6 +149,14 @@ REASONS: Mapping[JobReason, Sentence] = {
     JobReason.SLICE_ADMITTED: Sentence(
         "The pod belongs to an elastic job whose admitted Workload has room for it.", "its Workload has room for it"
     ),
+    JobReason.POD_OF_SET: Sentence(
+        "The pod belongs to a StatefulSet or LeaderWorkerSet that names a queue.",
+        "it belongs to a set that names a queue",
+    ),
+    JobReason.SET_SCALED_DOWN: Sentence(
+        "The set has fewer pods than before: it does not need the Workload, or its quota.", "its set was scaled down"
+    ),
+    JobReason.SET_SCALED_UP: Sentence("The set has pods again.", "its set was scaled up"),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"
     ),

@@ -2,14 +2,13 @@
 
 In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was decided on
 is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version that was
-seen. A Workload's status is applied as Kueue applies it (`controlplane.kube.workload_status`); only the end of a reservation is a
-merge patch, which takes the admission from all its field managers."""
+seen. What is written to a Workload's status is in `render_status`."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from controlplane.controllers.jobframework import events
@@ -17,26 +16,19 @@ from controlplane.controllers.jobframework.announce import Reporter, notice
 from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
 from controlplane.controllers.jobframework.parts import GroupRole
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
-from controlplane.controllers.jobframework.pod_sets import with_tolerations
-from controlplane.controllers.jobframework.render_pods import POD_MANAGER, members_references, render_pod, role_pod_sets
+from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
+from controlplane.controllers.jobframework.render_pods import members_references, render_pod, role_pod_sets
+from controlplane.controllers.jobframework.render_sets import PROVISIONING, set_workload
 from controlplane.controllers.jobframework.render_slices import slice_notes, with_counts
+from controlplane.controllers.jobframework.render_status import render_status, workload_place
+from controlplane.controllers.jobframework.set_events import SetHoldDecided, SetWorkloadCreationDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
-from controlplane.kube.conditions import set_condition
-from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
+from controlplane.job_kinds.generic_job import RUNTIME
+from controlplane.kube.kinds import Json, ObjectRef, Request
 from controlplane.kube.pod_templates import stored_template
-from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
+from controlplane.kube.requests import Obsolete, body_in, merge_diff
 from controlplane.kube.workload_owners import GROUP_WORKLOAD
-from controlplane.kube.workload_status import (
-    ADMISSION_MANAGER,
-    JOB_MANAGER,
-    RECLAIMABLE_MANAGER,
-    applied_status,
-)
-
-_PROVISIONING = "provreq.kueue.x-k8s.io/"
-_NO_RESERVATION = ("NoReservation", "The workload has no reservation")
-_PENDING = "PendingEvaluation"
 
 
 def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]:
@@ -44,12 +36,15 @@ def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]
     match decision:
         case events.JobStartDecided() | PodStartDecided():
             return [decision.body]
+        case SetWorkloadCreationDecided():
+            return [decision.body]
         case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
             of = decision.of if isinstance(decision, events.JobWorkloadCreationDecided) else ""
-            return [one for one in (decision.body, of, *(role.body for role in decision.roles)) if one]
+            needed = (decision.body, of, decision.runtime, *(role.body for role in decision.roles))
+            return [one for one in needed if one]
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
-        case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided():
+        case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided() | SetHoldDecided():
             found = state.workloads.get(decision.uid)
             return [found.status] if found is not None else []
         case _:
@@ -77,23 +72,21 @@ def render(
             return Request("delete", place, uid=decision.uid, resource_version=decision.resource_version)
         case events.JobWorkloadCreationDecided():
             return _creation(place, decision, bodies, adapter)
+        case SetWorkloadCreationDecided():
+            return Request("create", workload_place(place, decision), set_workload(place, decision, bodies, adapter))
         case events.JobWorkloadUpdateDecided():
             return _update(place, decision, bodies, adapter)
         case events.JobWorkloadRemovalDecided():
-            return Request("delete", _workload(place, decision), uid=decision.uid)
+            return Request("delete", workload_place(place, decision), uid=decision.uid)
         case events.JobWorkloadReleaseDecided():
             return _patch(place, decision, {"metadata": {"finalizers": decision.finalizers or None}})
         case _:
-            return _status(state, place, decision, bodies, now)
-
-
-def _workload(place: ObjectRef, decision: events.JobWrite) -> ObjectRef:
-    return ObjectRef(WORKLOADS, place.namespace, decision.name)
+            return render_status(state, place, decision, bodies, now)
 
 
 def _patch(place: ObjectRef, decision: events.JobWrite, body: Json) -> Request:
     version = decision.resource_version
-    return Request("patch", _workload(place, decision), body, uid=decision.uid, resource_version=version)
+    return Request("patch", workload_place(place, decision), body, uid=decision.uid, resource_version=version)
 
 
 # --- the Workload ----------------------------------------------------------------------------------------------------
@@ -103,8 +96,8 @@ def _creation(
     place: ObjectRef, decision: events.JobWorkloadCreationDecided, bodies: Mapping[str, bytes], adapter: JobKind
 ) -> Request:
     body = body_in(bodies, decision.body)
-    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
-    notes = {name: value for name, value in body["annotations"].items() if name.startswith(_PROVISIONING)}
+    job = _job(place, decision, bodies)
+    notes = {name: value for name, value in body["annotations"].items() if name.startswith(PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
     notes |= slice_notes(decision.slice)
@@ -120,11 +113,24 @@ def _creation(
         metadata["ownerReferences"] = [owner_reference(place, adapter, decision.job_uid)]
     if notes:
         metadata["annotations"] = notes
-    spec = {"queueName": decision.queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
+    queue = {"queueName": decision.queue} if decision.queue else {}
+    spec = {**queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
     if decision.of:
         spec["podSets"] = with_counts(body_in(bodies, decision.of), decision.pods)
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
-    return Request("create", _workload(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
+    return Request("create", workload_place(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
+
+
+def _job(
+    place: ObjectRef,
+    decision: events.JobWorkloadCreationDecided | events.JobWorkloadUpdateDecided,
+    bodies: Mapping[str, bytes],
+) -> Json:
+    """Return a job as its adapter reads it, with what its pods rest on."""
+    body = body_in(bodies, decision.body)
+    metadata = {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}
+    resting = {RUNTIME: body_in(bodies, decision.runtime)} if decision.runtime else {}
+    return {**body, "metadata": metadata, **resting}
 
 
 def owner_reference(place: ObjectRef, adapter: JobKind, uid: str) -> Json:
@@ -160,7 +166,7 @@ def _update(
 ) -> Request:
     match decision.what:
         case "queue":
-            return _patch(place, decision, {"spec": {"queueName": decision.queue}})
+            return _patch(place, decision, {"spec": {"queueName": decision.queue or None}})
         case "priority":
             return _patch(place, decision, {"spec": {"priorityClassRef": None} | _priority(decision)})
         case "gate":
@@ -176,105 +182,16 @@ def _update(
         case "members":
             owners = [*decision.references, *members_references(decision.members)]
             return _patch(place, decision, {"metadata": {"ownerReferences": owners}})
-    body = body_in(bodies, decision.body)
-    job = {**body, "metadata": {"name": place.name, "labels": body["labels"], "annotations": body["annotations"]}}
+    job = _job(place, decision, bodies)
     spec = {
         "priorityClassRef": None,
         "maximumExecutionTimeSeconds": None,
-        "queueName": decision.queue,
+        "queueName": decision.queue or None,
         "active": decision.active,
         **_priority(decision),
         **_spec(job, adapter, decision.roles, bodies),
     }
     return _patch(place, decision, {"spec": spec})
-
-
-def _status(
-    state: QueuedJobState, place: ObjectRef, decision: events.JobWrite, bodies: Mapping[str, bytes], now: datetime
-) -> Request:
-    seen = state.workloads.get(decision.uid)
-    if seen is None:
-        raise Obsolete("the Workload is gone")
-    match decision:
-        case events.ReclaimablePodsDecided():
-            pods = [{"name": name, "count": count} for name, count in decision.pods.items()]
-            return _applied(place, decision, {"reclaimablePods": pods} if pods else {}, RECLAIMABLE_MANAGER)
-        case events.PodsReadyDecided():
-            status: Json = {"conditions": [_seen(one) for one in seen.conditions if one.type == "PodsReady"]}
-            _set(status, "PodsReady", decision.status, decision.condition_reason, decision.message, seen, now)
-            return _applied(place, decision, status, f"{JOB_MANAGER}-PodsReady")
-        case events.PodReplacementDecided():
-            waiting = "WaitingForReplacementPods"
-            status = {"conditions": [_seen(one) for one in seen.conditions if one.type == waiting]}
-            _set(status, waiting, decision.status, decision.condition_reason, decision.message, seen, now)
-            return _applied(place, decision, status, POD_MANAGER)
-        case events.JobWorkloadFinishDecided():
-            status = copy.deepcopy(body_in(bodies, seen.status))
-            _set(status, "Finished", "True", decision.finish_reason, decision.message, seen, now)
-        case events.JobQuotaReleaseDecided():
-            before = body_in(bodies, seen.status)
-            status = copy.deepcopy(before)
-            _unreserve(status, decision, seen, now)
-            # An apply takes the admission from its own manager alone: what a merge patch has written of it would stay.
-            return Request(
-                "patch",
-                _workload(place, decision),
-                {"status": merge_diff(before, status)},
-                subresource="status",
-                uid=decision.uid,
-                resource_version=decision.resource_version,
-                field_manager=ADMISSION_MANAGER,
-            )
-        case _:
-            raise Obsolete(f"no request is known for {type(decision).__name__}")
-    return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)
-
-
-def _applied(place: ObjectRef, decision: events.JobWrite, status: Json, manager: str) -> Request:
-    return Request(
-        "patch",
-        _workload(place, decision),
-        {"status": status},
-        subresource="status",
-        content_type=APPLY_PATCH,
-        uid=decision.uid,
-        resource_version=decision.resource_version,
-        field_manager=manager,
-    )
-
-
-def _unreserve(
-    status: Json, decision: events.JobQuotaReleaseDecided, seen: events.JobWorkloadObserved, now: datetime
-) -> None:
-    """Say that the quota is free, and how long it was used (`UnsetQuotaReservationWithCondition`, `SyncAdmittedCondition`
-    in kubernetes-sigs/kueue pkg/workload)."""
-    requeued = "True" if decision.requeued else "False"
-    _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
-    _set(status, "QuotaReserved", "False", _PENDING, decision.message, seen, now)
-    status.pop("admission", None)
-    admitted = seen.condition("Admitted")
-    if admitted is not None and admitted.status == "True":
-        since = datetime.fromisoformat(admitted.last_transition_time)
-        spent = max(now - since, timedelta()) // timedelta(seconds=1)
-        status["accumulatedPastExecutionTimeSeconds"] = seen.accumulated_seconds + spent
-    _set(status, "Admitted", "False", *_NO_RESERVATION, seen, now)
-
-
-def _set(
-    status: Json, type_: str, value: str, reason: str, message: str, seen: events.JobWorkloadObserved, now: datetime
-) -> None:
-    set_condition(status, type_, value == "True", reason, message, at=timestamp(now), generation=seen.generation)
-
-
-def _seen(one: Any) -> Json:
-    return {
-        "type": one.type,
-        "status": one.status,
-        "reason": one.reason,
-        "message": one.message,
-        "lastTransitionTime": one.last_transition_time,
-        **({"observedGeneration": one.observed_generation} if one.observed_generation else {}),
-    }
 
 
 # --- the job ---------------------------------------------------------------------------------------------------------
@@ -292,7 +209,9 @@ def _of_job(
     job = body_in(bodies, decision.body)
     version = decision.resource_version
     if isinstance(decision, events.JobStartDecided):
-        body: Json = {"spec": merge_diff(job["spec"], started_spec(job, decision.pod_sets, adapter))}
+        prepares = decision.step == "prepare"
+        started = started_spec(job, decision.pod_sets, adapter, {} if prepares else adapter.started())
+        body: Json = {"spec": merge_diff(job["spec"], started)}
     elif decision.step == "reset":
         status = {"status": {"startTime": None}}
         return Request("patch", place, status, subresource="status", uid=decision.uid, resource_version=version)
@@ -301,29 +220,20 @@ def _of_job(
     return Request("patch", place, body, uid=decision.uid, resource_version=version)
 
 
-def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind) -> Json:
-    """Return the spec of a job that starts, its templates with what their pod sets were admitted with."""
-    spec = merged(copy.deepcopy(job["spec"]), adapter.started())
+def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind, started: Json | None = None) -> Json:
+    """Return the spec of a job that starts, its templates with what their pod sets were admitted with. `started`: the part that
+    lets it start, if not all that the kind says.
+    """
+    spec = merged(copy.deepcopy(job["spec"]), adapter.started() if started is None else started)
     counts = {info.name: info.count for info in infos}
     named = {"metadata": {"annotations": job["annotations"], "labels": job["labels"]}, "spec": spec}
     if adapter.infos_apart:
-        return merged(spec, adapter.with_infos(named, [_info(one) for one in infos]))
+        return merged(spec, adapter.with_infos(named, [info_of(one) for one in infos]))
     templates = [
         _injected(copy.deepcopy(template), info) for template, info in zip(adapter.templates(named), infos, strict=True)
     ]
     spec = merged(spec, adapter.counted(named, counts))
     return merged(spec, adapter.with_templates(templates, {"spec": spec}))
-
-
-def _info(info: events.PodSetInfo) -> Json:
-    found = {
-        "annotations": info.annotations,
-        "labels": info.labels,
-        "nodeSelector": info.node_selector,
-        "tolerations": info.tolerations,
-        "schedulingGates": [{"name": one} for one in info.gates],
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def _injected(template: Json, info: events.PodSetInfo) -> Json:
@@ -356,9 +266,10 @@ def _stopped(
             return body, ""
     elif STOPPING in job["annotations"]:
         body["metadata"] = {"annotations": {STOPPING: None}}
-    if decision.spec:
+    if decision.spec or (decision.step == "restore" and adapter.changes_at_rest):
         spec = merged(copy.deepcopy(job["spec"]), body.get("spec", {}))
-        restored = restored_spec(job, spec, body_in(bodies, decision.spec), adapter)
+        workload = body_in(bodies, decision.spec) if decision.spec else {}
+        restored = restored_spec(job, spec, workload, adapter)
         if difference := merge_diff(job["spec"], restored):
             body["spec"] = difference
     return body, "" if decision.step == "suspend" else decision.resource_version

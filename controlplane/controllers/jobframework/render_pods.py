@@ -19,6 +19,7 @@ from controlplane.controllers.jobframework.pod_events import (
     PodWrite,
 )
 from controlplane.controllers.jobframework.pod_sets import with_tolerations
+from controlplane.controllers.jobframework.set_events import PodJoinDecided
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import KUEUE_GATE
@@ -47,6 +48,12 @@ def render_pod(place: ObjectRef, decision: PodWrite, bodies: Mapping[str, bytes]
         case PodReleaseDecided():
             kept = {"metadata": {"finalizers": decision.finalizers or None}}
             return Request("patch", place, kept, uid=uid, resource_version=version)
+        case PodJoinDecided():
+            joined = {
+                "labels": decision.labels,
+                **({"annotations": decision.annotations} if decision.annotations else {}),
+            }
+            return Request("patch", place, {"metadata": joined}, uid=uid, resource_version=version)
         case PodUngateDecided():
             gates = [{"name": name} for name in decision.gates] or None
             spec = {"spec": {"schedulingGates": gates, "nodeSelector": decision.node_selector}}

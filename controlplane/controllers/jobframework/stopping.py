@@ -25,6 +25,10 @@ def stop(
         return pod_writes.stop(step, workload, reason, message)
     if not job.suspended:
         todo = "suspend"
+    elif adapter.changes_at_rest and job.injected and not child:
+        if job.active:
+            return False
+        todo = "restore"
     elif child or not adapter.stops_by_steps:
         return True
     elif job.started:
@@ -40,7 +44,7 @@ def stop(
         kind=job.kind,
         step=todo,
         body=job.body,
-        spec=workload.spec if workload is not None and not child else "",
+        spec=workload.spec if workload is not None and not child and not adapter.changes_at_rest else "",
         message=message,
         quiet=child,
         reason=reason,

@@ -35,9 +35,16 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
         return super().write(decision)
 
     def notice(
-        self, job: events.QueuedJobObserved, type_: str, reason: JobReason, event_reason: str, note: str
+        self,
+        job: events.QueuedJobObserved,
+        type_: str,
+        reason: JobReason,
+        event_reason: str,
+        note: str,
+        *,
+        object_: str = "",
     ) -> None:
-        """Tell the user something, once."""
+        """Tell the user something, once. `object_`: of which object, if that is not the job of the stream."""
         if self.state.said.get(event_reason) != note:
             self.write(
                 events.JobNoticeDecided(
@@ -47,11 +54,12 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
                     type=type_,
                     event_reason=event_reason,
                     note=note,
+                    object=object_,
                     reason=reason,
                 )
             )
 
-    def priority(self, job: events.QueuedJobObserved) -> WorkloadPriority | None:
+    def priority(self, job: events.QueuedJobObserved, *, told_of: str = "") -> WorkloadPriority | None:
         """Return the priority that a job asks for; None if its class is missing. Kueue tells that of a
         WorkloadPriorityClass, and says nothing of a PriorityClass; it is waited for.
         """
@@ -61,7 +69,7 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
             if missing.of_workloads:
                 note = f'WorkloadPriorityClass "{missing.name}" not found'
                 why = JobReason.PRIORITY_CLASS_NOT_FOUND
-                self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note)
+                self.notice(job, "Warning", why, "WorkloadPriorityClassNotFound", note, object_=told_of)
             return None
 
 
@@ -79,6 +87,7 @@ def creation(
         name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid, extra),
         job_uid=job.uid,
         body=job.body,
+        runtime=job.runtime,
         queue=job.queue,
         priority=priority.value,
         priority_class=priority.class_name,

@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, KINDS, LO
 from controlplane.controllers.multikueue.nominate import SCORED
 from controlplane.controllers.multikueue.scoring import ScoringRules
 from controlplane.job_kinds import JOB_KINDS, adapters_for, named
-from controlplane.job_kinds.base import ORIGIN_LABEL
+from controlplane.job_kinds.base import ORIGIN_LABEL, JobKind
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -105,7 +105,7 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
     return MultiKueuePolicy(
         origin=multikueue.origin,
         controller_name=multikueue.controller_name,
-        adapters=adapters_for((*multikueue.kinds, *multikueue.external_frameworks)) if dispatches else {},
+        adapters=_adapters((*multikueue.kinds, *multikueue.external_frameworks)) if dispatches else {},
         dispatches=dispatches,
         worker_lost_timeout=multikueue.worker_lost_timeout,
         gc_interval=multikueue.gc_interval if multikueue.gc_interval > timedelta(0) else None,
@@ -124,6 +124,11 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
         scoring_window=multikueue.scoring.window,
         mass_outage_share=settings.clusters.mass_outage_percent / 100,
     )
+
+
+def _adapters(names: Sequence[str]) -> dict[str, JobKind]:
+    """Return the kinds of these names that can be dispatched."""
+    return {gvk: one for gvk, one in adapters_for(names).items() if one.dispatched}
 
 
 def _judged(settings: Settings) -> frozenset[str]:
@@ -178,9 +183,9 @@ def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> Mul
     if said is not None:
         then = [name for name in map(named, said.kinds) if name]
         known += [name for name in then if name not in known]
-        awaited = adapters_for(then)
+        awaited = _adapters(then)
     own = msgspec.structs.replace(
-        own, adapters=adapters_for(known), awaited=frozenset(one.kind.name for one in awaited.values())
+        own, adapters=_adapters(known), awaited=frozenset(one.kind.name for one in awaited.values())
     )
     if said is None:
         return own

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final, Literal
 
 from controlplane.clock import Clock
-from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds import SIMULATED
 from controlplane.job_kinds.base import SimulatedKind
 from controlplane.kube import durations
 from controlplane.kube.kinds import Json, Kind, meta
@@ -24,7 +24,7 @@ from controlplane.simulation.kueue.common import parse_timestamp, timestamp
 DURATION: Final = "simulation.controlplane/duration"
 OUTCOME: Final = "simulation.controlplane/outcome"
 
-_BY_NAME: Mapping[str, SimulatedKind] = {kind.name: one for kind, one in INTEGRATIONS.items()}
+_BY_NAME: Mapping[str, SimulatedKind] = {kind.name: one for kind, one in SIMULATED.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class JobController(Behaviour):
         )
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
-        if kind not in INTEGRATIONS:
+        if kind not in SIMULATED:
             return
         metadata = meta(new or old or {})
         if new is None:

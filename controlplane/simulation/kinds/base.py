@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.job_kinds import INTEGRATIONS
+from controlplane.job_kinds import SIMULATED
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube import kinds
 from controlplane.kube.kinds import NODES, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
@@ -231,7 +231,8 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         strategic_keys=_CONDITIONS,
         selectable=("status.successful",),
     ),
-    *(served(one) for one in INTEGRATIONS.values() if one.kind != kinds.JOBS),
+    *(served(one) for one in SIMULATED.values() if one.kind != kinds.JOBS),
+    *(ServedKind(one, status_subresource=False) for kind in SIMULATED.values() for one in kind.runtimes),
     ServedKind(
         kinds.WORKLOADS,
         short_names=("kwl", "wl", "kueueworkload", "kueueworkloads"),  # wl: that of earlier versions

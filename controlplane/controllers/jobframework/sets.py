@@ -1,0 +1,231 @@
+"""Keeps the sets whose pods wait as groups, and decides about them: that each group has its Workload, and that pods join groups.
+
+In: what was seen of sets and of their pods. Out: decisions added to a pass, which streams are concerned. Pure. Sources:
+kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_reconciler.go (`reconcileWorkload`), statefulset_pod_reconciler.go
+(`setDefault`), pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go (`reconcileWorkloads`, `setDefault`), ff69552e.
+
+What a set was scaled down by loses its Workload once its pods are let go; a StatefulSet of no pods keeps it, on hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.controllers.jobframework import events, matching, pod_writes, writes
+from controlplane.controllers.jobframework.names import job_stream, name_of_workload
+from controlplane.controllers.jobframework.observe_pods import FAST, POD_GROUPS, SERVING, TOTAL
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.set_events import (
+    PodJoinDecided,
+    QueuedSetGone,
+    QueuedSetObserved,
+    SetHoldDecided,
+    SetWorkloadCreationDecided,
+)
+from controlplane.controllers.jobframework.writes import JobPass
+from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
+from controlplane.job_kinds.pod import GROUP, GROUP_INDEX_IN, MANAGED, ROLE_HASH
+from controlplane.job_kinds.statefulset import StatefulSet
+from controlplane.kube.kinds import Kind
+from controlplane.log.event import Recorded
+from controlplane.values import Value
+
+ON_HOLD = "OnHold"
+SET_KINDS = {(one.kind.api_version, one.kind.kind): one.kind.name for one in (StatefulSet(), LeaderWorkerSet())}
+"""The names of the kinds of sets, as owner references name them."""
+
+
+class SetPlace(Value):
+    """A group of a set: the name of its Workload, and which of how many it is. It is `wanted` while the set is to have it."""
+
+    owner: QueuedSetObserved
+    name: str
+    index: int | None = None
+    wanted: bool = True
+
+
+class Sets:
+    """The sets that were seen, by stream; and of the streams of groups, whose they are."""
+
+    def __init__(self, kinds: Mapping[Kind, JobKind]) -> None:
+        self.kinds = {kind.name: one for kind, one in kinds.items() if one.grouped}
+        self.seen: dict[str, QueuedSetObserved] = {}
+        self.at: dict[str, int] = {}
+        self._groups: dict[str, tuple[str, int]] = {}
+        self._known: dict[str, dict[str, None]] = {}
+
+    def is_set(self, stream: str) -> bool:
+        """Whether a stream is that of a set."""
+        return stream.split("/")[2] in self.kinds
+
+    def holds(self, stream: str) -> bool:
+        """Whether a stream is that of a set, or of a group of one, that was seen."""
+        return stream in self.seen or stream in self._groups
+
+    def fold(self, recorded: Recorded) -> Iterable[str]:
+        """Take one more event of a set; return the streams of the groups that it has or had."""
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, QueuedSetObserved):
+            known = self.seen.get(stream)
+            before = self._forget(stream) if known is not None and known.uid != event.uid else []
+            self.seen[stream], self.at[stream] = event, recorded.position
+            groups = self._known.setdefault(stream, {})
+            for index in range(event.groups):
+                group = job_stream(POD_GROUPS, event.namespace, self._name(event, index))
+                self._groups[group] = stream, index
+                groups[group] = None
+            return [*before, *groups]
+        if isinstance(event, QueuedSetGone) and stream in self.seen and self.seen[stream].uid == event.uid:
+            return self._forget(stream)
+        return ()
+
+    def _forget(self, stream: str) -> list[str]:
+        del self.seen[stream], self.at[stream]
+        groups = list(self._known.pop(stream, {}))
+        for group in groups:
+            self._groups.pop(group, None)
+        return groups
+
+    def _name(self, owner: QueuedSetObserved, index: int) -> str:
+        adapter = self.kinds[owner.kind]
+        return name_of_workload(adapter.kind, f"{owner.name}-{index}" if adapter.composed else owner.name, owner.uid)
+
+    def place(self, stream: str) -> SetPlace | None:
+        """Return whose the group of a stream is, None if it is no set's that is there."""
+        found = self._groups.get(stream)
+        if found is None:
+            return None
+        owner, index = self.seen[found[0]], found[1]
+        several = self.kinds[owner.kind].composed
+        name = stream.rpartition("/")[2]
+        return SetPlace(owner=owner, name=name, index=index if several else None, wanted=index < owner.groups)
+
+    def position(self, stream: str) -> int:
+        """Return where in the log the set was seen last whose a group is, or that the stream is of."""
+        return self.at.get(self._groups[stream][0] if stream in self._groups else stream, 0)
+
+
+def kept_up(step: JobPass, place: SetPlace) -> bool:
+    """Have a group of a set have the Workload that it is to have; return whether a write is on the way."""
+    owner = place.owner
+    workload = next((one for one in step.workloads() if one.name == place.name), None)
+    if owner.deleting:
+        return False
+    if workload is None:
+        return place.wanted and _made(step, place)
+    if not any(one.get("uid") == owner.uid for one in workload.references):
+        return False  # it has the name, and is another's
+    if not place.wanted:
+        return matching.removed(step, [workload], JobReason.SET_SCALED_DOWN)
+    if workload.deleting and step.state.job is None:
+        return not writes.release(step, workload, JobReason.WORKLOAD_DELETED)
+    if workload.deleting or workload.is_true("Finished"):
+        return False
+    return _follows(step, place, workload)
+
+
+def _follows(step: JobPass, place: SetPlace, workload: events.JobWorkloadObserved) -> bool:
+    owner, reserved = place.owner, workload.condition("QuotaReserved")
+    empty, has_quota = not owner.size, workload.is_true("QuotaReserved")
+    if empty and has_quota and workload.active:
+        return step.write(SetHoldDecided(**writes.head(workload), hold=True, reason=JobReason.SET_SCALED_DOWN))
+    if not empty and reserved is not None and reserved.status == "False" and reserved.reason == ON_HOLD:
+        return step.write(SetHoldDecided(**writes.head(workload), hold=False, reason=JobReason.SET_SCALED_UP))
+    if not empty and not has_quota and workload.queue != owner.queue:
+        update = events.JobWorkloadUpdateDecided(
+            **writes.head(workload), what="queue", queue=owner.queue, reason=JobReason.QUEUE_CHANGED
+        )
+        return step.write(update)
+    if _labelled(step, place):
+        return True
+    named = owner.priority_class if place.index is not None else workload.priority_class.name
+    return not matching.kept_up(step, _as_job(owner, named), workload)
+
+
+def _labelled(step: JobPass, place: SetPlace) -> bool:
+    """Have the pods of a StatefulSet name the queue that it names; return whether any did not."""
+    found = [one for one in step.state.pods.values() if one.queue != place.owner.queue and not one.deleting]
+    if place.index is not None or not place.owner.size:
+        return False
+    labels = {QUEUE_LABEL: place.owner.queue}
+    for pod in found:
+        head = pod_writes.head(pod)
+        step.write(PodJoinDecided(**head, group=place.name, labels=labels, reason=JobReason.QUEUE_CHANGED))
+    return bool(found)
+
+
+def _made(step: JobPass, place: SetPlace) -> bool:
+    """Make the Workload of a group; return whether that is on the way."""
+    owner = place.owner
+    if (
+        owner.copied
+        or (not owner.size and not owner.problem)
+        or step.context.named_workload(owner.namespace, place.name)
+    ):
+        return False
+    if owner.problem:
+        _told(step, owner, JobReason.NOT_COMPOSED, "ErrWorkloadCompose", owner.problem)
+        return False
+    priority = step.priority(_as_job(owner, owner.priority_class), told_of=owner.name)
+    if priority is None:
+        return False
+    return step.write(
+        SetWorkloadCreationDecided(
+            name=place.name,
+            kind=owner.kind,
+            set_name=owner.name,
+            set_uid=owner.uid,
+            index=place.index,
+            body=owner.body,
+            queue=owner.queue,
+            priority=priority.value,
+            priority_class=priority.class_name,
+            pods=dict(owner.pods),
+            label_keys=list(step.context.policy.label_keys) if place.index is not None else [],
+            reason=JobReason.NO_WORKLOAD,
+        )
+    )
+
+
+def _told(step: JobPass, owner: QueuedSetObserved, reason: JobReason, event_reason: str, note: str) -> None:
+    step.notice(_as_job(owner, owner.priority_class), "Warning", reason, event_reason, note, object_=owner.name)
+
+
+def _as_job(owner: QueuedSetObserved, named: str) -> events.QueuedJobObserved:
+    """Return a set as a job is seen, as far as priorities and gates go."""
+    return events.QueuedJobObserved(
+        namespace=owner.namespace,
+        name=owner.name,
+        uid=owner.uid,
+        resource_version=owner.resource_version,
+        kind=owner.kind,
+        priority_class=named,
+        pod_priority_class=owner.pod_priority_class,
+        gated_by=owner.gated_by,
+    )
+
+
+def joined(step: JobPass, owner: QueuedSetObserved, adapter: JobKind) -> None:
+    """Have the pods of a set that have joined no group yet join theirs."""
+    for pod in step.state.pods.values():
+        if pod.deleting or pod.is_over or not pod.set_index or owner.deleting:
+            continue
+        if adapter.composed:
+            name = name_of_workload(adapter.kind, f"{owner.name}-{pod.set_index}", owner.uid)
+            more = {ROLE_HASH: ("worker" if pod.led else "leader") if owner.led else "main"}
+            labels = {}
+        elif pod.set_index != owner.uid:
+            continue  # it is of a set of the same name that was there before
+        else:
+            name = name_of_workload(adapter.kind, owner.name, owner.uid)
+            more = {FAST: "true", SERVING: "true", GROUP_INDEX_IN: adapter.index_label, ROLE_HASH: "main"}
+            labels = {PRIORITY_CLASS: owner.priority_class} if owner.priority_class else {}
+        step.write(
+            PodJoinDecided(
+                **pod_writes.head(pod),
+                group=name,
+                labels={**labels, MANAGED: "true", QUEUE_LABEL: owner.queue},
+                annotations={**more, GROUP: name, PREBUILT: name, TOTAL: str(owner.size)},
+                reason=JobReason.POD_OF_SET,
+            )
+        )
