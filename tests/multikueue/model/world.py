@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.context import AT_LEAST_ONCE, MultiKueu
 from controlplane.job_kinds import adapters_for
 from controlplane.job_kinds.base import MANAGED_BY, QUEUE_LABEL
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
-from controlplane.simulation.kueue.slices import ELASTIC, REPLACEMENT
+from controlplane.kube.slices import ELASTIC_JOB, REPLACEMENT_FOR
 from tests.candidates.model.world import Violation
 
 __all__ = ["Violation"]
@@ -212,7 +212,7 @@ def user_job(*, elastic: bool = False) -> Json:
     metadata: Json = {"namespace": NAMESPACE, "name": JOB, "uid": "user#1", "labels": {QUEUE_LABEL: "q"}}
     spec: Json = {"suspend": True, "managedBy": MANAGED_BY, "template": {"spec": {}}}
     if elastic:
-        metadata["annotations"], spec["parallelism"] = {ELASTIC: "true"}, SMALL
+        metadata["annotations"], spec["parallelism"] = {ELASTIC_JOB: "true"}, SMALL
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec, "status": {}}
 
 
@@ -222,8 +222,8 @@ def user_workload(name: str = WORKLOAD, size: int = SMALL, *, elastic: bool = Fa
     uid = "wl#1" if name == WORKLOAD else "wl#2"
     metadata: Json = {"namespace": NAMESPACE, "name": name, "uid": uid, "ownerReferences": [owner]}
     if elastic:
-        replaces = {REPLACEMENT: f"{NAMESPACE}/{WORKLOAD}"} if name == NEXT else {}
-        metadata["annotations"] = {ELASTIC: "true", **replaces}
+        replaces = {REPLACEMENT_FOR: f"{NAMESPACE}/{WORKLOAD}"} if name == NEXT else {}
+        metadata["annotations"] = {ELASTIC_JOB: "true", **replaces}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
