@@ -16,6 +16,7 @@ ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
 REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
 SLICE_REPLACED = "WorkloadSliceReplaced"
+"""The reason with which Kueue finishes a slice of an elastic job in whose place another one is."""
 
 
 def is_elastic(obj: Mapping[str, Any]) -> bool:

@@ -15,7 +15,6 @@ from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, Objec
 PREEMPTION_GATE = "kueue.x-k8s.io/multikueue"
 """The gate of a copy that preempts nobody on its worker before MultiKueue opens it (`MultiKueuePreemptionGate` in
 kubernetes-sigs/kueue pkg/controller/constants/constants.go, ff69552e)."""
-"""The reason with which Kueue finishes a slice of an elastic job in whose place another one is."""
 
 
 class CheckState(Part):
