@@ -74,11 +74,11 @@ EVICTED_ON_ITS_WAY = plan(
 """The winner's copy is evicted while the creation of its job takes longer than any news, and another one is made anew."""
 UNSEEN_AND_SLOW = plan(
     step(5, "submit", "once-1", 300, 2),
-    step(5.038, "mute", "w2", 3, 30),
-    step(5.068, "slow", "w2", 120, 100),
+    step(5.04563, "mute", "w2", 3, 30),
+    step(5.071, "slow", "w2", 120, 100),
     step(5.568, "preempt-copy", "w2"),
     step(8.11, "suspend", "once-1", 3),
-    seed=94,
+    seed=154,
 )
 """A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it then."""
 OUTGROWN_UNSEEN = plan(

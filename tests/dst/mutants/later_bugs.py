@@ -82,7 +82,7 @@ LATER: Final[Mapping[str, Mutant]] = {
         "where spreading is required it is only preferred", spread_is_a_wish, 30, "what must be spread is spread", 4
     ),
     "size-kept": Mutant(
-        "a copy does not become smaller", a_copy_keeps_its_size, 10, "a copy has the size of its job's last slice", 4
+        "a copy does not become smaller", a_copy_keeps_its_size, 148, "a copy has the size of its job's last slice", 4
     ),
     "nomination-ignored": Mutant(
         "a stored nomination says nothing of where a job may run",
