@@ -156,6 +156,18 @@ def test_a_new_slice_that_goes_leaves_the_old_one_its_quota() -> None:
     assert used(state) == 10000
 
 
+def test_an_old_slice_that_gets_quota_after_the_new_one_counts_for_all_that_it_has() -> None:
+    """It was evicted, and is queued again: it is not about to end."""
+    state = state_of(queue("q", 5))
+    put(state, sized("new", 3, taken="q", of="old"))
+    old = sized("old", 2, taken="q")
+    put(state, old)
+    assert used(state) == 3000, "within a second it is taken for the one that is replaced"
+    old["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:01Z"
+    put(state, old)
+    assert used(state) == 5000
+
+
 def test_only_one_slice_takes_the_place_of_another() -> None:
     state = state_of(queue("q", "30"), sized("old", 10, taken="q"), sized("a", 15, of="old"), sized("b", 16, of="old"))
     first = once(state)

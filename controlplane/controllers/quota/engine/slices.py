@@ -41,11 +41,15 @@ class Replacements:
         return self._of.get(key, {}).keys()
 
     def counted(self, info: Info, workloads: Mapping[str, Info]) -> Info:
-        """Return a workload that has quota with what covers it: slices in its place, of the same ClusterQueue."""
+        """Return a workload that has quota with what covers it: slices that took its place, in the same ClusterQueue. One that
+        got quota after them is no old slice about to end: it counts for all that it has."""
         covered: Usage = {}
+        since = info.workload.reserved_at or 0.0
         for key in self.of(info.key):
             other = workloads[key]
-            for place, amount in other.reserved.items() if other.cluster_queue == info.cluster_queue else ():
+            if other.cluster_queue != info.cluster_queue or (other.workload.reserved_at or 0.0) < since:
+                continue
+            for place, amount in other.reserved.items():
                 covered[place] = add(covered.get(place, 0), amount)
         return info if covered == info.covered else replace(info, covered=covered)
 

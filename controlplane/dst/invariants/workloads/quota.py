@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
-from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import WORKLOADS, Json
+from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.slices import replacement_for
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.kueue.common import Usage, holds_quota, is_active, usage_of
 
@@ -40,6 +41,7 @@ class QuotaAccounts:
         self._trace, self._place, self._shrinks = trace, place, shrinks
         self._held: dict[str, tuple[tuple[Any, ...], str, Usage]] = {}
         self._sums: dict[str, Usage] = {}
+        self._slices: dict[str, tuple[str, str, str]] = {}
         self._taken_back: set[str] = set()
         for record in place.store.records(WORKLOADS):
             self._enter(record.uid, record.obj)
@@ -61,7 +63,7 @@ class QuotaAccounts:
     def recount(self) -> None:
         """Look at the whole cluster, from its objects alone."""
         kept = self._sums
-        self._held, self._sums = {}, {}
+        self._held, self._sums, self._slices = {}, {}, {}
         for record in self._place.store.records(WORKLOADS):
             self._enter(record.uid, record.obj)
         if kept != self._sums:
@@ -78,8 +80,12 @@ class QuotaAccounts:
             if admission is not None and before[0] == rests_on:
                 return
             del self._held[uid]
+            self._slices.pop(uid, None)
             self._add(before[1], before[2], -1)
         if obj is not None and admission is not None:
+            reserved = condition(obj, "QuotaReserved") or {}
+            name = f"{meta(obj)['namespace']}/{meta(obj)['name']}"
+            self._slices[uid] = name, replacement_for(obj), str(reserved.get("lastTransitionTime"))
             entry = self._held[uid] = (rests_on, admission["clusterQueue"], usage_of(obj))
             self._add(entry[1], entry[2], 1)
 
@@ -97,9 +103,24 @@ class QuotaAccounts:
         if overdrawn:
             self._trace.violate(OVERDRAWN, overdrawn)
         for name, booked in self._place.life.kueue.queues.quota.used().items():
-            if booked != self._sums.get(name, {}):
-                detail = f"{name} on {self._place.name}: booked {booked}, held {self._sums.get(name, {})}"
+            held = self._sums.get(name, {})
+            if booked != held and booked != (held := self._counted(name)):
+                detail = f"{name} on {self._place.name}: booked {booked}, held {held}"
                 self._trace.violate(BALANCE, detail)
+
+    def _counted(self, queue: str) -> Usage:
+        """Return what counts of a ClusterQueue: of a slice whose place others have taken what goes beyond those, until it ends."""
+        found = dict(self._sums.get(queue, {}))
+        taken = {replaces for _, replaces, _ in self._slices.values() if replaces}
+        for uid, (name, _, since) in self._slices.items():
+            if name not in taken or self._held[uid][1] != queue:
+                continue
+            others = self._slices.items()
+            heirs = [self._held[one] for one, (_, replaces, at) in others if replaces == name and at >= since]
+            for where, amount in self._held[uid][2].items():
+                covered = sum(usage.get(where, 0) for _, held_in, usage in heirs if held_in == queue)
+                found[where] = found.get(where, 0) - min(amount, covered)
+        return {where: amount for where, amount in found.items() if amount}
 
     def _overdrawn(self) -> str:
         place = self._place

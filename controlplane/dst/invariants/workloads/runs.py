@@ -77,6 +77,7 @@ class RunRules:
         self._decided: dict[tuple[str, str], int] = {}
         self._made: dict[str, int] = {}
         self._given_up: dict[str, list[list[int]]] = {}
+        self._owners: dict[str, str] = {}
         self.most = self.by_operators = 0
 
     def before_fold(self, recorded: Recorded) -> None:
@@ -119,13 +120,29 @@ class RunRules:
         if commit.type == "ADDED":
             made = [self._decided.get((f"workload/{record.namespace}/{one}", cluster), 0) for one in workloads_of(job)]
             self._made[record.uid] = max(made, default=0)
-        here = self._running.setdefault(_work_of(job), {})
+        work = self._work_of(job)
+        here = self._running.setdefault(work, {})
         if commit.type == "DELETED" or not runs(record.kind, job):
             self._ended(here, cluster, record.uid)
         elif cluster not in here:
-            self._start(_work_of(job), cluster, self._run(job), here)
+            self._start(work, cluster, self._run(job), here)
         else:
             here[cluster] = replace(here[cluster], uids=here[cluster].uids | {record.uid})
+
+    def on_workload(self, workload: Json) -> None:
+        """Look at a Workload of the management cluster: whose it is."""
+        for owner in meta(workload).get("ownerReferences") or ():
+            self._owners[str(meta(workload)["name"])] = str(owner["uid"])
+
+    def _work_of(self, job: Json) -> str:
+        """Return by what copies are of the same work: their Workload; of an elastic job, which has several, its name and the UID of
+        the user's, since another one of the name is other work; of a job with several components, that UID.
+        """
+        annotations = meta(job).get("annotations") or {}
+        bound = str(annotations.get(PREBUILT) or "")
+        if annotations.get(ELASTIC_JOB) == "true":
+            return f"{meta(job)['name']} {self._owners.get(bound, '')}"
+        return bound or str(annotations.get(ORIGIN_UID) or "")
 
     def _ended(self, here: dict[str, RunningCopy], cluster: str, uid: str) -> None:
         """Take note that a job, or a pod of a group, does not run on a cluster."""
@@ -143,7 +160,7 @@ class RunRules:
         for record in restored:
             self._restored.add(record.uid)
             if runs(record.kind, record.obj):
-                here = self._running.setdefault(_work_of(record.obj), {})
+                here = self._running.setdefault(self._work_of(record.obj), {})
                 run = self._run(record.obj)
                 here[cluster] = replace(run, uids=run.uids | here[cluster].uids) if cluster in here else run
 
@@ -191,16 +208,6 @@ class RunRules:
         uid, once = metadata["uid"], (metadata.get("annotations") or {}).get(EXECUTION_POLICY) == NEVER_TWICE
         created = parse_timestamp(metadata["creationTimestamp"])
         return RunningCopy(created, self._made.get(uid, 0), self._now(), once, uid in self._restored, frozenset({uid}))
-
-
-def _work_of(job: Json) -> str:
-    """Return by what copies are of the same work: their Workload; of an elastic job, which has several, its name; of a
-    job with several components, the UID of the user's.
-    """
-    annotations = meta(job).get("annotations") or {}
-    if annotations.get(ELASTIC_JOB) == "true":
-        return str(meta(job)["name"])
-    return str(annotations.get(PREBUILT) or annotations.get(ORIGIN_UID) or "")
 
 
 def workloads_of(job: Json) -> list[str]:

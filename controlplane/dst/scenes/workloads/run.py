@@ -331,6 +331,8 @@ class WorkloadRun(SceneRun):
             if record.kind == WORKLOADS:
                 self._accounts[cluster].on_commit(commit)
         if home:
+            if record.kind == WORKLOADS:
+                self._runs.on_workload(record.obj)
             self._whole.on_commit(commit)
             gated.on_commit(self, commit)
         else:
