@@ -21,6 +21,7 @@ from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD, spec_of
 from controlplane.dst.scenes.workloads.processes import ZONE
 from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, merged
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     JOBS,
@@ -185,7 +186,8 @@ def fit_elastic(scene: ActorContext, cpus: int) -> None:
 def _fit(scene: ActorContext, cpus: int) -> None:
     store = scene.environment.management.store
     for record in list(store.records(JOBS)):
-        if int(record.obj["spec"].get("parallelism", 1)) > cpus:
+        ended = is_true(record.obj, "Complete") or is_true(record.obj, "Failed")
+        if not ended and int(record.obj["spec"].get("parallelism", 1)) > cpus:
             part = {"spec": {"parallelism": cpus}}
             store.patch(JOBS, record.namespace, record.name, part, field_manager="user")
 
