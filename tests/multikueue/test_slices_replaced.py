@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.controllers.multikueue.observations import JobObserved
 from tests.multikueue.scene import JOB, JOB_STREAM, NS, WL, Scene
-from tests.multikueue.sliced import NEXT, REPLACED, cloned, job_gone, small, waiting
+from tests.multikueue.sliced import NEW, NEXT, REPLACED, SMALL, cloned, job_gone, small, waiting
 
 
 def replaced() -> Scene:
@@ -92,3 +92,21 @@ def test_what_a_slice_left_on_a_cluster_goes_when_the_job_has_ended_on_another()
     scene.on(NEXT).workload({"QuotaReserved": True, "Finished": ("Succeeded", "done")}, cluster_name="b", check="Ready")
     scene.job(suspended=True, finished=True, inactive=True).on(WL)
     assert scene.names() == ["Removal Job a"]
+
+
+def test_a_copy_that_was_replaced_by_a_slice_that_a_backup_lost_is_no_end() -> None:
+    """The management cluster was put back to before the job had run: it is queued for a cluster again, and not finished."""
+    scene = Scene("a", "b").job(suspended=True, size=SMALL)
+    scene.workload({"QuotaReserved": True}, elastic=True, size=SMALL)
+    scene.decide()
+    scene.decide()
+    assert scene.clone("a", REPLACED, size=SMALL).names() == ["Removal Workload a"]
+
+
+def test_it_is_left_there_where_the_next_slice_is_known() -> None:
+    scene = Scene("a", "b").job(suspended=True, size=SMALL)
+    scene.workload({"QuotaReserved": True}, elastic=True, size=SMALL)
+    scene.on(NEXT).workload({"QuotaReserved": False}, **NEW)
+    scene.on(WL).decide()
+    scene.decide()
+    assert scene.clone("a", REPLACED, size=SMALL).names() == []

@@ -32,6 +32,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import REMOTE_LOST, Condition
+from controlplane.kube.slices import SLICE_REPLACED
 
 GONE = "Admitting remote no longer exists"
 _CORE_FINISHES_WITHIN = timedelta(seconds=1)
@@ -43,13 +44,15 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     if found is None:
         return False
     cluster, condition = found
-    unfinished = condition.reason in ("OutOfSync", "OwnerNotFound")
+    # Its slice was replaced on the worker, and here is no other: the management cluster was put back to before there was one.
+    alone = condition.reason == SLICE_REPLACED and all(other.local is None for other in pass_.context.slices)
+    unfinished = alone or condition.reason in ("OutOfSync", "OwnerNotFound")
     # It is no result. Queued again, the Workload does not wait for such a copy that nobody can remove now.
     if unfinished and (local.is_true("Evicted") or (check.state != "Ready" and not pass_.context.in_view(cluster))):
         return False
     if condition.reason == "OutOfSync":
         _out_of_sync(pass_, local, check, cluster)
-    elif condition.reason == "OwnerNotFound":
+    elif unfinished:
         # The job was deleted on the worker. It did not finish: it is queued again (KEP-693; Kueue's code finishes it).
         _taken_back(pass_, local, check, cluster)
     elif not final_status_waits(pass_, job, cluster) and not _core_finishes(pass_, local, job, cluster):
