@@ -47,7 +47,7 @@ class PodStreams(ABC, Generic[S]):
 
     OBSERVED: ClassVar[type[ObjectObserved]]
     GONE: ClassVar[type[ObjectVanished]]
-    WRITE: ClassVar[type[Event]]
+    WRITE: ClassVar[type[Any]]
     STATE: ClassVar[type[PodsState[Any, Any]]]
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class PodStreams(ABC, Generic[S]):
             self._ahead.folded(event.uid, None)
             state = _without(state, event)
         elif isinstance(event, self.WRITE):
-            state = opened(state, event, recorded)  # type: ignore[arg-type]
+            state = opened(state, event, recorded)
         elif isinstance(event, WriteFailed):
             state = refused(state, event)
         elif isinstance(event, WriteUnneeded):

@@ -99,7 +99,10 @@ async def test_without_quota_it_runs_on_as_it_is_and_grows_when_there_is_some(st
     on = await started(stage, cpu="4")
     resize(on, 6)
     message = "insufficient unused quota for cpu in flavor spot, 2 more needed"
-    waits = lambda: any(message in one["message"] for one in on.said("WorkloadInadmissible"))  # noqa: E731
+
+    def waits() -> bool:
+        return any(message in one["message"] for one in on.said("WorkloadInadmissible"))
+
     await on.until(waits, "it waits for what it needs more")
     assert not suspended(on, "grows")
     assert ledger(on) == {name_of(on, 2): 2000}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from controlplane.kube.conditions import condition, is_true
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.quantities import milli
 
@@ -24,7 +24,6 @@ _Value = TypeVar("_Value")
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"
@@ -103,19 +102,6 @@ def holds_quota(workload: Mapping[str, Any]) -> bool:
     return is_true(workload, "QuotaReserved") and is_active(workload) and not is_true(workload, "Finished")
 
 
-def admissible(workload: Mapping[str, Any]) -> bool:
-    """Return whether a Workload may stand in a queue: active, neither finished nor reserved, not held back by
-    Requeued=False, and with no check that failed.
-    """
-    if not is_active(workload) or is_true(workload, "Finished") or is_true(workload, "QuotaReserved"):
-        return False
-    checks = (workload.get("status") or {}).get("admissionChecks") or ()
-    if any(check["state"] in ("Rejected", "Retry") for check in checks):
-        return False
-    requeued = condition(workload, "Requeued")
-    return requeued is None or requeued["status"] != "False"
-
-
 def usage_of(workload: Mapping[str, Any]) -> Usage:
     """Return what the admission of a Workload takes, by (flavor, resource), in thousandths: of a pod set that has fewer pods by now
     than were admitted, what these take.
@@ -133,12 +119,6 @@ def usage_of(workload: Mapping[str, Any]) -> Usage:
                 used = milli(amount) if left == admitted else milli(amount) * left // admitted
                 usage[place] = usage.get(place, 0) + used
     return usage
-
-
-def priority_of(workload: Mapping[str, Any]) -> int:
-    """Return the effective priority: `spec.priority` plus the boost annotation."""
-    boost = (meta(workload).get("annotations") or {}).get(PRIORITY_BOOST)
-    return int(workload["spec"].get("priority") or 0) + int(boost or 0)
 
 
 def reindex(index: dict[_Key, dict[_Value, None]], value: _Value, before: _Key | None, after: _Key | None) -> None:

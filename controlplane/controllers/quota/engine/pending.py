@@ -117,6 +117,13 @@ class _OfLocalQueue:
         self._count += 1
         self._noted[shape] = first
         heapq.heappush(self._firsts, (first, self._count, shape))
+        if len(self._firsts) > _SPARE * (
+            len(self.shapes) + 1
+        ):  # most of it are places of shapes that nobody has any more
+            self._noted = {shape: place for shape, place in self._noted.items() if shape in self.shapes}
+            self._firsts = [(place, at, shape) for at, (shape, place) in enumerate(self._noted.items())]
+            self._count = len(self._firsts)
+            heapq.heapify(self._firsts)
 
     def first(self) -> Place | None:
         """Return the place of the first that may be tried, None if none may."""
