@@ -119,29 +119,25 @@ class QuotaMeasure:
     ) -> None:
         """Count what became of a Workload."""
         old, new = as_read(before.status), as_read(after.status)
+
+        def became(condition: str) -> bool:
+            return new.is_true(condition) and not old.is_true(condition)
+
         place, released = self._place(after), self._place(before)
         metrics, kind, queued = self._metrics, after.priority_class, _queued_since(after, new)
         if new.reserved and not old.reserved:
             _count(metrics.reserved, place, kind)
             _observe(metrics.reserved_wait, place, queued, _since(new, ws.QUOTA_RESERVED), kind)
-        if new.is_true(ws.ADMITTED) and not old.is_true(ws.ADMITTED):
+        if became(ws.ADMITTED):
             self._admitted(place, kind, queued, new)
         self._evicted(place if place.cluster_queue else released, kind, old, new)
         if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
-            reason = str((new.condition(ws.PREEMPTED) or {}).get("reason", ""))
-            metrics.preempted.labels(self._preempting.pop(key, ""), reason, ROLE).inc()
-        if old.reserved and not new.reserved and new.is_true(ws.EVICTED) and released.cluster_queue:
-            reason, since = str((new.condition(ws.EVICTED) or {}).get("reason", "")), _since(new, ws.EVICTED)
-            if since is not None:
-                passed = max(0.0, (now - since).total_seconds())
-                metrics.eviction_latency.labels(released.cluster_queue, reason, ROLE).observe(passed)
-        if new.is_true(ws.PODS_READY) and not old.is_true(ws.PODS_READY) and place.cluster_queue:
-            ready = new.condition(ws.PODS_READY) or {}
-            if ready.get("reason") == "Started":
-                _observe(metrics.ready_wait, place, queued, _since(new, ws.PODS_READY), kind)
-                admitted = _since(new, ws.ADMITTED)
-                _observe(metrics.admitted_until_ready, place, admitted, _since(new, ws.PODS_READY), kind)
-        if new.is_true(ws.FINISHED) and not old.is_true(ws.FINISHED):
+            metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
+        if old.reserved and not new.reserved and new.is_true(ws.EVICTED):
+            self._gave_back(released, new, now)
+        if became(ws.PODS_READY):
+            self._ready(place, kind, queued, new)
+        if became(ws.FINISHED):
             self._finished(place, kind, new)
 
     def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
@@ -154,6 +150,21 @@ class QuotaMeasure:
         for cohort in node.ancestors() if node is not None else ():
             self._metrics.cohort_admitted.labels(cohort.name, kind, ROLE).inc()
             self._cohorts.add(cohort.name)
+
+    def _ready(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
+        """Observe how long it took until the pods of a Workload were ready for the first time."""
+        if not place.cluster_queue or _reason(new, ws.PODS_READY) != "Started":
+            return
+        at = _since(new, ws.PODS_READY)
+        _observe(self._metrics.ready_wait, place, queued, at, kind)
+        _observe(self._metrics.admitted_until_ready, place, _since(new, ws.ADMITTED), at, kind)
+
+    def _gave_back(self, released: QueuePlace, new: WorkloadStatus, now: datetime) -> None:
+        """Observe how long an evicted Workload took to give its quota back."""
+        since = _since(new, ws.EVICTED)
+        if released.cluster_queue and since is not None:
+            latency = self._metrics.eviction_latency.labels(released.cluster_queue, _reason(new, ws.EVICTED), ROLE)
+            latency.observe(max(0.0, (now - since).total_seconds()))
 
     def _evicted(self, place: QueuePlace, kind: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
         """Count evictions, which a Workload's status counts by reason and cause."""
@@ -170,7 +181,7 @@ class QuotaMeasure:
 
     def _finished(self, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
         _count(self._metrics.finished, place, kind)
-        if (new.condition(ws.FINISHED) or {}).get("reason") == SLICE_REPLACED and place.cluster_queue:
+        if _reason(new, ws.FINISHED) == SLICE_REPLACED and place.cluster_queue:
             self._metrics.replaced.labels(place.cluster_queue, ROLE).inc()
         admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
         if new.is_true(ws.ADMITTED) and admitted is not None and ended is not None:
@@ -201,6 +212,10 @@ def _observe(
     if since is not None and until is not None:
         for one in metric.at(place, *labels):
             one.observe(max(0.0, (until - since).total_seconds()))
+
+
+def _reason(status: WorkloadStatus, condition: str) -> str:
+    return str((status.condition(condition) or {}).get("reason", ""))
 
 
 def _since(status: WorkloadStatus, type_: str) -> datetime | None:

@@ -62,12 +62,23 @@ def estimate(index: AdmissionIndex, durations: Durations, key: str, wait: Wait, 
     of = excerpt(index.engine, key) if not wait.inadmissible and not wait.uncovered else None
     if of is None or of.target.requeue_at == math.inf:
         return Estimate(reason=NOT_QUOTA)
-    if any(all(one.never for one in group) for group in wait.groups):
-        nowhere = any(one.never_placed for group in wait.groups for one in group)
-        return Estimate(reason=NOWHERE if nowhere else NEVER)
+    if never := _never(wait):
+        return Estimate(reason=never)
     if not durations:
         return Estimate(reason=NO_RUNS)
-    draws = _Draws(index, durations, of, now.timestamp())
+    return _estimated(_Draws(index, durations, of, now.timestamp()), wait)
+
+
+def _never(wait: Wait) -> str:
+    """Return why a Workload gets no quota as things are, empty if it may."""
+    if not any(all(one.never for one in group) for group in wait.groups):
+        return ""
+    return NOWHERE if any(one.never_placed for group in wait.groups for one in group) else NEVER
+
+
+def _estimated(draws: _Draws, wait: Wait) -> Estimate:
+    """Return what the draws say."""
+    of = draws.of
     found = list(draws.run())
     if not found:
         return Estimate(reason=f"{len(of.ahead)} wait before it, too many to follow", bounded=True)

@@ -101,7 +101,7 @@ class _Story:
         elif not self.reserved or "QuotaReserved" in conditions:
             self.reserved = False
             condition = conditions.get("QuotaReserved", {})
-            reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
+            reason, message = (str(condition.get(name) or "") for name in ("reason", "message"))
             if reason not in _TRIED:
                 self.decided = None
             if self.decided is None:

@@ -116,11 +116,15 @@ def _said(state: PodState, events: Sequence[Recorded], around: Sequence[Recorded
         return "Pending", "somebody to correct it", f"It cannot be scheduled: {pod.problem}.", (PendingPodObserved,)
     if state.held is not None:
         return _held(state, state.held, events)
+    return _tried(state, pod, events, around)
+
+
+def _tried(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded], around: Sequence[Recorded]) -> Said:
+    """Return what is said of a pod that a node is looked for."""
     if pod.gates:
-        gates = (
-            f"It is not tried, because it has scheduling gates: {listed(pod.gates)}. Whoever set them takes them away."
-        )
-        return "Pending", f"its scheduling gates to go ({listed(pod.gates)})", gates, (PendingPodObserved,)
+        gates = listed(pod.gates)
+        text = f"It is not tried, because it has scheduling gates: {gates}. Whoever set them takes them away."
+        return "Pending", f"its scheduling gates to go ({gates})", text, (PendingPodObserved,)
     if state.told is not None:
         found = last(events, SchedulingFailed)
         newest = found.event if found is not None and isinstance(found.event, SchedulingFailed) else state.told

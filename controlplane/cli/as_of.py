@@ -58,10 +58,7 @@ def as_of(
       queues: namespace, queue, cluster_queue, and how many Workloads were
         pending, reserved, offered, admitted, running, lost, other, finished
     """
-    if kind == "clusters" and namespace:
-        raise click.UsageError("clusters have no namespace: leave -n out")
-    if kind != "workloads" and (cluster or queue):
-        raise click.UsageError(f"--cluster and --queue are about workloads, not about {kind}: leave them out")
+    _check(kind, namespace, cluster, queue)
     at = times.moment(moment, "TIME")
     with open_reader(options, at=at) as reader:
         found = [one for one in _ask(kind)(reader, at, namespace) if is_on(one, cluster) and is_in(one, queue)]
@@ -71,10 +68,17 @@ def as_of(
     rows = [[_cell(one, column, at) for column in columns] for one in found]
     emit(options.output, found, columns, rows, kind=kind.removesuffix("s"))
     if not found:
-        where = f" in namespace {namespace}" if namespace else ""
-        where += f" on cluster {cluster}" if cluster else ""
-        where += f" in queue {queue}" if queue else ""
+        asked = (("in namespace", namespace), ("on cluster", cluster), ("in queue", queue))
+        where = "".join(f" {words} {name}" for words, name in asked if name)
         click.echo(f"There were no {kind}{where} at {clock(at)} UTC.{known}", err=True)
+
+
+def _check(kind: str, namespace: str | None, cluster: str | None, queue: str | None) -> None:
+    """Refuse flags that say nothing of what is asked for."""
+    if kind == "clusters" and namespace:
+        raise click.UsageError("clusters have no namespace: leave -n out")
+    if kind != "workloads" and (cluster or queue):
+        raise click.UsageError(f"--cluster and --queue are about workloads, not about {kind}: leave them out")
 
 
 def _ask(kind: str) -> Callable[[LogReader, datetime, str | None], list[dict[str, Any]]]:

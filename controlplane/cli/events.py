@@ -92,12 +92,21 @@ def events(
 def _unknown(reader: LogReader, wanted: Filter) -> str:
     """Return what of a filter the log does not have, and what may have been meant; "" if it only fits nothing."""
     from controlplane.audit.reads import READ, Filter
-    from controlplane.controllers.connectivity.events import MANAGEMENT
 
     known = [one.__name__ for one in READ]
     for kind in wanted.types or ():
         if kind not in known and not list(reader.events(Filter(types=[kind]), limit=1)):
             return f'there is no type of event "{kind}"{_nearest(kind, known, "docs/reference/events.md has them")}'
+    if unknown := _unknown_place(reader, wanted):
+        return unknown
+    head = reader.head()
+    return f"the log {reader.log} ends at {head}" if wanted.after > head else ""
+
+
+def _unknown_place(reader: LogReader, wanted: Filter) -> str:
+    """Return which cluster or stream of a filter the log does not have; "" if it has all."""
+    from controlplane.controllers.connectivity.events import MANAGEMENT
+
     clusters = [MANAGEMENT, *(stream.partition("/")[2] for stream in reader.streams("cluster"))]
     if wanted.cluster and wanted.cluster not in clusters:
         there = f"there are {', '.join(dict.fromkeys(clusters))}"
@@ -107,8 +116,7 @@ def _unknown(reader: LogReader, wanted: Filter) -> str:
             refuse_archived_stream(reader, f"the stream {stream}", [stream])
             near = reader.streams(stream.partition("/")[0])
             return f"the log {reader.log} has no stream {stream}{_nearest(stream, near, '')}"
-    head = reader.head()
-    return f"the log {reader.log} ends at {head}" if wanted.after > head else ""
+    return ""
 
 
 def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:

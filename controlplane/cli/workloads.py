@@ -183,11 +183,13 @@ def _watch(options: Options, asked: WorkloadQuery) -> int:
     def look(reader: LogReader) -> None:
         every = {_stream(listed.one): listed for listed in _load(reader, policy, asked)[0]}
         found = {stream: listed.one for stream, listed in every.items() if asked.fits(listed)}
-        gone = [stream for stream in last if stream not in found]
-        if missing := [stream for stream in gone if stream not in every]:
+        gone = last.keys() - found.keys()
+        if missing := [stream for stream in last if stream in gone and stream not in every]:
             every |= {_stream(listed.one): listed for listed in _load(reader, policy, asked, missing)[0]}
-        deleted = {stream: {**last[stream], "state": "Deleted", "result": ""} for stream in gone}
-        left = {stream: every[stream].one if stream in every else deleted[stream] for stream in gone}
+        left = {}
+        for stream in (stream for stream in last if stream in gone):
+            deleted = {**last[stream], "state": "Deleted", "result": ""}
+            left[stream] = every[stream].one if stream in every else deleted
         now = _now()
         rows = [(key, _state(one, options), one, _row(options, one, now)) for key, one in {**found, **left}.items()]
         shown.show(rows)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from controlplane.job_kinds.base import Path
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import Json, meta, nested
 from controlplane.kube.quantities import canonical_quantity, milli, nanos
 from controlplane.values import Value
 
@@ -80,12 +80,7 @@ def _inferred(component: Mapping[str, Any]) -> Iterator[ComponentPods]:
         pods, notes = _at_once(component, place), {POD_INDEX: _JOB_INDEX}
         yield ComponentPods(path=(*place, "template"), replicas=pods, annotations=notes)
     elif named == ("jobset.x-k8s.io/v1alpha2", "JobSet"):
-        for at, one in enumerate(found(wrapped, ("spec", "replicatedJobs")) or ()):
-            place = ("template", "spec", "replicatedJobs", at, "template", "spec")
-            groups = _whole(one.get("replicas"), 1)
-            notes = {POD_INDEX: _JOB_INDEX, GROUP_INDEX: _JOB_SET_INDEX, GROUPS: str(groups)}
-            pods = groups * _at_once(component, place)
-            yield ComponentPods(path=(*place, "template"), replicas=pods, annotations=notes)
+        yield from _of_job_set(component, found(wrapped, ("spec", "replicatedJobs")) or ())
     elif named == ("kubeflow.org/v1", "PyTorchJob"):
         for one in ("Master", "Worker"):
             place = ("template", "spec", "pytorchReplicaSpecs", one)
@@ -95,6 +90,15 @@ def _inferred(component: Mapping[str, Any]) -> Iterator[ComponentPods]:
         yield ComponentPods(path=(*place, "headGroupSpec", "template"))
         for at, _ in enumerate(found(component, (*place, "workerGroupSpecs")) or ()):
             yield _scaled(component, (*place, "workerGroupSpecs", at), "replicas")
+
+
+def _of_job_set(component: Mapping[str, Any], jobs: Iterable[Json]) -> Iterator[ComponentPods]:
+    for at, one in enumerate(jobs):
+        place: Path = ("template", "spec", "replicatedJobs", at, "template", "spec")
+        groups = _whole(one.get("replicas"), 1)
+        notes = {POD_INDEX: _JOB_INDEX, GROUP_INDEX: _JOB_SET_INDEX, GROUPS: str(groups)}
+        pods = groups * _at_once(component, place)
+        yield ComponentPods(path=(*place, "template"), replicas=pods, annotations=notes)
 
 
 def _scaled(
@@ -119,6 +123,14 @@ def _whole(value: Any, default: int) -> int:
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
+_DEFAULTS = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+
+
 def template_of(wrapped: Mapping[str, Any]) -> Json:
     """Return the template of a pod as an AppWrapper has its Workload made of: the fields that quota and placement depend
     on, with the defaults of an API server.
@@ -128,11 +140,8 @@ def template_of(wrapped: Mapping[str, Any]) -> Json:
         raise BadValue("template.spec", "does not contain a spec")
     made: Json = {
         "containers": [_container(one) for one in spec.get("containers") or ()],
-        "restartPolicy": spec.get("restartPolicy") or "Always",
-        "dnsPolicy": spec.get("dnsPolicy") or "ClusterFirst",
-        "securityContext": copy.deepcopy(spec.get("securityContext") or {}),
-        "schedulerName": spec.get("schedulerName") or "default-scheduler",
-        "preemptionPolicy": spec.get("preemptionPolicy") or "PreemptLowerPriority",
+        **{name: spec.get(name) or default for name, default in _DEFAULTS.items()},
+        "securityContext": copy.deepcopy(nested(spec, "securityContext")),
     }
     if spec.get("terminationGracePeriodSeconds") is None:
         made["terminationGracePeriodSeconds"] = 30
@@ -142,9 +151,8 @@ def template_of(wrapped: Mapping[str, Any]) -> Json:
     made |= {name: copy.deepcopy(spec[name]) for name in kept if spec.get(name)}
     if overhead := _rounded(spec.get("overhead")):
         made["overhead"] = overhead
-    metadata = meta(wrapped) if isinstance(wrapped.get("metadata"), Mapping) else {}
-    said = {name: dict(metadata[name]) for name in ("labels", "annotations") if metadata.get(name)}
-    return {"metadata": said, "spec": made}
+    said = {name: dict(nested(meta(wrapped), name)) for name in ("labels", "annotations")}
+    return {"metadata": {name: one for name, one in said.items() if one}, "spec": made}
 
 
 def _container(one: Mapping[str, Any]) -> Json:

@@ -90,19 +90,25 @@ def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
         return []
     if place == "deletion":
         return [(plural, "delete")] if one.reconciled and not one.ends_by_deletion else []
-    if place == "jobframework" and one.grouped:
-        return [(plural, "get, list, watch")]
     if place.startswith("jobframework"):
-        if not one.reconciled or one.ends_by_deletion != place.endswith("-pods"):
-            return []
-        # The owner of a Workload blocks its own deletion for it, which asks for a right to the owner's finalizers.
-        verbs = "get, list, watch, patch, delete" if one.ends_by_deletion else "get, list, watch, patch"
-        status = [(f"{plural}/status", "patch")] if one.stops_by_steps or one.ends_by_deletion else []
-        runtimes = [(kind.plural, "get, list, watch") for kind in one.runtimes]
-        return [(plural, verbs), (f"{plural}/finalizers", "update"), *status, *runtimes]
+        return _to_reconcile(one, of_pods=place.endswith("-pods"))
     if place == "worker":
         return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
     return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]
+
+
+def _to_reconcile(one: JobKind, *, of_pods: bool) -> list[tuple[str, str]]:
+    """Return what the job framework does with a kind: with those that end by being deleted, or with the others."""
+    plural = one.kind.plural
+    if one.grouped and not of_pods:
+        return [(plural, "get, list, watch")]
+    if not one.reconciled or one.ends_by_deletion != of_pods:
+        return []
+    # The owner of a Workload blocks its own deletion for it, which asks for a right to the owner's finalizers.
+    verbs = "get, list, watch, patch, delete" if one.ends_by_deletion else "get, list, watch, patch"
+    status = [(f"{plural}/status", "patch")] if one.stops_by_steps or one.ends_by_deletion else []
+    runtimes = [(kind.plural, "get, list, watch") for kind in one.runtimes]
+    return [(plural, verbs), (f"{plural}/finalizers", "update"), *status, *runtimes]
 
 
 def _rule(one: JobKind, resource: str, verbs: str) -> str:

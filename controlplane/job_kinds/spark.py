@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.job_kinds.base import JobOutcome, Phase, PodSet, SimulatedKind
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import Json, Kind, meta, nested
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.quantities import canonical_quantity
 from controlplane.kube.requests import merge_diff
@@ -183,33 +183,30 @@ def _role_with(said: Json, role: str, template: Json) -> Json:
 
 def _pod(spec: Mapping[str, Any], role: str) -> Json:
     """Return the pod of a role: what of it asks for quota, or says where it may run (`mutateSparkPod`)."""
-    said: Json = spec.get(role) or {}
+    said = nested(spec, role)
     first: Json = {"name": _CONTAINERS[role]}
     containers = _with_others([first], said.get("sidecars") or ())
     pod: Json = {"containers": containers}
     main = next((one for one in containers if one["name"] == _NAMED[role]), first)
-    volumes = {one["name"]: one for one in spec.get("volumes") or ()}
-    mounts = [
-        one
-        for one in said.get("volumeMounts") or ()
-        if one["name"] in volumes and not one["name"].startswith(_LOCAL_VOLUMES)
-    ]
-    if mounts:
-        pod["volumes"] = [volumes[name] for name in dict.fromkeys(one["name"] for one in mounts)]
-        first["volumeMounts"] = mounts
+    if mounted := _mounted(spec, said):
+        pod["volumes"], first["volumeMounts"] = mounted
     pod["initContainers"] = _with_others([], said.get("initContainers") or ())
     for name in ("priorityClassName", "nodeSelector", "affinity", "tolerations"):
         if said.get(name):
             pod[name] = said[name]
-    if resources := _resources(said, main.get("resources") or {}):
+    if resources := _resources(said, nested(main, "resources")):
         main["resources"] = resources
-    inner = meta(said.get("template") or {})
-    metadata = {
-        **{name: one for name, one in inner.items() if name not in ("labels", "annotations")},
-        "labels": {**(inner.get("labels") or {}), **(said.get("labels") or {})},
-        "annotations": {**(inner.get("annotations") or {}), **(said.get("annotations") or {})},
-    }
-    return {"metadata": metadata, "spec": pod}
+    inner = nested(said, "template", "metadata")
+    notes = {name: {**nested(inner, name), **nested(said, name)} for name in ("labels", "annotations")}
+    return {"metadata": {**inner, **notes}, "spec": pod}
+
+
+def _mounted(spec: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[list[Json], list[Json]] | None:
+    """Return the volumes of a role that are of the application, and where they are mounted; None if there are none."""
+    volumes = {one["name"]: one for one in spec.get("volumes") or ()}
+    used = [one for one in said.get("volumeMounts") or () if one["name"] in volumes]
+    mounts = [one for one in used if not one["name"].startswith(_LOCAL_VOLUMES)]
+    return ([volumes[name] for name in dict.fromkeys(one["name"] for one in mounts)], mounts) if mounts else None
 
 
 def _with_others(there: list[Json], more: Sequence[Json]) -> list[Json]:

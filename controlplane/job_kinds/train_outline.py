@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import Json, nested
 from controlplane.kube.pod_templates import digest, stored_template
 
 _AS_IT_IS = frozenset({"name", "resources", "securityContext", "envFrom"})
@@ -35,30 +35,33 @@ def job_outline(spec: Mapping[str, Any]) -> Json:
     """Return the outline of a TrainJob's spec."""
     made: Json = {"runtimeRef": spec.get("runtimeRef") or {}}
     if trainer := spec.get("trainer"):
-        named = {name: trainer[name] for name in ("image", "command", "args", "env") if trainer.get(name)}
-        counted = {name: trainer[name] for name in ("numNodes", "resourcesPerNode") if trainer.get(name) is not None}
-        made["trainer"] = {**_stored_container(named), **counted}
+        made["trainer"] = _trainer(trainer)
     if initializer := spec.get("initializer"):
-        made["initializer"] = {
-            name: _initializer(initializer[name]) for name in ("dataset", "model") if initializer.get(name) is not None
-        }
+        said = {name: initializer.get(name) for name in ("dataset", "model")}
+        made["initializer"] = {name: _initializer(one) for name, one in said.items() if one is not None}
     patches = []
     for one in spec.get("runtimePatches") or ():
-        inner = ((one.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
+        inner = nested(one, "trainingRuntimeSpec", "template", "spec")
         template = {"spec": {"replicatedJobs": [_job(job) for job in inner.get("replicatedJobs") or ()]}}
         patches.append({"manager": one.get("manager"), "trainingRuntimeSpec": {"template": template}})
     return {**made, "runtimePatches": patches}
 
 
+def _trainer(said: Mapping[str, Any]) -> Json:
+    named = {name: said[name] for name in ("image", "command", "args", "env") if said.get(name)}
+    counted = {name: said[name] for name in ("numNodes", "resourcesPerNode") if said.get(name) is not None}
+    return {**_stored_container(named), **counted}
+
+
 def runtime_outline(spec: Mapping[str, Any]) -> Json:
     """Return the outline of a runtime's spec."""
-    jobs = ((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs") or ()
+    jobs = nested(spec, "template", "spec").get("replicatedJobs") or ()
     made: Json = {"template": {"spec": {"replicatedJobs": [_job(one) for one in jobs]}}}
     if (policy := spec.get("mlPolicy")) is not None:
         mpi = policy.get("mpi")
         said = {"runLauncherAsNode": mpi.get("runLauncherAsNode") is True} if mpi is not None else None
         made["mlPolicy"] = {"numNodes": policy.get("numNodes"), **({"mpi": said} if said is not None else {})}
-    if (spec.get("podGroupPolicy") or {}).get("coscheduling") is not None:
+    if nested(spec, "podGroupPolicy").get("coscheduling") is not None:
         made["podGroupPolicy"] = {"coscheduling": {}}
     return made
 

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import Json, meta, nested
 
 KUEUES_PATCH = "kueue.x-k8s.io/manager"
 """The manager of the patch with which Kueue puts into a runtime what pods were admitted with."""
@@ -30,34 +30,39 @@ _MERGED_BY = {
 
 def child_job_set(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Json:
     """Return the JobSet of a TrainJob whose runtime has this spec, without what Kueue's own patch adds to it."""
-    spec: Json = copy.deepcopy((runtime.get("template") or {}).get("spec") or {})
+    spec: Json = copy.deepcopy(nested(runtime, "template", "spec"))
     order = {str(one.get("name")): at for at, one in enumerate(spec.get("replicatedJobs") or ())}
     for patch in job["spec"].get("runtimePatches") or ():
-        part = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec")
+        part = nested(patch, "trainingRuntimeSpec", "template", "spec")
         if part and patch.get("manager") != KUEUES_PATCH:
             spec = _patched(spec, part)
     jobs: list[Json] = sorted(spec.get("replicatedJobs") or (), key=lambda one: order.get(str(one.get("name")), 0))
-    trainer: Json = job["spec"].get("trainer") or {}
+    trainer = nested(job, "spec", "trainer")
     for one, count in zip(jobs, _counts(jobs, trainer, runtime), strict=True):
-        template: Json = one.setdefault("template", {}).setdefault("spec", {})
-        template.update(parallelism=count, completions=count)
-        if _has_nodes(one, runtime) and trainer.get("resourcesPerNode"):
-            _give(one, trainer["resourcesPerNode"])
-        _initialized(one, job["spec"].get("initializer") or {})
-        _trained(one, trainer, runtime)
-        if ((runtime.get("podGroupPolicy") or {}).get("coscheduling")) is not None:
-            labels = template.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
-            labels[_POD_GROUP] = meta(job).get("name")
+        _filled(one, count, job, runtime)
     return {"metadata": {"name": meta(job).get("name")}, "spec": {**spec, "replicatedJobs": jobs}}
 
 
+def _filled(one: Json, count: int, job: Mapping[str, Any], runtime: Mapping[str, Any]) -> None:
+    """Put into a Job of the JobSet what the TrainJob and the runtime say of its pods."""
+    trainer = nested(job, "spec", "trainer")
+    template: Json = one.setdefault("template", {}).setdefault("spec", {})
+    template.update(parallelism=count, completions=count)
+    if _has_nodes(one, runtime) and trainer.get("resourcesPerNode"):
+        _give(one, trainer["resourcesPerNode"])
+    _initialized(one, nested(job, "spec", "initializer"))
+    _trained(one, trainer, runtime)
+    if nested(runtime, "podGroupPolicy").get("coscheduling") is not None:
+        labels = template.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+        labels[_POD_GROUP] = meta(job).get("name")
+
+
 def _ancestor(one: Json) -> str:
-    labels = meta(one.get("template") or {}).get("labels") or {}
-    return str(labels.get(_ANCESTOR) or "")
+    return str(nested(one, "template", "metadata", "labels").get(_ANCESTOR) or "")
 
 
 def _mpi(runtime: Mapping[str, Any]) -> Json | None:
-    found: Json | None = (runtime.get("mlPolicy") or {}).get("mpi")
+    found: Json | None = nested(runtime, "mlPolicy").get("mpi")
     return found
 
 
@@ -69,19 +74,17 @@ def _counts(jobs: Sequence[Json], trainer: Json, runtime: Mapping[str, Any]) -> 
     """Return how many pods each Job of a JobSet has: as many as the TrainJob asks for, else as its runtime says."""
     policy, counts = runtime.get("mlPolicy"), []
     for one in jobs:
-        found = ((one.get("template") or {}).get("spec") or {}).get("parallelism")
+        found = nested(one, "template", "spec").get("parallelism")
         if _ancestor(one) == _TRAINER and policy is not None:
             found = policy.get("numNodes")
         counts.append(max(1 if found is None else int(found), 1))
     if (nodes := trainer.get("numNodes")) is None:
         return counts
-    if _mpi(runtime) is not None:
-        at = next((at for at, one in enumerate(jobs) if one.get("name") == _NODE), None)
-        nodes = max(int(nodes) - 1, 1) if _launcher_is_node(runtime) else nodes
-    else:
-        at = next((at for at, one in enumerate(jobs) if _ancestor(one) == _TRAINER), None)
-    if at is not None:
-        counts[at] = int(nodes)
+    by_mpi = _mpi(runtime) is not None
+    of_nodes = [one.get("name") == _NODE if by_mpi else _ancestor(one) == _TRAINER for one in jobs]
+    if any(of_nodes):
+        launched = by_mpi and _launcher_is_node(runtime)
+        counts[of_nodes.index(True)] = max(int(nodes) - 1, 1) if launched else int(nodes)
     return counts
 
 

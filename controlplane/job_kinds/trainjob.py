@@ -14,7 +14,7 @@ from controlplane.job_kinds.jobset import JobSet
 from controlplane.job_kinds.train_outline import job_outline, runtime_outline, template_outline
 from controlplane.job_kinds.train_runtime import KUEUES_PATCH, child_job_set
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, Kind, ObjectRef, meta
+from controlplane.kube.kinds import Json, Kind, ObjectRef, meta, nested
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = {
@@ -113,11 +113,11 @@ class TrainJob(SimulatedKind):
     def injected(self, job: Mapping[str, Any]) -> str:
         """Return what Kueue's patch of the runtime says of where pods go."""
         found = []
-        for patch in (job.get("spec") or {}).get("runtimePatches") or ():
-            part = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
-            for one in part.get("replicatedJobs") or () if patch.get("manager") == KUEUES_PATCH else ():
-                pod = (((one.get("template") or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
-                found.append({"name": one.get("name"), **pod})
+        for patch in nested(job, "spec").get("runtimePatches") or ():
+            if patch.get("manager") != KUEUES_PATCH:
+                continue
+            jobs = nested(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs") or ()
+            found += [{"name": one.get("name"), **nested(one, "template", "spec", "template", "spec")} for one in jobs]
         return infos_digest(found)
 
     def submitted(self, job: Mapping[str, Any]) -> Json:

@@ -147,6 +147,17 @@ def meta(obj: Mapping[str, Any]) -> Json:
     return found if isinstance(found, dict) else {}
 
 
+def nested(obj: Mapping[str, Any], *path: str) -> Json:
+    """Return the object at a path of fields, empty where any of them is absent, null or empty.
+
+    Raises: AttributeError if one of them is something else than an object.
+    """
+    found: Any = obj
+    for name in path:
+        found = found.get(name) or {}
+    return found if found is not obj else dict(obj)
+
+
 def version_number(version: str) -> int | None:
     """Return a resourceVersion as a number, as etcd counts; None for what is none. Nothing else may be compared by
     size.

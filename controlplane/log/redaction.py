@@ -83,7 +83,7 @@ class Redaction:
         secret = value.get("kind") == "Secret"
         for key, inner in value.items():
             here = (*trail, key)
-            if any(here[-len(path) :] == path for path in self._paths) or (secret and key in _OF_SECRETS):
+            if self._is_left_out(here) or (secret and key in _OF_SECRETS):
                 continue
             if key == "env":
                 found[key] = _without_values(inner)
@@ -92,6 +92,10 @@ class Redaction:
             elif not (key in _OF_EACH_WRITE and trail[-1:] == ("metadata",)):
                 found[key] = self._without(inner, here)
         return found
+
+    def _is_left_out(self, trail: tuple[str, ...]) -> bool:
+        """Whether a path ends as one that is not recorded."""
+        return any(trail[-len(path) :] == path for path in self._paths)
 
 
 def _naming(new: NewEvent, ref: str) -> list[str]:

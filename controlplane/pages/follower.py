@@ -62,7 +62,7 @@ class Follower:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self.ready, self.read = False, 0
+        self.ready, self.read, self._shown = False, 0, 0
         self.directory = Directory()
         self.trends = Trends()
         self.pending_pods = PendingPods()
@@ -73,8 +73,8 @@ class Follower:
 
     @property
     def position(self) -> int:
-        """The last position that was taken."""
-        return self.index.position
+        """The last position that is shown: whoever has a page of it need not ask again. The index is ahead of it in between."""
+        return self._shown
 
     def start(self) -> None:
         """Begin to follow."""
@@ -108,7 +108,7 @@ class Follower:
                 self._stop.wait(_PAUSE)
 
     def _follow(self, reader: LogReader) -> None:
-        if self.ready and reader.head() < self.position:
+        if self.ready and reader.head() < self.index.position:
             with self.lock:  # another log than the one that was followed, such as one from a backup
                 self._begin_anew()
         if not self.ready:
@@ -121,7 +121,7 @@ class Follower:
 
     def catch_up(self, reader: LogReader) -> bool:
         """Take the next events; return whether there were any."""
-        events = list(reader.events(Filter(after=self.position), limit=_BATCH))
+        events = list(reader.events(Filter(after=self.index.position), limit=_BATCH))
         if not events:
             return False
         # Before the position is told: whoever sees it knows that the hours up to it are not complete yet.
@@ -135,9 +135,14 @@ class Follower:
             with self.lock:
                 self._show(dirty[first : first + _BATCH])
         self._last.clear()
-        for listener in list(self._listeners):
-            listener(self.position)
+        self._tell(events[-1].position)
         return True
+
+    def _tell(self, position: int) -> None:
+        """Say that all is shown up to a position."""
+        self._shown = position
+        for listener in list(self._listeners):
+            listener(position)
 
     def _take(self, recorded: Recorded) -> None:
         self._folding(recorded)
@@ -194,8 +199,7 @@ class Follower:
             self.ready, self.trouble = True, ""
         for newest in reader.events(Filter(), limit=1, newest=True):
             self.usage.changed((), newest.recorded_at)
-        for listener in list(self._listeners):
-            listener(head)
+        self._tell(head)
 
 
 def wait_until_ready(follower: Follower, patience: timedelta) -> bool:

@@ -47,8 +47,9 @@ def name_of(stream: str) -> tuple[str, str]:
 def row_of(index: WorkloadIndex, last_seen: LastSeen, stream: str, before: Row | None, now: datetime) -> Row | None:
     """Return the row of a Workload in the place of the one before."""
     last, state = last_seen.touched.get(stream), index.workloads.get(stream)
-    at = last.recorded_at.timestamp() if last is not None else before.changed if before is not None else 0.0
-    position = last.position if last is not None else before.position if before is not None else 0
+    at, position = (before.changed, before.position) if before is not None else (0.0, 0)
+    if last is not None:
+        at, position = last.recorded_at.timestamp(), last.position
     if state is not None and state.local is not None:
         since = datetime.fromtimestamp(before.since if before is not None else at, tz=now.tzinfo)
         return row_of_live(one_of(index, state, since, now), state.local, at, position)
@@ -57,9 +58,10 @@ def row_of(index: WorkloadIndex, last_seen: LastSeen, stream: str, before: Row |
         before = _last_of(seen.event, before, seen.recorded_at.timestamp())
     if before is None:
         return None
-    gone = before.state == "Deleted" or (last is not None and isinstance(last.event, WorkloadGone))
-    state_word = "Deleted" if gone else "Finished" if before.result else before.state
-    return before._replace(state=state_word, waits_for="", changed=at, position=position)
+    word = "Finished" if before.result and before.state != "Deleted" else before.state
+    if last is not None and isinstance(last.event, WorkloadGone):
+        word = "Deleted"
+    return before._replace(state=word, waits_for="", changed=at, position=position)
 
 
 def row_of_past(seen: Seen) -> Row:

@@ -85,12 +85,7 @@ class PodStreams(ABC, Generic[S]):
         event = None if change.gone else self.observed(change)
         if event is None and known is None:
             return None
-        same = (
-            event is not None
-            and known is not None
-            and _replace(event, resource_version=known.resource_version) == known
-        )
-        if same and not self.is_written(event):
+        if _says_the_same(event, known) and not self.is_written(event):
             return None
         self._ahead.note(uid, event)
         stream = self._stream_of.get(uid) or self.stream(event or known)
@@ -120,6 +115,13 @@ class PodStreams(ABC, Generic[S]):
             self.states[stream] = state
         else:
             self.states.pop(stream, None)
+
+
+def _says_the_same(event: Any, known: Any) -> bool:
+    """Whether a pod was seen as it is known, but for its resourceVersion."""
+    if event is None or known is None:
+        return False
+    return bool(_replace(event, resource_version=known.resource_version) == known)
 
 
 def target_of(name: str) -> str:

@@ -87,6 +87,31 @@ def test_followed_from_anywhere_is_as_read_at_once(
         postgres_server.drop(name)
 
 
+def test_a_position_is_told_once_its_rows_are_shown(
+    postgres_server: postgres.Server, migrated_template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sees a position asks for the page: what it gets then must be of that position, since nothing tells it again."""
+    name, events, early = postgres.new_name("told"), appended(), list[bool]()
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, events[:150])
+        with follower_of(url) as follower:
+            announced, put = {follower.position}, follower.directory.put
+
+            def noted(row: Row) -> None:
+                early.append(follower.position not in announced)
+                put(row)
+
+            monkeypatch.setattr(follower.directory, "put", noted)
+            follower.listen(announced.add)
+            tell(url, events[150:])
+            until_at(follower, len(events))
+    finally:
+        postgres_server.drop(name)
+    assert early
+    assert not any(early)
+
+
 def test_the_pages_read_as_the_readers_role_and_cannot_write(fleet_url: str) -> None:
     with connector(Settings(), fleet_url, timedelta(seconds=7))() as reader:
         said = reader.connection.execute(

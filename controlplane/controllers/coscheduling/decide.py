@@ -239,15 +239,8 @@ def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
     follows = attempt.pinned.follows if attempt.pinned is not None else ""
     known = outline(run, follows)
     where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
-    present = {claim.name for claim in pass_.state.claims.values()}
-    for one in run.workspaces if not mode.per_run or follows else ():
-        name = claim_name(one.base, one.name, run.uid)
-        if one.template and name not in present:
-            pass_.write(
-                events.ClaimCreationDecided(
-                    **where, name=name, workspace=one.name, reason=CoschedulingReason.CLAIM_FROM_TEMPLATE
-                )
-            )
+    if not mode.per_run or follows:
+        _create_claims(pass_, run, where)
     if mode is Mode.DISABLED or follows:
         return
     names = placeholder_of_claims(known, mode).values() if not mode.per_run else (placeholder_name("", run.name),)
@@ -256,6 +249,16 @@ def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
         # One of an earlier attempt under this name has to go first; its removal is under way.
         if not any(one.placeholder(name) for one in pass_.state.attempts.values()):
             pass_.write(events.PlaceholderCreationDecided(**where, name=name, reason=reason))
+
+
+def _create_claims(pass_: RunPass, run: WorkerRunObserved, where: dict[str, str]) -> None:
+    """Create the claims of a run's workspaces that have a template."""
+    present = {claim.name for claim in pass_.state.claims.values()}
+    reason = CoschedulingReason.CLAIM_FROM_TEMPLATE
+    for one in run.workspaces:
+        name = claim_name(one.base, one.name, run.uid)
+        if one.template and name not in present:
+            pass_.write(events.ClaimCreationDecided(**where, name=name, workspace=one.name, reason=reason))
 
 
 # --- cleanup ---------------------------------------------------------------------------------------------------------
@@ -276,6 +279,11 @@ def _clean(pass_: RunPass, attempt: RunAttempt) -> None:
     reason = claims_go(outline(attempt.run), Mode(attempt.pinned.mode))
     if reason is None:
         return
+    _clean_claims(pass_, attempt, where, reason)
+
+
+def _clean_claims(pass_: RunPass, attempt: RunAttempt, where: dict[str, str], reason: CoschedulingReason) -> None:
+    """Delete the claims of an attempt, and release those that only their protection keeps."""
     for claim in pass_.state.claims_of(attempt):
         rest = [name for name in claim.finalizers if name != PVC_PROTECTION]
         named = {"name": claim.name, "uid": claim.uid, "resource_version": claim.resource_version}

@@ -50,8 +50,7 @@ class RunMarks:
         for uid in _changed(before.attempts, after.attempts):
             one, other = before.attempts.get(uid), after.attempts.get(uid)
             marks |= changes(uid, ATTEMPT, one, other, position)
-            was, now = one.placeholders if one else {}, other.placeholders if other else {}
-            marks |= {f"placeholder/{(was | now)[key].name}.there": position for key in was.keys() ^ now.keys()}
+            marks |= {f"placeholder/{name}.there": position for name in _placeholders_of_one(one, other)}
         for uid in _changed(before.claims, after.claims):
             claims = before.claims.get(uid), after.claims.get(uid)
             name = next(claim.name for claim in claims if claim is not None)
@@ -74,6 +73,12 @@ class RunMarks:
     def forget(self, stream: str) -> None:
         """Drop the marks of a run of which nothing is left."""
         self._marks.pop(stream, None)
+
+
+def _placeholders_of_one(before: RunAttempt | None, after: RunAttempt | None) -> list[str]:
+    """Return the names of the placeholders that only one of two states of an attempt has."""
+    was, now = (one.placeholders if one is not None else {} for one in (before, after))
+    return [(was | now)[key].name for key in was.keys() ^ now.keys()]
 
 
 def _current(state: RunState) -> str:

@@ -51,6 +51,9 @@ class Defaults(Value):
         return made
 
 
+_NO_DEFAULTS = Defaults()
+
+
 def created_as(
     review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults | None = None
 ) -> Json | None:
@@ -60,30 +63,34 @@ def created_as(
         return None
     obj, named = request.get("object"), request.get("kind")
     adapter = next((one for kind, one in adapters.items() if named == _named(kind)), None)
-    if adapter is None or not isinstance(obj, dict):
-        return None
-    operation = request.get("operation")
-    if operation != "CREATE" and not (adapter.suspends_pods and operation == "UPDATE"):
+    if adapter is None or not isinstance(obj, dict) or not _answered(request.get("operation"), adapter):
         return None
     try:
-        labels, owner = section(meta(obj), "labels"), controller_of(obj)
-        namespace = namespace_of(request, obj)
-        if ORIGIN_LABEL in labels or not isinstance(obj.get("spec"), dict):
+        if ORIGIN_LABEL in section(meta(obj), "labels") or not isinstance(obj.get("spec"), dict):
             return None
         if adapter.made_for_another(obj):
             return _waiting(obj, adapter, adapters)
-        marked = defaults.labels(namespace, labels, owner) if defaults is not None else labels
-        waits = bool(marked.get(QUEUE_LABEL))
-        if defaults is not None and not (adapter.ends_by_deletion or adapter.suspends_pods):
-            waits = waits or defaults.managed(namespace)
-        if not waits or (defaults is not None and not defaults.selected(namespace)):
-            return None
-        if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
-            return None
-        made = adapter.submitted(obj if marked == labels else {**obj, "metadata": {**meta(obj), "labels": marked}})
+        made = _submitted(obj, namespace_of(request, obj), adapter, belongs, defaults or _NO_DEFAULTS)
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
+
+
+def _answered(operation: object, adapter: JobKind) -> bool:
+    """Whether what is done to a kind concerns it: a template whose pods wait is looked at with each change."""
+    return operation == "CREATE" or (adapter.suspends_pods and operation == "UPDATE")
+
+
+def _submitted(obj: Json, namespace: str, adapter: JobKind, belongs: Belongs, defaults: Defaults) -> Json | None:
+    """Return a job as it is created, None if it is left as it is."""
+    labels, owner = section(meta(obj), "labels"), controller_of(obj)
+    marked = defaults.labels(namespace, labels, owner)
+    without_queue = not (adapter.ends_by_deletion or adapter.suspends_pods) and defaults.managed(namespace)
+    if not (marked.get(QUEUE_LABEL) or without_queue) or not defaults.selected(namespace):
+        return None
+    if adapter.skipped(obj) or (owner is not None and belongs(namespace, owner)):
+        return None
+    return adapter.submitted(obj if marked == labels else {**obj, "metadata": {**meta(obj), "labels": marked}})
 
 
 def _waiting(pod: Json, adapter: JobKind, adapters: Mapping[Kind, JobKind]) -> Json | None:

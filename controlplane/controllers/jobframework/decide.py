@@ -34,30 +34,38 @@ def decide(
 ) -> PassResult[Event]:
     """Return what follows for a job; nothing while a write of it is open. `place`: it is a group of that set."""
     step = JobPass(context, state, now)
-    job, namespace = state.job, place.owner.namespace if place is not None else ""
-    if job is not None and not job.deleting:
-        namespace = job.namespace
-    if state.effects or (namespace and not context.selected(namespace)):
-        return step.plan
-    if place is not None and sets.kept_up(step, place):
+    job = state.job if state.job is not None and not state.job.deleting else None
+    if state.effects or not _is_selected(context, job, place) or (place is not None and sets.kept_up(step, place)):
         return step.plan
     pod_writes.strangers_told(step)
-    if job is None or job.deleting:
-        if place is None or place.owner.deleting or not place.wanted:
-            _orphaned(step)
-        else:
-            _between_pods(step)
-        return step.plan
-    ancestor = context.ancestor(job)
+    if job is not None:
+        _present(step, job)
+    elif place is None or place.owner.deleting or not place.wanted:
+        _orphaned(step)
+    else:
+        _between_pods(step)
+    return step.plan
+
+
+def _is_selected(context: JobContext, job: events.QueuedJobObserved | None, place: sets.SetPlace | None) -> bool:
+    """Whether the namespace of a job, or of the set that it is a group of, is looked after; what is gone is let go anyhow."""
+    if job is not None:
+        return context.selected(job.namespace)
+    return place is None or context.selected(place.owner.namespace)
+
+
+def _present(step: JobPass, job: events.QueuedJobObserved) -> None:
+    """A job that is there is looked after for itself, or with the one that it belongs to."""
+    ancestor = step.context.ancestor(job)
     if ancestor.too_deep:
         step.notice(job, "Warning", JobReason.NESTED_TOO_DEEP, "JobNestingTooDeep", _TOO_DEEP)
     elif ancestor.found:
         _child(step, job, ancestor)
-    elif (job.queue and (ancestor.known or not _owner_awaited(step))) or (
-        not job.queue and ancestor.known and context.manages(job.namespace)
-    ):
+    elif job.queue:
+        if ancestor.known or not _owner_awaited(step):
+            _queued(step, job)
+    elif ancestor.known and step.context.manages(job.namespace):
         _queued(step, job)
-    return step.plan
 
 
 def _between_pods(step: JobPass) -> None:
@@ -196,19 +204,24 @@ def _with_workload(step: JobPass, job: events.QueuedJobObserved, workload: event
         elif stopped:
             _deactivated(step, job, workload, evicted)
     elif writes.is_suspended(job):
-        starts = workload if workload.is_true("Admitted") else slices.with_quota(step, job)
-        if starts is not None and starts.is_true("Admitted"):
-            _start(step, job, starts)
-            return
-        if workload.is_true("QuotaReserved"):
-            _checks_noticed(step, job, workload)
-        if workload.queue != job.queue and not any(one.serving for one in step.state.pods.values()):
-            update = events.JobWorkloadUpdateDecided(
-                **writes.head(workload), what="queue", queue=job.queue, reason=JobReason.QUEUE_CHANGED
-            )
-            step.write(update)
+        _suspended(step, job, workload)
     elif not workload.is_true("Admitted") and not slices.keeps_running(step, job):
         stop(step, job, workload, JobReason.NOT_ADMITTED, "Not admitted by cluster queue")
+
+
+def _suspended(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
+    """A job that waits starts with the quota it has; until then its Workload follows it to another queue."""
+    starts = workload if workload.is_true("Admitted") else slices.with_quota(step, job)
+    if starts is not None and starts.is_true("Admitted"):
+        _start(step, job, starts)
+        return
+    if workload.is_true("QuotaReserved"):
+        _checks_noticed(step, job, workload)
+    if workload.queue != job.queue and not any(one.serving for one in step.state.pods.values()):
+        update = events.JobWorkloadUpdateDecided(
+            **writes.head(workload), what="queue", queue=job.queue, reason=JobReason.QUEUE_CHANGED
+        )
+        step.write(update)
 
 
 def _reserved(workload: events.JobWorkloadObserved) -> bool:

@@ -45,19 +45,22 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> matching.Found:
     if job.prebuilt not in ("", group):
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", _OTHER)
         return None, False
-    if job.prebuilt and workload is None and not step.context.named_workload(job.namespace, group):
-        return None, True
     if workload is None:
+        if job.prebuilt and not step.context.named_workload(job.namespace, group):
+            return None, True
         return None, _without(step, job, group, found)
-    if job.prebuilt:
-        return _prebuilt(step, job, workload, found)
+    return (_prebuilt if job.prebuilt else _counted)(step, job, workload, found)
+
+
+def _counted(
+    step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved, found: list[QueuedPodObserved]
+) -> matching.Found:
+    """Return the Workload that was made for a group, once its pods are those that it counts."""
     members = counted(workload, found)
     fits = workload.max_execution_seconds == job.max_execution_seconds and members.kept
     if not fits or not _fits(workload, pods.pod_sets(members.kept)):
         return None, _unfit(step, job, workload)
-    if _joined(step, workload, members.kept):
-        return None, False
-    if _removed(step, members.excess):
+    if _joined(step, workload, members.kept) or _removed(step, members.excess):
         return None, False
     pod_writes.release(step, members.replaced, JobReason.POD_REPLACED)
     if _awaits_replacement(step, workload, members.absent):

@@ -191,8 +191,10 @@ class JobIndex:
             current = parent
             if len(seen) > NESTED_AT_MOST:
                 return Ancestor(too_deep=True)
-        if top is None:
-            return Ancestor(known=known)
+        return Ancestor(known=known) if top is None else self._found(top, known=known)
+
+    def _found(self, top: str, *, known: bool) -> Ancestor:
+        """Return the topmost job of a stream, and whether it is admitted: an elastic one is while any slice of it is."""
         state = self.state(top)
         unfinished = [uid for uid, one in state.workloads.items() if not one.is_true("Finished")]
         last = max(unfinished, key=lambda uid: state.workloads_at[uid], default="")

@@ -79,16 +79,12 @@ class JobObserver:
             return _refused(change, error)
 
     def _built(self, kind: Kind, obj: Json) -> Built | None:
-        if kind in self.adapters:
-            adapter, owner = self.adapters[kind], controller_of(obj)
-            if isinstance(adapter, Pod):
-                owned = owner is not None and self.kind_of(owner) is not None
-                return observed_pod(adapter, obj, self._parents, owned=owned)
+        if isinstance(adapter := self.adapters.get(kind), Pod):
+            return observed_pod(adapter, obj, self._parents, owned=self._is_owned(controller_of(obj)))
+        if adapter is not None:
             return self._job(adapter, obj)
         if kind in self._sets:
-            owner = controller_of(obj)
-            owned = owner is not None and self.kind_of(owner) is not None
-            return None if owned else observed_set(self._sets[kind], obj)
+            return None if self._is_owned(controller_of(obj)) else observed_set(self._sets[kind], obj)
         if kind == kinds.WORKLOADS:
             return self._workload(obj)
         if kind == kinds.RESOURCE_FLAVORS:
@@ -112,12 +108,9 @@ class JobObserver:
                 adapter, head["namespace"], head["name"], adapter.group(obj)
             )
             return stream, QueuedPodGone(**head, kind=kind.name), ()
-        if kind in self.adapters:
-            stream = job_stream(kind.name, head["namespace"], head["name"])
-            return stream, events.QueuedJobGone(**head, kind=kind.name), ()
-        if kind in self._sets:
-            stream = job_stream(kind.name, head["namespace"], head["name"])
-            return stream, QueuedSetGone(**head, kind=kind.name), ()
+        if kind in self.adapters or kind in self._sets:
+            gone = events.QueuedJobGone if kind in self.adapters else QueuedSetGone
+            return job_stream(kind.name, head["namespace"], head["name"]), gone(**head, kind=kind.name), ()
         if kind == kinds.WORKLOADS:
             stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
@@ -134,11 +127,7 @@ class JobObserver:
         metadata, kind = meta(obj), adapter.kind
         labels, notes = section(metadata, "labels"), section(metadata, "annotations")
         owner = controller_of(obj)
-        queue = str(labels.get(QUEUE_LABEL) or "")
-        if adapter.skipped(obj):
-            return None
-        managed = bool(queue) or self.policy.may_manage(str(metadata.get("namespace") or ""))
-        if not managed and (owner is None or self.kind_of(owner) is None):
+        if adapter.skipped(obj) or not self._concerns(obj, owner):
             return None
         status = section(obj, "status")
         body = body_of({"labels": labels, "annotations": notes, "spec": section(obj, "spec")})
@@ -147,7 +136,7 @@ class JobObserver:
             **fields.identity(obj),
             kind=kind.name,
             generation=number(metadata, "generation", "metadata"),
-            queue=queue,
+            queue=str(labels.get(QUEUE_LABEL) or ""),
             prebuilt=str(notes.get(PREBUILT) or labels.get(PREBUILT) or ""),
             managed_by=adapter.managed_by(obj),
             priority_class=str(labels.get(PRIORITY_CLASS) or ""),
@@ -170,6 +159,17 @@ class JobObserver:
         else:
             event = composed(event, adapter, obj)
         return job_stream(kind.name, event.namespace, event.name), event, (body,)
+
+    def _is_owned(self, owner: events.QueuedOwner | None) -> bool:
+        """Whether an owner is of a kind that is looked after."""
+        return owner is not None and self.kind_of(owner) is not None
+
+    def _concerns(self, obj: Json, owner: events.QueuedOwner | None) -> bool:
+        """Whether a job is looked after, or may be: it has a queue, its namespace needs none, or it belongs to another job."""
+        metadata = meta(obj)
+        if section(metadata, "labels").get(QUEUE_LABEL) or self._is_owned(owner):
+            return True
+        return self.policy.may_manage(str(metadata.get("namespace") or ""))
 
     def _stream_of_workload(self, obj: Json) -> str:
         namespace, owner = str(meta(obj).get("namespace") or ""), controller_of(obj)

@@ -121,24 +121,33 @@ def _told_ranks(
     found: Sequence[TopologyPodObserved],
     ranks: Ranks,
 ) -> dict[int, TopologyPodObserved]:
-    label, group_label = request.get("podIndexLabel"), request.get("subGroupIndexLabel")
-    groups, size = request.get("subGroupCount"), assignment.count or 0
-    if not isinstance(label, str) or (group_label is not None and not (isinstance(groups, int) and groups > 0)):
+    label, size = request.get("podIndexLabel"), assignment.count or 0
+    if not isinstance(label, str):
         raise _Unranked("no label tells ranks")
-    each = size // groups if group_label is not None and isinstance(groups, int) else size
+    group_label, groups = _sub_groups(request)
+    each = size // groups
     made: dict[int, TopologyPodObserved] = {}
     for pod in found:
         index = _number(pod, label, ranks.end)
         rank = index - ranks.first
-        if isinstance(group_label, str) and isinstance(groups, int):
-            group = _number(pod, group_label, groups)
+        if group_label:
             if index >= each:
                 raise _Unranked(f"{pod.name} has an index beyond its job")
-            rank += group * each
+            rank += _number(pod, group_label, groups) * each
         if not 0 <= rank < size or rank in made:
             raise _Unranked(f"{pod.name} has rank {rank}, which is another's or none")
         made[rank] = pod
     return made
+
+
+def _sub_groups(request: Mapping[str, object]) -> tuple[str, int]:
+    """Return which label tells a pod's group within its pod set, empty if there are none, and how many there are."""
+    label, groups = request.get("subGroupIndexLabel"), request.get("subGroupCount")
+    if label is None:
+        return "", 1
+    if not isinstance(label, str) or not isinstance(groups, int) or groups <= 0:
+        raise _Unranked("no label tells ranks")
+    return label, groups
 
 
 def _number(pod: TopologyPodObserved, label: str, below: int) -> int:

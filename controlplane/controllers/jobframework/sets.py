@@ -125,11 +125,11 @@ def kept_up(step: JobPass, place: SetPlace) -> bool:
 
 
 def _follows(step: JobPass, place: SetPlace, workload: events.JobWorkloadObserved) -> bool:
-    owner, reserved = place.owner, workload.condition("QuotaReserved")
-    empty, has_quota = not owner.size, workload.is_true("QuotaReserved")
+    owner, has_quota = place.owner, workload.is_true("QuotaReserved")
+    empty = not owner.size
     if empty and has_quota and workload.active:
         return step.write(SetHoldDecided(**writes.head(workload), hold=True, reason=JobReason.SET_SCALED_DOWN))
-    if not empty and reserved is not None and reserved.status == "False" and reserved.reason == ON_HOLD:
+    if not empty and _is_on_hold(workload):
         return step.write(SetHoldDecided(**writes.head(workload), hold=False, reason=JobReason.SET_SCALED_UP))
     if not empty and not has_quota and workload.queue != owner.queue:
         update = events.JobWorkloadUpdateDecided(
@@ -140,6 +140,11 @@ def _follows(step: JobPass, place: SetPlace, workload: events.JobWorkloadObserve
         return True
     named = owner.priority_class if place.index is not None else workload.priority_class.name
     return not matching.kept_up(step, _as_job(owner, named), workload)
+
+
+def _is_on_hold(workload: events.JobWorkloadObserved) -> bool:
+    reserved = workload.condition("QuotaReserved")
+    return reserved is not None and (reserved.status, reserved.reason) == ("False", ON_HOLD)
 
 
 def _labelled(step: JobPass, place: SetPlace) -> bool:

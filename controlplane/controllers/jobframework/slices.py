@@ -49,8 +49,11 @@ def ensure(step: JobPass, job: events.QueuedJobObserved) -> matching.Found | Non
         return _without(step, job, ended)
     if job.end is not None:
         return live[-1], True
-    if job.problem:
-        return None
+    return None if job.problem else _one_of(step, job, live)
+
+
+def _one_of(step: JobPass, job: events.QueuedJobObserved, live: Workloads) -> matching.Found | None:
+    """See to the unfinished Workloads of a job that goes on, oldest first."""
     leaving = next((one for one in live if _has_quota(one) and (one.deleting or one.is_true("Evicted"))), None)
     if leaving is not None:
         # Its pods run until the job is stopped, whichever other slice waits: only then is its quota free.
@@ -64,9 +67,7 @@ def ensure(step: JobPass, job: events.QueuedJobObserved) -> matching.Found | Non
     for one, taken in found.over:
         reason, message = (SLICE_REPLACED, _REPLACED) if taken else (_OUT_OF_SYNC, _STALE)
         finish(step, one, reason, message, JobReason.SLICE_OVERTAKEN)
-    if found.over:
-        return None, False
-    return _sized(step, job, found)
+    return (None, False) if found.over else _sized(step, job, found)
 
 
 def settled(live: Workloads) -> Slices:
@@ -75,22 +76,29 @@ def settled(live: Workloads) -> Slices:
     if len(live) == 1:
         return Slices(live[0], live[0] if _has_quota(live[0]) else None, [])
     fresh = [one for one in live if not one.is_true("Evicted")]
-    heirs: dict[str, events.JobWorkloadObserved] = {}
+    successors = _successors(fresh)
+    with_heirs = {old for old, one in successors.items() if _has_quota(one)}
+    taken = {one.uid for one in live if _key(one) in with_heirs}
+    head = next((one for one in reversed(fresh) if _has_quota(one) and one.uid not in taken), None)
+    chosen = head or (fresh[-1] if fresh else None)
+    if head is not None:
+        chosen = successors.get(_key(head), head)
+    kept = taken | {one.uid for one in (chosen, head) if one is not None}
+    return Slices(chosen, head, [(one, _key(one) in successors) for one in live if one.uid not in kept])
+
+
+def _successors(fresh: Workloads) -> dict[str, events.JobWorkloadObserved]:
+    """Return which Workload is to take the place of which, by its key: of several the first with quota, else the first."""
+    found: dict[str, events.JobWorkloadObserved] = {}
     for one in fresh:
         old = one.slice.replaces if one.slice is not None else ""
-        if old and (old not in heirs or (_has_quota(one) and not _has_quota(heirs[old]))):
-            heirs[old] = one
+        if old and (old not in found or (_has_quota(one) and not _has_quota(found[old]))):
+            found[old] = one
+    return found
 
-    def heir(one: events.JobWorkloadObserved) -> events.JobWorkloadObserved | None:
-        return heirs.get(f"{one.namespace}/{one.name}")
 
-    taken = {one.uid for one in live if (found := heir(one)) is not None and _has_quota(found)}
-    heads = [one for one in fresh if _has_quota(one) and one.uid not in taken]
-    head = heads[-1] if heads else None
-    waiting = heir(head) if head is not None else None
-    chosen = waiting or head or (fresh[-1] if fresh else None)
-    kept = taken | {one.uid for one in (chosen, head) if one is not None}
-    return Slices(chosen, head, [(one, heir(one) is not None) for one in live if one.uid not in kept])
+def _key(one: events.JobWorkloadObserved) -> str:
+    return f"{one.namespace}/{one.name}"
 
 
 def _without(step: JobPass, job: events.QueuedJobObserved, ended: Workloads) -> matching.Found:
@@ -116,22 +124,22 @@ def _sized(step: JobPass, job: events.QueuedJobObserved, found: Slices) -> match
     wants, has = _counts(job.pod_sets), _counts(chosen.pod_sets)
     if wants.keys() != has.keys():
         return None
-    waits = not _has_quota(chosen)
-    if waits and writes.is_suspended(job) and not _alike(job.pod_sets, chosen.pod_sets):
-        matching.rewrite(step, job, chosen)
-        return None, False
+    if not _has_quota(chosen):
+        if writes.is_suspended(job) and not _alike(job.pod_sets, chosen.pod_sets):
+            matching.rewrite(step, job, chosen)
+            return None, False
+    elif any(count > has[name] for name, count in wants.items()):
+        return (None, True) if _waits_for_slices(job) else None
     if wants != has:
-        if not waits and any(count > has[name] for name, count in wants.items()):
-            return (None, True) if _waits_for_slices(job) else None
         step.write(
             events.JobWorkloadUpdateDecided(
                 **writes.head(chosen), what="counts", body=chosen.spec, pods=wants, reason=JobReason.JOB_RESIZED
             )
         )
         return None, False
-    both = [chosen, *([found.head] if found.head is not None and found.head.uid != chosen.uid else [])]
+    both = {one.uid: one for one in (chosen, found.head) if one is not None}
     # The one that has the quota is preempted by its priority too.
-    return chosen, all(matching.kept_up(step, job, one) for one in both)
+    return chosen, all(matching.kept_up(step, job, one) for one in both.values())
 
 
 def with_quota(step: JobPass, job: events.QueuedJobObserved) -> events.JobWorkloadObserved | None:
@@ -167,7 +175,7 @@ def creation(
     # The job's templates have what the old slice was admitted with, which the new one is not to ask for: another flavor's labels
     # would keep it from any other one once it is evicted. Kueue takes the templates as they are.
     same = _alike(job.pod_sets, old.pod_sets)
-    slice_ = SliceFacts(name=old.slice.name if old.slice else old.name, replaces=f"{old.namespace}/{old.name}")
+    slice_ = SliceFacts(name=old.slice.name if old.slice else old.name, replaces=_key(old))
     return msgspec.structs.replace(made, slice=slice_, of=old.spec if same else "", reason=JobReason.JOB_GROWN)
 
 

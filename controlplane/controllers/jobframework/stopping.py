@@ -8,6 +8,26 @@ from controlplane.controllers.jobframework import events, pod_writes
 from controlplane.controllers.jobframework.pod_sets import is_restored
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.writes import JobPass, adapter_of
+from controlplane.job_kinds.base import JobKind
+
+_WAIT = "wait"
+
+
+def _next_step(
+    adapter: JobKind, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved | None, *, child: bool
+) -> str:
+    """Return what is to be done next to stop a job; nothing if it is as it was before it started."""
+    if not job.suspended:
+        return "suspend"
+    if child:
+        return ""
+    if adapter.changes_at_rest and job.injected:
+        return _WAIT if job.active else "restore"
+    if not adapter.stops_by_steps:
+        return ""
+    if job.started:
+        return "reset"
+    return "restore" if job.stopping or not is_restored(job, workload) else ""
 
 
 def stop(
@@ -23,20 +43,11 @@ def stop(
     adapter = adapter_of(step, job)
     if adapter.ends_by_deletion:
         return pod_writes.stop(step, workload, reason, message)
-    if not job.suspended:
-        todo = "suspend"
-    elif adapter.changes_at_rest and job.injected and not child:
-        if job.active:
-            return False
-        todo = "restore"
-    elif child or not adapter.stops_by_steps:
+    todo = _next_step(adapter, job, workload, child=child)
+    if not todo:
         return True
-    elif job.started:
-        todo = "reset"
-    elif job.stopping or not is_restored(job, workload):
-        todo = "restore"
-    else:
-        return True
+    if todo == _WAIT:
+        return False
     decision = events.JobStopDecided(
         name=job.name,
         uid=job.uid,

@@ -151,10 +151,13 @@ def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
         if cluster == waits or not pass_.context.in_view(cluster):
             continue
         if remote.job is None:
-            if _is_over(pass_) or (remote.finished is None and _was_lost(pass_)):
-                pass_.remove(cluster, reason)
-        elif remote.job.finished or _has_ended(pass_):
+            over = _is_over(pass_) or (remote.finished is None and _was_lost(pass_))
+        else:
+            over = remote.job.finished or _has_ended(pass_)
+        if over:
             pass_.remove(cluster, reason)
+        elif remote.job is None:
+            continue
         elif _left_behind(pass_, cluster):
             pass_.remove(cluster, WorkloadReason.QUOTA_NOT_RESERVED)
         elif _to_stop(pass_):

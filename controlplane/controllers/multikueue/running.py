@@ -48,7 +48,8 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     alone = condition.reason == SLICE_REPLACED and all(other.local is None for other in pass_.context.slices)
     unfinished = alone or condition.reason in ("OutOfSync", "OwnerNotFound")
     # It is no result. Queued again, the Workload does not wait for such a copy that nobody can remove now.
-    if unfinished and (local.is_true("Evicted") or (check.state != "Ready" and not pass_.context.in_view(cluster))):
+    unseen = check.state != "Ready" and not pass_.context.in_view(cluster)
+    if unfinished and (local.is_true("Evicted") or unseen):
         return False
     if condition.reason == "OutOfSync":
         _out_of_sync(pass_, local, check, cluster)

@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.objects import check_json
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition, condition_json
-from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, ObjectRef, Request
+from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, ObjectRef, Request, nested
 from controlplane.kube.requests import Obsolete, timestamp
 
 ADMISSION_MANAGER = "kueue-admission"
@@ -110,19 +110,21 @@ def _whole(local: WorkloadObserved, change: Json, rest: Json) -> Json:
         "clusterName": local.cluster_name or None,
         "nominatedClusterNames": local.nominated or None,
     }
-    admission, requeue = status.get("admission"), status.get("requeueState") or {}
-    if admission:
-        status.pop("resourceRequests", None)  # what the assignments say counts from then on
-    if requeue.get("count") is None and requeue.get("requeueAt") is None:
+    if _requeue_is_empty(nested(status, "requeueState")):
         status.pop("requeueState", None)
     answered = change.pop("delayedTopologyRequest", ())
-    if answered and admission:
-        status["admission"] = {
-            **admission,
-            "podSetAssignments": _answered(admission.get("podSetAssignments") or [], answered),
-        }
+    if admission := status.get("admission"):
+        status.pop("resourceRequests", None)  # what the assignments say counts from then on
+        if answered:
+            assignments = _answered(admission.get("podSetAssignments") or [], answered)
+            status["admission"] = {**admission, "podSetAssignments": assignments}
     status |= change
     return {field: value for field, value in status.items() if value not in (None, [])}
+
+
+def _requeue_is_empty(state: Json) -> bool:
+    """Whether a `requeueState` says nothing."""
+    return state.get("count") is None and state.get("requeueAt") is None
 
 
 def _concerns_the_check_alone(decision: events.WorkloadWrite) -> bool:

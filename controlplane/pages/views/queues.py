@@ -147,9 +147,7 @@ def _heads(
     leads: dict[_Place, str] = {}
     for state in states:
         local = state.local
-        if local is None or local.is_true("Finished") or local.deleting:
-            continue
-        if names is not None and state.namespace not in names:
+        if local is None or not _is_shown(local, names):
             continue
         place = (state.namespace, local.queue_name)
         if local.cluster_queue:
@@ -162,6 +160,11 @@ def _heads(
             why = _why_waiting(local, row)
             first[place] = (*key, Head(name=state.name, priority=local.priority.value, waits_for=why))
     return {place: found[2] for place, found in first.items()}, leads
+
+
+def _is_shown(local: WorkloadObserved, names: Sequence[str] | None) -> bool:
+    """Whether a Workload is live, and in a namespace of which one may know."""
+    return not (local.is_true("Finished") or local.deleting) and (names is None or local.namespace in names)
 
 
 def _why_waiting(local: WorkloadObserved, row: Row | None) -> str:

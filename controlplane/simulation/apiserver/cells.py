@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.kube.durations import human_duration
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import Json, nested
 
 _STEP = re.compile(r"\.([A-Za-z0-9_\-]+)|\[\?\(@\.([A-Za-z0-9_]+)==['\"]([^'\"]*)['\"]\)\]")
 
@@ -99,15 +99,14 @@ def pod_ready(obj: Json, _now: datetime) -> str:
 
 def pod_status(obj: Json, _now: datetime) -> str:
     """Return one word for how a Pod is: why its containers ended or wait, where that is known, else its phase."""
-    status = obj.get("status") or {}
-    if (obj.get("metadata") or {}).get("deletionTimestamp"):
+    status = nested(obj, "status")
+    if nested(obj, "metadata").get("deletionTimestamp"):
         return "Terminating"
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            return "SchedulingGated"
+    gated = ("PodScheduled", "SchedulingGated")
+    if any((one.get("type"), one.get("reason")) == gated for one in status.get("conditions") or []):
+        return "SchedulingGated"
     for one in status.get("containerStatuses") or []:
-        state = one.get("state") or {}
-        if reason := (state.get("waiting") or state.get("terminated") or {}).get("reason"):
+        if reason := (nested(one, "state", "waiting") or nested(one, "state", "terminated")).get("reason"):
             return str(reason)
     return str(status.get("reason") or status.get("phase") or "")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import Json, meta, nested
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.cells import parse_time
 from controlplane.simulation.apiserver.routes import truthy
@@ -63,21 +63,16 @@ def lines_of(pod: Json, options: LogOptions) -> tuple[list[str], bool]:
     name, container = meta(pod)["name"], container_of(pod, options)
     if options.previous:
         raise errors.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    status = pod.get("status") or {}
+    status = nested(pod, "status")
     found = next((one for one in status.get("containerStatuses") or () if one.get("name") == container), None)
     if found is None:
-        if (pod.get("spec") or {}).get("nodeName"):
+        if nested(pod, "spec").get("nodeName"):
             raise errors.bad_request(f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating')
         return [], True
-    state = found.get("state") or {}
-    ended = state.get("terminated")
-    began = (ended or state.get("running") or {}).get("startedAt") or status.get("startTime")
-    said = [
-        (
-            began,
-            f"simulated: nothing runs here; the image is {found.get('image') or 'not named'}{_command(pod, container)}",
-        )
-    ]
+    ended = nested(found, "state").get("terminated")
+    began = (ended or nested(found, "state", "running")).get("startedAt") or status.get("startTime")
+    image = found.get("image") or "not named"
+    said = [(began, f"simulated: nothing runs here; the image is {image}{_command(pod, container)}")]
     if ended is not None:
         said.append((ended.get("finishedAt"), f"simulated: ended with exit code {ended.get('exitCode', 0)}"))
     return [_line(at, text, options) for at, text in said if _is_asked(at, options)], ended is None

@@ -69,11 +69,14 @@ def _message(known: Messages, message: Message, data: bytes, path: str, depth: i
             found.setdefault(field.name, []).extend(_several(known, field, value, at, depth))
         elif field.inline:
             found |= _message(known, known[field.type], _bytes(value, at), path, depth + 1)
-        else:
-            one = _one(known, field, value, at, depth)
-            if one is not None and (one or field.required or field.pointer or field.is_message):
-                found[field.name] = one
+        elif _is_said(field, one := _one(known, field, value, at, depth)):
+            found[field.name] = one
     return found
+
+
+def _is_said(field: Field, value: Any) -> bool:
+    """Whether JSON has a field with this value: an empty one only where that is something else than none."""
+    return value is not None and bool(value or field.required or field.pointer or field.is_message)
 
 
 _EMPTY: Final[Mapping[str, Value]] = {"string": b"", "bytes": b"", "Quantity": b""}

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import Json, Kind, meta, nested
 from controlplane.kube.quantities import milli
 
 Usage = dict[tuple[str, str], int]
@@ -106,14 +106,14 @@ def usage_of(workload: Mapping[str, Any]) -> Usage:
     """Return what the admission of a Workload takes, by (flavor, resource), in thousandths: of a pod set that has fewer pods by now
     than were admitted, what these take.
     """
-    status, usage = workload.get("status") or {}, Usage()
-    reclaimable = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+    usage = Usage()
+    reclaimable = {one["name"]: one["count"] for one in nested(workload, "status").get("reclaimablePods") or ()}
     counts = {one["name"]: one.get("count", 1) for one in workload["spec"]["podSets"]}
-    for assignment in (status.get("admission") or {}).get("podSetAssignments") or ():
-        flavors, name = assignment.get("flavors") or {}, assignment["name"]
+    for assignment in nested(workload, "status", "admission").get("podSetAssignments") or ():
+        flavors, name = nested(assignment, "flavors"), assignment["name"]
         admitted = assignment.get("count") or 0
         left = min(admitted, max(0, counts.get(name, admitted) - reclaimable.get(name, 0)))
-        for resource, amount in (assignment.get("resourceUsage") or {}).items():
+        for resource, amount in nested(assignment, "resourceUsage").items():
             if resource in flavors:
                 place = (flavors[resource], resource)
                 used = milli(amount) if left == admitted else milli(amount) * left // admitted

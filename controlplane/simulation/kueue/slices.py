@@ -57,10 +57,10 @@ def settle(live: Sequence[Json]) -> tuple[Json | None, list[tuple[Json, bool]]]:
     fresh = [one for one in live if not is_true(one, "Evicted")]
     heirs = {key: one for one in fresh if (key := replaces(one)) is not None}
     reserved = [one for one in fresh if is_true(one, "QuotaReserved")]
-    heads = [one for one in reserved if _heir(one, heirs) not in reserved]
-    head = heads[-1] if heads else None
-    waiting = _heir(head, heirs) if head is not None else None
-    chosen = waiting or head or (fresh[-1] if fresh else None)
+    head = next((one for one in reversed(reserved) if _heir(one, heirs) not in reserved), None)
+    chosen = fresh[-1] if fresh else None
+    if head is not None:
+        chosen = _heir(head, heirs) or head
     over = [(one, _heir(one, heirs) is not None) for one in live if one is not chosen and one is not head]
     return chosen, over
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.facts import by_flavor
-from controlplane.controllers.quota.admission.index import CYCLE
+from controlplane.controllers.quota.admission.folded import CYCLE
 from controlplane.controllers.quota.engine.amounts import add
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.quota.admission import events
-from controlplane.controllers.quota.admission.index import CYCLE
+from controlplane.controllers.quota.admission.folded import CYCLE
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.runtime.controller import WriteRefusal

@@ -163,11 +163,7 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
             f"{run.label}: metadata.uid is not set: the API server gives one, and names of claims follow from it"
         )
     if mode.per_run and not run.follows:
-        named = {one.claim for one in run.bindings if one.claim}
-        found = [bound_volume(one) for one in world.all("PersistentVolume")]
-        there = [one for one in found if one is not None and one.namespace == run.namespace and one.claim in named]
-        problem = volumes_problem(run, there)
-        _refuse([problem] if problem is not None else [])
+        _check_volumes(run, world)
     taken: list[InputProblem] = []
     result.stateful_sets = _new(result, run, world, stateful_sets(run, mode, style), taken)
     result.claims = _new(result, run, world, claims(run, mode), taken)
@@ -175,6 +171,15 @@ def _create(result: PlacementPlan, run: PipelineRun, mode: Mode, world: ObjectsB
     result.tasks = bound
     if world.knows("PersistentVolumeClaim"):
         result.warnings += _missing_claims(run, world)
+
+
+def _check_volumes(run: PipelineRun, world: ObjectsByKind) -> None:
+    """Refuse a run whose existing volumes are in different zones."""
+    named = {one.claim for one in run.bindings if one.claim}
+    found = [bound_volume(one) for one in world.all("PersistentVolume")]
+    there = [one for one in found if one is not None and one.namespace == run.namespace and one.claim in named]
+    problem = volumes_problem(run, there)
+    _refuse([problem] if problem is not None else [])
 
 
 def _refuse(problems: list[InputProblem]) -> None:

@@ -1,21 +1,27 @@
-"""Folds what belongs to no queue and concerns many Workloads: namespaces, priority classes, defaults of pods.
+"""Folds what is no Workload: queues, flavors, checks, namespaces, priority classes, defaults of pods.
 
-In: the index of admission, and an event. Out: the index, with what follows from it, and which streams are to be decided about."""
+In: what was folded of admission, and an event. Out: the same, with what follows from it, and which streams are to be decided about."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.engine_objects import DROPS, put_object, record_sample
+from controlplane.controllers.quota.admission.folded import CYCLE, FoldedAdmission
+from controlplane.controllers.quota.admission.observe import stream_of
+from controlplane.controllers.quota.admission.state import ObjectState, folded_write, seen_again
+from controlplane.controllers.quota.admission.topologies import needed_kinds
+from controlplane.kube import kinds
 from controlplane.log.event import Recorded
 
-if TYPE_CHECKING:
-    from controlplane.controllers.quota.admission.index import AdmissionIndex
+_DEFAULTS = (events.AdmissionLimitRangeObserved, events.AdmissionRuntimeClassObserved)
+_DEFAULTS_GONE = (events.AdmissionLimitRangeGone, events.AdmissionRuntimeClassGone)
 
 
-def fold_namespace(index: AdmissionIndex, recorded: Recorded) -> None:
+def fold_namespace(index: FoldedAdmission, recorded: Recorded) -> None:
     """Take an event of a namespace: its labels select it, and its Workloads may be admissible now, or no more."""
     event: Any = recorded.event
     if isinstance(event, events.AdmissionNamespaceObserved):
@@ -25,7 +31,7 @@ def fold_namespace(index: AdmissionIndex, recorded: Recorded) -> None:
     index.mark(f"admission/workload/{key}" for key in index.workloads if key.startswith(f"{event.name}/"))
 
 
-def fold_priority_class(index: AdmissionIndex, event: Any) -> None:
+def fold_priority_class(index: FoldedAdmission, event: Any) -> None:
     """As with Kueue, a class gives its Workloads their priority when it comes or changes, and at no other time."""
     if not isinstance(event, events.AdmissionPriorityClassObserved):
         return
@@ -37,7 +43,7 @@ def fold_priority_class(index: AdmissionIndex, event: Any) -> None:
             index.mark([f"admission/workload/{key}"])
 
 
-def redefault(index: AdmissionIndex, recorded: Recorded, namespace: str, runtime_class: str) -> None:
+def redefault(index: FoldedAdmission, recorded: Recorded, namespace: str, runtime_class: str) -> None:
     """Count anew what Workloads without quota ask for: those of a namespace, or with pods of a RuntimeClass."""
     index.forget_defaults("" if runtime_class else namespace)
     for key, state in index.workloads.items():
@@ -51,3 +57,84 @@ def redefault(index: AdmissionIndex, recorded: Recorded, namespace: str, runtime
         if concerns:
             index.put(recorded, state)
             index.mark([f"admission/workload/{key}"])
+
+
+def fold_object(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
+    """Take an event of a queue, flavor, check, Topology, or of what gives pods defaults."""
+    event: Any = recorded.event
+    stream = recorded.stream
+    index.mark([stream])
+    state = index.objects.get(stream, ObjectState())
+    if isinstance(event, events.AdmissionObjectObserved):
+        index.objects[stream] = seen_again(state, event, recorded)
+        _fold_seen(index, recorded, word, state.observed)
+    elif isinstance(event, _DEFAULTS_GONE) or type(event) in DROPS:
+        if state.observed is not None and state.observed.uid == event.uid:
+            index.objects.pop(stream)
+            _fold_gone(index, recorded, word)
+    else:
+        index.objects[stream] = folded_write(state, recorded)
+        if isinstance(event, events.LocalQueueUsageSampled):
+            _fold_sample(index, recorded, event)
+
+
+def _fold_seen(index: FoldedAdmission, recorded: Recorded, word: str, before: Any) -> None:
+    event: Any = recorded.event
+    if before is not None and before.uid != event.uid and word == "localqueue":
+        index.engine.history.forget(f"{event.namespace}/{event.name}")  # another one, which used nothing yet
+    if before is not None and _counts(before) == _counts(event):
+        if isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
+            _leading_to(index, event.name)
+    elif isinstance(event, _DEFAULTS):
+        redefault(index, recorded, event.namespace, event.name if word == "runtimeclass" else "")
+    else:
+        index.changed(recorded, lambda now: put_object(index.engine, event, now))
+        _others(index, word, event)
+
+
+def _fold_gone(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
+    event: Any = recorded.event
+    if isinstance(event, _DEFAULTS_GONE):
+        redefault(index, recorded, event.namespace, event.name if word == "runtimeclass" else "")
+        return
+    index.changed(recorded, lambda now: DROPS[type(event)](index.engine, event, now))
+    _others(index, word, event)
+
+
+def _fold_sample(index: FoldedAdmission, recorded: Recorded, event: events.LocalQueueUsageSampled) -> None:
+    """Note what a LocalQueue used: it may have another place among those that wait for the same quota."""
+    key = recorded.stream.removeprefix("admission/localqueue/")
+    record_sample(index.engine, key, event)
+    for one in index.engine.history.tenant(key):
+        local = index.engine.queues.local.get(one)
+        queue = index.engine.snapshot.queues.get(local.cluster_queue) if local is not None else None
+        if queue is not None and index.engine.by_usage(queue.spec):
+            index.touched[queue.root().name] = recorded.position
+            index.mark([CYCLE])
+
+
+def _leading_to(index: FoldedAdmission, cluster_queue: str) -> None:
+    """Let the LocalQueues be looked at that lead to a ClusterQueue: what they say is what it says."""
+    found = (one for one in index.engine.queues.local.values() if one.cluster_queue == cluster_queue)
+    index.mark(stream_of(kinds.LOCAL_QUEUES, one.namespace, one.name) for one in found)
+
+
+def _others(index: FoldedAdmission, word: str, event: Any) -> None:
+    """Let everything be looked at that a change of a queue, flavor or check may concern. They are few, and change
+    seldom."""
+    index.mark(index.objects)
+    index.needs = needed_kinds(index.engine.snapshot)
+    if word == "localqueue":
+        of_queue = index.of_queue.get(f"{event.namespace}/{event.name}", ())
+        index.mark(f"admission/workload/{key}" for key in of_queue)
+    else:
+        index.all_dirty()
+
+
+def _said(event: events.AdmissionClusterQueueObserved) -> object:
+    return event.status.get("conditions")
+
+
+def _counts(event: Any) -> tuple[object, ...]:
+    """Return what of an object the engine goes by."""
+    return event.spec, event.deleting, getattr(event, "active", None)

@@ -28,7 +28,8 @@ from controlplane.controllers.quota.admission import (
     slices,
     topology_events,
 )
-from controlplane.controllers.quota.admission.index import CYCLE, AdmissionIndex
+from controlplane.controllers.quota.admission.folded import CYCLE
+from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.node_failures import REASONS as OF_NODES
 from controlplane.controllers.quota.admission.node_failures import NodeFailures
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen

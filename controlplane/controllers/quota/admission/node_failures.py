@@ -26,7 +26,7 @@ from controlplane.controllers.quota.admission.workload_writes import status_of
 from controlplane.controllers.quota.engine.reasons import NODE_FAILURES
 from controlplane.controllers.quota.engine.topology.parse import unhealthy_nodes
 from controlplane.kube import kinds
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import Json, nested
 from controlplane.kube.tolerations import taints, tolerations, untolerated
 from controlplane.kube.topologies import nodes_of
 from controlplane.log.event import Event, Recorded
@@ -143,10 +143,11 @@ class NodeFailures:
         self.pods.fold(recorded)
         self._pods_at[key] = recorded.position
         after = self._pod(stream, event.uid)
-        for pod, more in ((before, -1), (after, 1)):
-            if pod is not None and pod.is_unbound and pod.host:
+        seen = [(pod, more) for pod, more in ((before, -1), (after, 1)) if pod is not None]
+        for pod, more in seen:
+            if pod.is_unbound and pod.host:
                 self._count(pod.host, stream, more)
-        nodes = [one for pod in (before, after) if pod is not None for one in (pod.node, pod.host) if one]
+        nodes = [one for pod, _ in seen for one in (pod.node, pod.host) if one]
         if any(not self._is_well(index, one) for one in nodes):
             return [stream, workload_stream(key)]
         # While all are well, there is something to do only where a pod waits for a node that its Workload is not placed on.
@@ -191,12 +192,8 @@ class NodeFailures:
         found = index.nodes.nodes.get(node)
         if found is None:
             return NodeState.GONE if node in self._gone else NodeState.UNKNOWN
-        if not found.reports:
-            return NodeState.GONE
-        if not found.ready:
-            return NodeState.REPELS
-        if not found.taints:
-            return NodeState.TAKES
+        if not (found.reports and found.ready):
+            return NodeState.REPELS if found.reports else NodeState.GONE
         repelling = taints(found.taints)
         for tolerated in _tolerated(index, seen, node):
             if tolerated is None:
@@ -224,24 +221,23 @@ class NodeFailures:
         if not nodes:
             return None
         named, runs_on = unhealthy_nodes(seen.status), self._runs_on(key)
-        states = {name: self.state(index, seen, name) for name in nodes}
+        failed = {name: _has_failed(self.state(index, seen, name), runs=name in runs_on) for name in nodes}
         status = status_of(seen, now)
-        for name in (one for one in nodes if one in named):
-            if states[name] is NodeState.TAKES or (states[name] is NodeState.REPELS and name in runs_on):
-                kept = [one for one in seen.status["unhealthyNodes"] if one.get("name") != name]
-                status.status["unhealthyNodes"] = kept
-                return ReconcileWrite(R.NODE_RECOVERED, status.status)
-        for name in (one for one in nodes if one not in named):
-            failed = states[name] is NodeState.GONE or (states[name] is NodeState.REPELS and name not in runs_on)
-            if not failed or not self._is_news(key, name):
-                continue
-            if named:
-                message = f"{_SEVERAL}{', '.join([*named, name])}"
-                status.evict(NODE_FAILURES, message)
-                return ReconcileWrite(R.MORE_NODES_FAILED, status.status, NODE_FAILURES, message)
-            status.status["unhealthyNodes"] = [{"name": name}]
-            return ReconcileWrite(R.NODE_FAILED, status.status)
-        return None
+        recovered = next((name for name in nodes if name in named and failed[name] is False), None)
+        if recovered is not None:
+            kept = [one for one in seen.status["unhealthyNodes"] if one.get("name") != recovered]
+            status.status["unhealthyNodes"] = kept
+            return ReconcileWrite(R.NODE_RECOVERED, status.status)
+        others = (name for name in nodes if name not in named and failed[name])
+        news = next((name for name in others if self._is_news(key, name)), None)
+        if news is None:
+            return None
+        if named:
+            message = f"{_SEVERAL}{', '.join([*named, news])}"
+            status.evict(NODE_FAILURES, message)
+            return ReconcileWrite(R.MORE_NODES_FAILED, status.status, NODE_FAILURES, message)
+        status.status["unhealthyNodes"] = [{"name": news}]
+        return ReconcileWrite(R.NODE_FAILED, status.status)
 
     def _is_news(self, key: str, node: str) -> bool:
         """Whether something has happened to a node, or to a Workload's pods, since the Workload named it last."""
@@ -267,14 +263,7 @@ class NodeFailures:
         placed no more. None while a write of the Workload is open: where it is placed is not known then."""
         workload = index.workload(key)
         seen = workload.observed
-        status = ws.as_read(seen.status) if seen is not None else None
-        if (
-            seen is None
-            or workload.effects
-            or status is None
-            or status.is_true(ws.FINISHED)
-            or status.is_true(ws.EVICTED)
-        ):
+        if seen is None or workload.effects or _is_over(seen):
             return lambda pod: False
         on, states = frozenset(_assigned(seen)), dict[str, NodeState]()
         # A pod that is made in its place is to find the name there, and waits then.
@@ -324,6 +313,18 @@ def _nodes_of(seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:
     return tuple(_assigned(seen))
 
 
+def _is_over(seen: events.AdmissionWorkloadObserved) -> bool:
+    status = ws.as_read(seen.status)
+    return status.is_true(ws.FINISHED) or status.is_true(ws.EVICTED)
+
+
+def _has_failed(state: NodeState, *, runs: bool) -> bool | None:
+    """Return whether a node has failed for a Workload, pods of which it `runs` or not; None if that is unknown."""
+    if state is NodeState.UNKNOWN:
+        return None
+    return state is NodeState.GONE or (state is NodeState.REPELS and not runs)
+
+
 def _assigned(seen: events.AdmissionWorkloadObserved) -> list[str]:
     return list(dict.fromkeys(name for one in _assignments(seen) for name in _nodes(one)))
 
@@ -347,14 +348,19 @@ def _tolerated(
         pod_set = pod_sets.get(one.get("name", ""))
         if pod_set is None or node not in _nodes(one):
             continue
+        names = dict.fromkeys(nested(one, "flavors").values())
+        flavors = [index.seen(kinds.RESOURCE_FLAVORS, "", name) for name in names]
+        if any(flavor is None for flavor in flavors):
+            yield None
+            return
         found = list(pod_set.tolerations)
-        for name in dict.fromkeys((one.get("flavors") or {}).values()):
-            flavor = index.seen(kinds.RESOURCE_FLAVORS, "", name)
-            if flavor is None:
-                yield None
-                return
-            found += flavor.spec.get("tolerations") or ()
-        for check in seen.status.get("admissionChecks") or ():
-            updates = (up for up in check.get("podSetUpdates") or () if up.get("name") == pod_set.name)
-            found += (next(updates, None) or {}).get("tolerations") or ()
+        for given in (*(flavor.spec for flavor in flavors), *_updates(seen, pod_set.name)):
+            found += given.get("tolerations") or ()
         yield found
+
+
+def _updates(seen: events.AdmissionWorkloadObserved, pod_set: str) -> Iterator[Json]:
+    """Yield what each admission check gives a pod set."""
+    for check in seen.status.get("admissionChecks") or ():
+        updates = check.get("podSetUpdates") or ()
+        yield next((one for one in updates if one.get("name") == pod_set), {})

@@ -265,8 +265,11 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
     if case.work.in_state(ws.REJECTED):
         return ws.PENDING_EVALUATION, "The workload has failed admission checks"
-    if told is None or case.queues.tried:
-        return told
+    return told if told is None or case.queues.tried else _untried(case, told)
+
+
+def _untried(case: _Case, told: tuple[str, str]) -> tuple[str, str]:
+    """Return what is said of one that was not tried since it was put into its queue."""
     if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
     if told[0] in _BY_SCHEDULER:

@@ -200,11 +200,7 @@ class _Cycle:
         elif mode is AssignmentMode.NO_FIT:
             entry.wait(entry.assignment.no_fit_reason, reasons.NO_FIT)
         elif mode is AssignmentMode.PREEMPT and not entry.targets:
-            entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
-            # Who cannot always get its own quota back keeps it from those that come later in the cycle, and so does who waits for
-            # victims that are gone for it already.
-            if entry.queue.spec.preemption.reclaim_within_cohort != ANY or entry.goes_first:
-                self._keep(entry, _to_reserve(entry))
+            self._wait_for_quota(entry)
         elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
             entry.progress = None
@@ -215,6 +211,13 @@ class _Cycle:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.FAILED_AFTER_NOMINATION, NO_LONGER_FITS)
         else:
             self._take(entry)
+
+    def _wait_for_quota(self, entry: Entry) -> None:
+        """Let an entry wait that nobody can be preempted for. Who cannot always get its own quota back keeps it from those that come
+        later in the cycle, and so does who waits for victims that are gone for it already."""
+        entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
+        if entry.queue.spec.preemption.reclaim_within_cohort != ANY or entry.goes_first:
+            self._keep(entry, _to_reserve(entry))
 
     def _keep(self, entry: Entry, usage: Usage) -> None:
         self.kept.append((entry.queue, usage, entry.assignment.placed))

@@ -181,19 +181,10 @@ def _options(
             continue
         unplaced, never_placed = _unplaced(topology, info, name)
         usage = {(name, resource): amount for resource, amount in requests.items()}
-        short = frozenset(place for place, amount in usage.items() if amount > max(0, queue.available(place)))
         shortages = tuple(
-            Shortage(
-                name,
-                resource,
-                amount,
-                max(0, queue.available((name, resource))),
-                queue.potential_available((name, resource)),
-                has.get(resource, 0),
-                tuple(_holders(queue, info, (name, resource))) if (name, resource) in short else (),
-            )
-            for resource, amount in requests.items()
+            _shortage(queue, info, place, amount, has.get(place[1], 0)) for place, amount in usage.items()
         )
+        short = frozenset((name, one.resource) for one in shortages if one.missing)
         if not short or unplaced or any(one.never for one in shortages):
             yield FlavorOption(name, "", shortages, unplaced=unplaced, never_placed=never_placed)
             continue
@@ -201,6 +192,12 @@ def _options(
         preemptible = tuple(sorted(target.info.key for target in targets))
         would_end = _would_end(queue, info, usage, short)
         yield FlavorOption(name, "", shortages, preemptible, would_end, unplaced, never_placed)
+
+
+def _shortage(queue: QueueNode, info: Info, place: FlavorResource, amount: int, has: int) -> Shortage:
+    available = max(0, queue.available(place))
+    holders = tuple(_holders(queue, info, place)) if amount > available else ()
+    return Shortage(*place, amount, available, queue.potential_available(place), has, holders)
 
 
 def _unplaced(topology: QueueTopology, info: Info, name: str) -> tuple[str, bool]:

@@ -100,30 +100,22 @@ class FlavorAssigner:
         spec = self.queue.spec
         results = [self._begun(total, with_pods=spec.group_of(PODS) is not None) for total in totals]
         requests = results[0].requests if len(results) == 1 else summed(result.requests for result in results)
-        flavors: Flavors = {name: given for result in results for name, given in result.flavors.items()}
-        told, attempts, refused, error = [], 0, [], ""
+        found = _GroupFlavors({name: given for result in results for name, given in result.flavors.items()})
         for resource, amount in requests.items():
             resources = spec.group_of(resource)
             if resources is None:
                 if amount == 0 or self.ignore_undeclared:
                     continue
-                flavors, told = {}, [f"resource {resource} unavailable in ClusterQueue"]
+                found.refuse([f"resource {resource} unavailable in ClusterQueue"])
                 break
-            if resource in flavors:
+            if resource in found.flavors:
                 continue  # It has the flavor of its group.
-            search = _Search(self, group, resources, requests, resource, used)
-            chosen = search.run()
-            attempts += search.attempts
-            refused += search.refused
-            if search.error or not chosen:
-                flavors, told, error = {}, search.reasons, search.error
+            if not found.take(_Search(self, group, resources, requests, resource, used)):
                 break
-            flavors.update(chosen)
-            told += search.reasons
         for at, result in zip(group, results, strict=True):
-            result.flavors = self._of_its_own(at, result, flavors)
-            result.reasons, result.error = list(told), error
-            result.attempts, result.refused = attempts, refused  # a group is refused as one
+            result.flavors = self._of_its_own(at, result, found.flavors)
+            result.reasons, result.error = list(found.told), found.error
+            result.attempts, result.refused = found.attempts, found.refused  # a group is refused as one
         return results
 
     def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:
@@ -192,6 +184,33 @@ class FlavorAssigner:
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""
         return Granular(Possibility.NO_FIT, borrowing), told, reasons.WAITING_FOR_QUOTA
+
+
+class _GroupFlavors:
+    """The flavors that pod sets get together, with what was tried; none of them once a resource is refused."""
+
+    def __init__(self, flavors: Flavors) -> None:
+        self.flavors = flavors
+        self.told: list[str] = []
+        self.error = ""
+        self.attempts = 0
+        self.refused: list[FlavorAttempt] = []
+
+    def refuse(self, told: list[str], error: str = "") -> None:
+        """Note that a resource gets none."""
+        self.flavors, self.told, self.error = {}, told, error
+
+    def take(self, search: _Search) -> bool:
+        """Search for the flavor of a resource, and of those that have the same; return whether there is one."""
+        chosen = search.run()
+        self.attempts += search.attempts
+        self.refused += search.refused
+        if search.error or not chosen:
+            self.refuse(search.reasons, search.error)
+            return False
+        self.flavors.update(chosen)
+        self.told += search.reasons
+        return True
 
 
 class _Search:

@@ -60,12 +60,16 @@ class _Queued(NamedTuple):
 def kept(snapshot: QuotaSnapshot, queues: PendingQueues) -> Kept:
     """Return what is to be kept of both."""
     found: Kept = {}
-    found.update({(_FLAVOR, name): one for name, one in snapshot.flavors.items()})
-    found.update({(_CHECK, name): one for name, one in snapshot.checks.items()})
-    found.update({(_NAMESPACE, name): dict(labels) for name, labels in snapshot.namespaces.items()})
-    found.update({(_TOPOLOGY, name): one for name, one in snapshot.topology.topologies.items()})
-    found.update({(_NODE, name): one for name, one in snapshot.topology.nodes.items()})
-    found.update({(_POD, key): one for key, one in snapshot.topology.pods.items()})
+
+    def keep(what: str, values: Mapping[str, object]) -> None:
+        found.update({(what, name): one for name, one in values.items()})
+
+    keep(_FLAVOR, snapshot.flavors)
+    keep(_CHECK, snapshot.checks)
+    keep(_NAMESPACE, {name: dict(labels) for name, labels in snapshot.namespaces.items()})
+    keep(_TOPOLOGY, snapshot.topology.topologies)
+    keep(_NODE, snapshot.topology.nodes)
+    keep(_POD, snapshot.topology.pods)
     for name, node, spec in snapshot.cohorts_with_specs():
         found[_COHORT, name] = _Cohort(spec, tuple(node.cohorts), tuple(node.queues), _over(node), tuple(node.usage))
     for name, queue in snapshot.queues.items():
@@ -74,14 +78,12 @@ def kept(snapshot: QuotaSnapshot, queues: PendingQueues) -> Kept:
         found[_CLUSTER_QUEUE, name] = _ClusterQueue(
             queue.spec, queue.generation, pending.wakes, pending.first, no_fit, tuple(queue.usage)
         )
-    found.update({(_LOCAL_QUEUE, key): one for key, one in queues.local.items()})
-    found.update({(_RESERVING, key): info.workload for key, info in snapshot.workloads.items()})
-    found.update({(_WAITING, one.key): one for one in queues.waiting()})
+    keep(_LOCAL_QUEUE, queues.local)
+    keep(_RESERVING, {key: info.workload for key, info in snapshot.workloads.items()})
+    keep(_WAITING, {one.key: one for one in queues.waiting()})
     for pending in queues.pending.values():
-        found.update({(_QUEUED, key): _queued(pending, info, active=True) for key, info in pending.active.items()})
-        found.update(
-            {(_QUEUED, key): _queued(pending, info, active=False) for key, info in pending.inadmissible.items()}
-        )
+        keep(_QUEUED, {key: _queued(pending, info, active=True) for key, info in pending.active.items()})
+        keep(_QUEUED, {key: _queued(pending, info, active=False) for key, info in pending.inadmissible.items()})
     return found
 
 

@@ -240,13 +240,17 @@ class PendingQueue:
         self._set_aside(info)
         if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
             self.no_fit[info.shape] = told
-            for local in self._local.values():
-                alike = local.shapes.get(info.shape)
-                if alike is not None and alike.active:
-                    self.inadmissible.update(alike.active)
-                    for key in alike.active:
-                        del self.active[key]
-                    alike.set_all_aside()
+            self._set_shape_aside(info.shape)
+
+    def _set_shape_aside(self, shape: object) -> None:
+        """Set aside all that ask for the same: none of them fits."""
+        for local in self._local.values():
+            alike = local.shapes.get(shape)
+            if alike is not None and alike.active:
+                self.inadmissible.update(alike.active)
+                for key in alike.active:
+                    del self.active[key]
+                alike.set_all_aside()
 
     def wake(self, now: float, admits: Callable[[str], bool], change: int) -> int:
         """Let inadmissible workloads be tried again for a change with this number, but those that must wait or whose

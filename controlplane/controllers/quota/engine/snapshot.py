@@ -106,12 +106,12 @@ class QuotaSnapshot:
             found.append(f"references inactive AdmissionCheck(s): {','.join(inactive)}")
         found += self._controller_reasons(spec, known)
         if found or not self.has_multikueue(spec):
-            found += [
-                f'there is no Topology "{topology}" for TAS flavor "{name}"'
-                for name, topology in self._topologies_of(spec)
-                if name not in self.topology.flavors
-            ]
+            found += self._topology_reasons(spec)
         return found
+
+    def _topology_reasons(self, spec: ClusterQueue) -> list[str]:
+        missing = (one for one in self._topologies_of(spec) if one[0] not in self.topology.flavors)
+        return [f'there is no Topology "{topology}" for TAS flavor "{name}"' for name, topology in missing]
 
     def _topologies_of(self, spec: ClusterQueue) -> Iterator[tuple[str, str]]:
         for group in spec.groups:

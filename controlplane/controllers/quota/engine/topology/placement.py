@@ -84,28 +84,33 @@ class _Placement:
 
     def _level_that_fits(self, level: int) -> tuple[int, list[Domain]]:
         """Return a level, and domains of it that have room together: the level that is asked for, or the nearest above."""
-        of, slices = self.counts, self.workers.count // self.levels.slice_size
+        slices = self.workers.count // self.levels.slice_size
         at_level = self.tree.at_level[level].values()
         if not at_level:
             raise Refusal(f"no topology domains at level: {self.tree.levels[level]}")
         domains = self.distribution.sorted_for_leader(at_level)
         top = domains[0]
-        if not self.unconstrained and self._has_room(top, slices):
-            top = self.distribution.best_fit(domains, slices, self.leaders)
         if self.unconstrained:
-            room = of.slices_with_leader if self.leaders else of.slices
-            for domain in domains:
-                if of.leaders[domain.index] >= self.leaders and room[domain.index] >= slices:
-                    return level, [domain]
+            alone = self._first_with_room(domains, slices)
+            if alone is not None:
+                return level, [alone]
             if self.required:
-                raise self._refusal(level, of.pods[domains[-1].index], slices)
+                raise self._refusal(level, self.counts.pods[domains[-1].index], slices)
+        elif self._has_room(top, slices):
+            top = self.distribution.best_fit(domains, slices, self.leaders)
         if self._has_room(top, slices):
             return level, [top]
         if self.required:
-            raise self._refusal(level, of.slices[top.index], slices)
+            raise self._refusal(level, self.counts.slices[top.index], slices)
         if level > 0 and not self.unconstrained:
             return self._level_that_fits(level - 1)
         return level, self._together(level, domains, slices)
+
+    def _first_with_room(self, domains: list[Domain], slices: int) -> Domain | None:
+        of = self.counts
+        room = of.slices_with_leader if self.leaders else of.slices
+        found = (one for one in domains if of.leaders[one.index] >= self.leaders and room[one.index] >= slices)
+        return next(found, None)
 
     def _has_room(self, domain: Domain, slices: int) -> bool:
         at = domain.index

@@ -1,0 +1,140 @@
+"""Holds what was folded of everything that quota rests on, with the engine's state, and tells which streams are to be decided about.
+
+In: changes by those who fold events. Out: the states of Workloads, queues, flavors and checks; the engine's; the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.controllers.quota.admission import facts
+from controlplane.controllers.quota.admission.observe import KINDS, stream_of
+from controlplane.controllers.quota.admission.recorded_cycles import Cycles
+from controlplane.controllers.quota.admission.state import ObjectState, WorkloadState
+from controlplane.controllers.quota.admission.topologies import ROOM, NodeObjects
+from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.controllers.quota.engine.state import State
+from controlplane.kube.kinds import Kind
+from controlplane.kube.limit_ranges import PodDefaults
+from controlplane.log.event import Recorded
+
+CYCLE = "admission/cycle"
+
+
+class FoldedAdmission:
+    """What was folded. `objects` are the states of what is no Workload, by stream; `needs` is what is followed beside `KINDS`, as
+    flavors and ClusterQueues are; `touched` is the position of the last
+    event about a Workload of a Cohort tree, by the name of its root, and `moved` that of the last change of anything."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.engine = State(settings)
+        self.cycles = Cycles()
+        self.home = Connection(name=MANAGEMENT)
+        self.workloads: dict[str, WorkloadState] = {}
+        self.objects: dict[str, ObjectState] = {}
+        self.moved = 0
+        self.touched: dict[str, int] = {}
+        self.of_queue: dict[str, set[str]] = {}
+        self._dirty: dict[str, None] = {}
+        self._defaults: dict[str, PodDefaults] = {}
+        self.nodes = NodeObjects()
+        self.needs: tuple[Kind, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that quota rests on is in view."""
+        return all(self.home.in_view(kind.name) for kind in (*KINDS, *self.needs))
+
+    @property
+    def unseen(self) -> str:
+        """What of that is not in view, in words; "" if all is. While the cluster is out of reach no kind is named."""
+        if self.ready:
+            return ""
+        names = (
+            [kind.name for kind in (*KINDS, *self.needs) if not self.home.in_view(kind.name)]
+            if self.home.connected
+            else []
+        )
+        said = "admission does not see all that quota rests on"
+        return f"{said}: {', '.join(names)}" if names else said
+
+    def take_dirty(self) -> list[str]:
+        """Return the streams to decide about since the last call; the cycle is the last."""
+        dirty, self._dirty = self._dirty, {}
+        if dirty.pop(CYCLE, ...) is None:
+            dirty[CYCLE] = None
+        return list(dirty)
+
+    def workload(self, key: str) -> WorkloadState:
+        """Return the state of a Workload by its namespace and name."""
+        return self.workloads.get(key, WorkloadState())
+
+    def seen(self, kind: Kind, namespace: str, name: str) -> Any:
+        """Return an object that is no Workload as it was seen last; None if it is not there."""
+        state = self.objects.get(stream_of(kind, namespace, name))
+        return state.observed if state is not None else None
+
+    def tree(self, cluster_queue: str) -> str:
+        """Return the name of the Cohort tree that a ClusterQueue is in."""
+        node = self.engine.snapshot.queues.get(cluster_queue)
+        return node.root().name if node is not None else cluster_queue
+
+    def mark(self, streams: Iterable[str]) -> None:
+        """Let streams be decided about."""
+        self._dirty.update(dict.fromkeys(streams))
+
+    def all_dirty(self) -> None:
+        """Let everything be decided about."""
+        self._dirty.update(dict.fromkeys(f"admission/workload/{key}" for key in self.workloads))
+        self._dirty.update(dict.fromkeys(self.objects))
+        self._dirty[ROOM] = self._dirty[CYCLE] = None
+
+    def _queue_of(self, key: str) -> str:
+        """Return the ClusterQueue that a Workload waits in or has quota of."""
+        info: Info | None = self.engine.snapshot.workloads.get(key)
+        if info is not None:
+            return info.cluster_queue
+        state = self.workloads.get(key)
+        if state is None or state.observed is None:
+            return ""
+        local = self.engine.queues.local.get(f"{state.observed.namespace}/{state.observed.queue}")
+        return local.cluster_queue if local is not None else ""
+
+    def put(self, recorded: Recorded, state: WorkloadState) -> None:
+        """Tell the engine of a Workload as it was seen."""
+        if state.observed is not None:
+            self.changed(recorded, lambda now: self._put_workload(state, now))
+
+    def _put_workload(self, state: WorkloadState, now: float) -> None:
+        said = self.pod_defaults(state.observed.namespace)
+        found = facts.workload(state.observed, said, waits=state.held, by=self.engine.settings)
+        self.engine.put_workload(found, now)
+
+    def forget_defaults(self, namespace: str) -> None:
+        """Forget what pods of a namespace get, or those of all namespaces."""
+        if namespace:
+            self._defaults.pop(namespace, None)
+        else:
+            self._defaults.clear()
+
+    def pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return what pods of a namespace get that they do not say."""
+        ranges = self._defaults.get(namespace)
+        if ranges is None:
+            seen = {stream: one.observed for stream, one in self.objects.items() if one.observed is not None}
+            place, classes = f"admission/limitrange/{namespace}/", "admission/runtimeclass/"
+            ranges = self._defaults[namespace] = facts.pod_defaults(
+                [one.spec for stream, one in sorted(seen.items()) if stream.startswith(place)],
+                {one.name: one.spec for stream, one in seen.items() if stream.startswith(classes)},
+            )
+        return ranges
+
+    def changed(self, recorded: Recorded, change: Callable[[float], None]) -> None:
+        """Change the engine by something that came from outside: whoever waits may be tried again."""
+        change(recorded.recorded_at.timestamp())
+        self.moved = recorded.position
+        self.cycles.clear()
+        self._dirty[CYCLE] = None
