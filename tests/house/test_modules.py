@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path for room in ("controlplane", "migrations") for path in (ROOT / room).rglob("*.py"))
 MOST_LINES_OF_A_MODULE = 400
 MOST_LINES_OF_A_FUNCTION = 60
+MOST_WAYS = 12  # through a function
+FUNCTIONS_WITH_MORE = 45
+DEEPEST = 3  # folders below `controlplane`
 CORE = ("controlplane/controllers/", "controlplane/kube/")
 CONTRACT = {f"controlplane/runtime/{module}.py" for module in ("controller", "decision_pass", "marks", "writes")}
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
@@ -31,6 +34,17 @@ def too_long(module: ast.Module) -> Iterator[str]:
             lines = node.end_lineno - node.lineno + 1
             if lines > MOST_LINES_OF_A_FUNCTION:
                 yield f"{node.name}: {lines} lines"
+
+
+def ways(function: Function) -> int:
+    """Return how many ways there are through a function."""
+    counted = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.Assert)
+    nodes = list(ast.walk(function))
+    return (
+        1
+        + sum(isinstance(node, counted) for node in nodes)
+        + sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
+    )
 
 
 def clocks_read(module: ast.Module) -> Iterator[str]:
@@ -65,7 +79,23 @@ def test_the_checks_see_what_they_look_for() -> None:
     long = "def f():\n" + "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
     assert list(too_long(ast.parse(long))) == [f"f: {MOST_LINES_OF_A_FUNCTION + 1} lines"]
     clock = "import datetime\nfrom datetime import date\ndatetime.datetime.now()\ndate.today()\nstate.now()\n"
+    assert ways(ast.parse("def f():\n    return [x for x in y if x and (z or w)] if y else 1").body[0]) == 5  # type: ignore[arg-type]
     assert list(clocks_read(ast.parse(clock))) == ["line 3: datetime.now", "line 4: date.today"]
+
+
+def test_few_functions_have_many_ways_through_them() -> None:
+    found = [
+        f"{name(path)}:{node.lineno} {node.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Function) and ways(node) > MOST_WAYS
+    ]
+    assert len(found) <= FUNCTIONS_WITH_MORE, found
+
+
+def test_folders_are_not_deep() -> None:
+    deep = {name(path.parent) for path in MODULES if len(path.parent.relative_to(ROOT).parts) > DEEPEST + 1}
+    assert deep == set()
 
 
 def test_every_room_is_a_package() -> None:

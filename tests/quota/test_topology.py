@@ -8,9 +8,9 @@ import pytest
 
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NodeConstraints, PodSet, ResourceFlavor, Workload
-from controlplane.controllers.quota.engine.topology.counts import Situation
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
-from controlplane.controllers.quota.engine.topology.model import (
+from controlplane.controllers.quota.topology.counts import Situation
+from controlplane.controllers.quota.topology.fleet import TopologyFleet
+from controlplane.controllers.quota.topology.model import (
     DomainPods,
     Node,
     Placed,
@@ -20,16 +20,16 @@ from controlplane.controllers.quota.engine.topology.model import (
     TopologyAssignment,
     TopologyRequest,
 )
-from controlplane.controllers.quota.engine.topology.parse import (
+from controlplane.controllers.quota.topology.parse import (
     parse_node,
     parse_topology,
     rendered,
     topology_assignment,
     topology_request,
 )
-from controlplane.controllers.quota.engine.topology.placement import place
-from controlplane.controllers.quota.engine.topology.replacement import replacement
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest, Refusal
+from controlplane.controllers.quota.topology.placement import place
+from controlplane.controllers.quota.topology.replacement import replacement
+from controlplane.controllers.quota.topology.requests import PlacementRequest, Refusal
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit
 from controlplane.controllers.quota.engine.state import State
-from controlplane.controllers.quota.engine.topology.fleet import fit_in
+from controlplane.controllers.quota.topology.fleet import fit_in
 from tests.quota.topology_answers import TopologyPlay, answer
 from tests.quota.topology_fleets import question
 from tests.support import folded

@@ -10,8 +10,8 @@ from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit, Evict, Preempt
 from controlplane.controllers.quota.engine.model import QuotaAdmission
 from controlplane.controllers.quota.engine.parse_workloads import counted
-from controlplane.controllers.quota.engine.topology import parse
-from controlplane.controllers.quota.engine.topology.model import PENDING, PodSetUpdate
+from controlplane.controllers.quota.topology import parse
+from controlplane.controllers.quota.topology.model import PENDING, PodSetUpdate
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS
 from tests.quota.answers import Play, _truncated

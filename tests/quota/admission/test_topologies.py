@@ -13,7 +13,7 @@ from controlplane.controllers.quota.admission import events, topologies
 from controlplane.controllers.quota.admission import topology_events as of_topology
 from controlplane.controllers.quota.engine import model
 from controlplane.controllers.quota.engine.rendering import admission_of
-from controlplane.controllers.quota.engine.topology.model import DomainPods, TopologyAssignment
+from controlplane.controllers.quota.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube import kinds
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json, Kind

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.quota.engine.topology.parse import topology_assignment
+from controlplane.controllers.quota.topology.parse import topology_assignment
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from tests.quota.admission.scene import NS

@@ -14,8 +14,8 @@ from controlplane.controllers.quota.engine import model, parse_queues, parse_wor
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.controllers.quota.engine.topology.model import Topology, TopologyRequest
-from controlplane.controllers.quota.engine.topology.parse import parse_topology, topology_request
+from controlplane.controllers.quota.topology.model import Topology, TopologyRequest
+from controlplane.controllers.quota.topology.parse import parse_topology, topology_request
 from controlplane.kube.kinds import Json
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
 from controlplane.kube.slices import REPLACEMENT_FOR

@@ -24,7 +24,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason as 
 from controlplane.controllers.quota.admission.reconcile import ReconcileWrite
 from controlplane.controllers.quota.admission.workload_writes import status_of
 from controlplane.controllers.quota.engine.reasons import NODE_FAILURES
-from controlplane.controllers.quota.engine.topology.parse import unhealthy_nodes
+from controlplane.controllers.quota.topology.parse import unhealthy_nodes
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, nested
 from controlplane.kube.tolerations import taints, tolerations, untolerated

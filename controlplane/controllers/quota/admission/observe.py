@@ -13,7 +13,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events, topology_events, worker_usage
 from controlplane.controllers.quota.admission.state import WorkloadState
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
-from controlplane.controllers.quota.engine.topology.parse import parse_topology
+from controlplane.controllers.quota.topology.parse import parse_topology
 from controlplane.kube import fields, kinds, limit_ranges
 from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import UNFIT, items, number, section, strings, text

@@ -240,13 +240,9 @@ def _conditions(case: _Case) -> Found:
     work = case.work
     if work.is_true(ws.ADMITTED):
         return
-    changed = False
-    if not work.reserved:
-        why = _blocker(case)
-        if why is not None:
-            changed = work.set(ws.QUOTA_RESERVED, "False", *why)
-    changed = work.sync_admitted() or changed
-    if changed:
+    why = _blocker(case) if not work.reserved else None
+    changed = why is not None and work.set(ws.QUOTA_RESERVED, "False", *why)
+    if work.sync_admitted() or changed:
         yield case.done(R.CHECKS_READY if work.is_true(ws.ADMITTED) else R.CONDITIONS_SYNCED)
 
 
@@ -272,9 +268,8 @@ def _untried(case: _Case, told: tuple[str, str]) -> tuple[str, str]:
     """Return what is said of one that was not tried since it was put into its queue."""
     if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
-    if told[0] in _BY_SCHEDULER:
-        return told
-    return ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+    untried = (ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
+    return told if told[0] in _BY_SCHEDULER else untried
 
 
 def _queue_blocker(case: _Case) -> tuple[str, str] | None:

@@ -17,8 +17,8 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.engine.amounts import in_order, requested
 from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
 from controlplane.controllers.quota.engine.state import State
-from controlplane.controllers.quota.engine.topology.model import Node
-from controlplane.controllers.quota.engine.topology.parse import parse_node
+from controlplane.controllers.quota.topology.model import Node
+from controlplane.controllers.quota.topology.parse import parse_node
 from controlplane.kube import fields
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.fields import UNFIT, BadValue, flag, items, section, text

@@ -13,8 +13,8 @@ from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
 from controlplane.controllers.quota.engine.modes import AssignmentMode
 from controlplane.controllers.quota.engine.reasons import NO_MATCHING_FLAVOR, most_severe, severity
-from controlplane.controllers.quota.engine.topology.model import Placed, TopologyAssignment
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest
+from controlplane.controllers.quota.topology.model import Placed, TopologyAssignment
+from controlplane.controllers.quota.topology.requests import PlacementRequest
 
 
 @dataclass(slots=True)

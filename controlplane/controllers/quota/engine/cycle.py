@@ -26,10 +26,10 @@ from controlplane.controllers.quota.engine.preemption import Need, PreemptionTar
 from controlplane.controllers.quota.engine.slices import replaced_slice
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
-from controlplane.controllers.quota.engine.topology.model import Placed
-from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.engine.tournament import by_borrowing, by_share
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+from controlplane.controllers.quota.topology.model import Placed
+from controlplane.controllers.quota.topology.queue_topology import QueueTopology
 
 Found = tuple[Assignment, list[PreemptionTarget]]
 

@@ -22,9 +22,9 @@ from controlplane.controllers.quota.engine.queue_order import key_of
 from controlplane.controllers.quota.engine.slices import other_flavor, replaced_slice
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.state import State
-from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
-from controlplane.controllers.quota.engine.topology.workload_placement import failure
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+from controlplane.controllers.quota.topology.queue_topology import QueueTopology
+from controlplane.controllers.quota.topology.workload_placement import failure
 
 MOST_HOLDERS = 10
 

@@ -15,8 +15,8 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.preemption import Need, PreemptionTarget, Preemptor
 from controlplane.controllers.quota.engine.shares import DominantResourceShare
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
+from controlplane.controllers.quota.topology.fleet import TopologyFleet
 
 FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)

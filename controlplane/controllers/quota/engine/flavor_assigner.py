@@ -24,8 +24,8 @@ from controlplane.controllers.quota.engine.modes import (
     tries_next,
 )
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.topology.queue_topology import QueueTopology
-from controlplane.controllers.quota.engine.topology.workload_placement import failure
+from controlplane.controllers.quota.topology.queue_topology import QueueTopology
+from controlplane.controllers.quota.topology.workload_placement import failure
 
 Simulate = Callable[[FlavorResource, int], tuple[Possibility, int]]
 """What preemption could do for an amount of a resource: the possibility, and how far away the quota would be."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, clamped, scaled, sub
 from controlplane.controllers.quota.engine.model import PodSet, QuotaAdmission, Workload
-from controlplane.controllers.quota.engine.topology.model import Placed
+from controlplane.controllers.quota.topology.model import Placed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests
-from controlplane.controllers.quota.engine.topology.model import (
+from controlplane.controllers.quota.topology.model import (
     PENDING,
     PodSetUpdate,
     TopologyAssignment,

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from controlplane.controllers.quota.engine.amounts import Requests
 from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
-from controlplane.controllers.quota.engine.topology.model import Node, Topology
+from controlplane.controllers.quota.topology.model import Node, Topology
 
 
 class NodeChanges(ABC):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from controlplane.controllers.quota.engine import model
 from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
 from controlplane.controllers.quota.engine.model import LONGEST_RUN
-from controlplane.controllers.quota.engine.topology.parse import (
+from controlplane.controllers.quota.topology.parse import (
     pod_set_updates,
     topology_assignment,
     topology_request,

@@ -27,8 +27,8 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NEVER
 from controlplane.controllers.quota.engine.modes import Possibility
 from controlplane.controllers.quota.engine.snapshot import QueueNode
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.engine.tree import Journal, QuotaNode, add_all, remove_all, rollback
+from controlplane.controllers.quota.topology.fleet import TopologyFleet
 
 
 @dataclass(frozen=True, slots=True)

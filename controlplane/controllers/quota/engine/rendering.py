@@ -8,7 +8,7 @@ from __future__ import annotations
 from controlplane.controllers.quota.engine.amounts import Usage, spelled
 from controlplane.controllers.quota.engine.model import PodSetAssignment, QuotaAdmission
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
-from controlplane.controllers.quota.engine.topology.parse import rendered
+from controlplane.controllers.quota.topology.parse import rendered
 from controlplane.kube.kinds import Json
 
 _REASONS = (

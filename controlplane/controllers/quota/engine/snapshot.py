@@ -20,9 +20,9 @@ from controlplane.controllers.quota.engine.model import (
     Workload,
 )
 from controlplane.controllers.quota.engine.slices import Replacements
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFleet
-from controlplane.controllers.quota.engine.topology.model import Node, Topology
 from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
+from controlplane.controllers.quota.topology.fleet import TopologyFleet
+from controlplane.controllers.quota.topology.model import Node, Topology
 
 MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 

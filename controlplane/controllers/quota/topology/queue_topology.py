@@ -13,10 +13,10 @@ from controlplane.controllers.quota.engine.assignment import Assignment, PodSetR
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PodSet, ResourceFlavor
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFlavor
-from controlplane.controllers.quota.engine.topology.model import PENDING, READY, Placed
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest, has_levels
-from controlplane.controllers.quota.engine.topology.workload_placement import (
+from controlplane.controllers.quota.topology.fleet import TopologyFlavor
+from controlplane.controllers.quota.topology.model import PENDING, READY, Placed
+from controlplane.controllers.quota.topology.requests import PlacementRequest, has_levels
+from controlplane.controllers.quota.topology.workload_placement import (
     PlacementResult,
     failure,
     placements,

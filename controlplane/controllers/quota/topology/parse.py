@@ -8,8 +8,8 @@ apis/kueue/v1beta2/workload_types.go)."""
 from __future__ import annotations
 
 from controlplane.controllers.quota.engine.amounts import Requests, in_order, requested
-from controlplane.controllers.quota.engine.topology import encoding
-from controlplane.controllers.quota.engine.topology.model import (
+from controlplane.controllers.quota.topology import encoding
+from controlplane.controllers.quota.topology.model import (
     DomainPods,
     Node,
     PodSetSlice,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.quota.engine.amounts import Requests, add, clamped, sub
 from controlplane.controllers.quota.engine.model import PODS, ResourceFlavor
-from controlplane.controllers.quota.engine.topology.matching import Matching
-from controlplane.controllers.quota.engine.topology.model import Node, Placed, Topology, Values
-from controlplane.controllers.quota.engine.topology.tree import Domain, TopologyTree
 from controlplane.controllers.quota.engine.tree import Journal
+from controlplane.controllers.quota.topology.matching import Matching
+from controlplane.controllers.quota.topology.model import Node, Placed, Topology, Values
+from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 _Place = tuple[str, Values]
 """Whose usage it is, a flavor's or of all that have nodes as leaves (""), and the key of a leaf."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.controllers.quota.engine.topology.counts import Situation, counted
-from controlplane.controllers.quota.engine.topology.distribution import Distribution
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFlavor
-from controlplane.controllers.quota.engine.topology.matching import Conflict
-from controlplane.controllers.quota.engine.topology.model import DomainPods, PodSetSlice, TopologyAssignment
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest, Refusal, levels_of
-from controlplane.controllers.quota.engine.topology.tree import Domain, TopologyTree
+from controlplane.controllers.quota.topology.counts import Situation, counted
+from controlplane.controllers.quota.topology.distribution import Distribution
+from controlplane.controllers.quota.topology.fleet import TopologyFlavor
+from controlplane.controllers.quota.topology.matching import Conflict
+from controlplane.controllers.quota.topology.model import DomainPods, PodSetSlice, TopologyAssignment
+from controlplane.controllers.quota.topology.requests import PlacementRequest, Refusal, levels_of
+from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 Placements = dict[str, TopologyAssignment]
 """Where pods are placed, by pod set."""

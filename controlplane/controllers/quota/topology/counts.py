@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import Requests, sub
-from controlplane.controllers.quota.engine.topology.fleet import MOST, TopologyFlavor, fit_in, with_itself
-from controlplane.controllers.quota.engine.topology.matching import Exclusions
-from controlplane.controllers.quota.engine.topology.model import Values
-from controlplane.controllers.quota.engine.topology.requests import Levels, PlacementRequest
-from controlplane.controllers.quota.engine.topology.tree import Domain, TopologyTree
+from controlplane.controllers.quota.topology.fleet import MOST, TopologyFlavor, fit_in, with_itself
+from controlplane.controllers.quota.topology.matching import Exclusions
+from controlplane.controllers.quota.topology.model import Values
+from controlplane.controllers.quota.topology.requests import Levels, PlacementRequest
+from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 Assumed = dict[Values, Requests]
 """What pods use that are placed in the same pass, by the key of a leaf."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controlplane.controllers.quota.engine.amounts import Requests, add
-from controlplane.controllers.quota.engine.topology.model import Node, Values
+from controlplane.controllers.quota.topology.model import Node, Values
 from controlplane.kube.topologies import HOSTNAME
 
 

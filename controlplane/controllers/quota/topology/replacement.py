@@ -7,17 +7,17 @@ pkg/cache/scheduler/tas_flavor_snapshot.go, findReplacementAssignment)."""
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.engine.topology.counts import Situation
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFlavor
-from controlplane.controllers.quota.engine.topology.model import (
+from controlplane.controllers.quota.topology.counts import Situation
+from controlplane.controllers.quota.topology.fleet import TopologyFlavor
+from controlplane.controllers.quota.topology.model import (
     DomainPods,
     PodSetSlice,
     TopologyAssignment,
     Values,
 )
-from controlplane.controllers.quota.engine.topology.placement import place
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest, Refusal, level_key, slice_size
-from controlplane.controllers.quota.engine.topology.tree import TopologyTree
+from controlplane.controllers.quota.topology.placement import place
+from controlplane.controllers.quota.topology.requests import PlacementRequest, Refusal, level_key, slice_size
+from controlplane.controllers.quota.topology.tree import TopologyTree
 
 
 def replacement(

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import add
 from controlplane.controllers.quota.engine.model import PODS, Workload
-from controlplane.controllers.quota.engine.topology.counts import Assumed, Situation
-from controlplane.controllers.quota.engine.topology.fleet import TopologyFlavor
-from controlplane.controllers.quota.engine.topology.model import TopologyAssignment
-from controlplane.controllers.quota.engine.topology.placement import place
-from controlplane.controllers.quota.engine.topology.replacement import replacement
-from controlplane.controllers.quota.engine.topology.requests import PlacementRequest, Refusal
+from controlplane.controllers.quota.topology.counts import Assumed, Situation
+from controlplane.controllers.quota.topology.fleet import TopologyFlavor
+from controlplane.controllers.quota.topology.model import TopologyAssignment
+from controlplane.controllers.quota.topology.placement import place
+from controlplane.controllers.quota.topology.replacement import replacement
+from controlplane.controllers.quota.topology.requests import PlacementRequest, Refusal
 
 RequestsByFlavor = Mapping[str, list[PlacementRequest]]
 

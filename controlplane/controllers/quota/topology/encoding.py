@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from controlplane.controllers.quota.engine.topology.model import DomainPods, TopologyAssignment
+from controlplane.controllers.quota.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube.kinds import Json
 from controlplane.kube.topologies import HOSTNAME
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.controllers.quota.engine.topology.counts import Counts
-from controlplane.controllers.quota.engine.topology.fleet import MOST
-from controlplane.controllers.quota.engine.topology.tree import Domain
+from controlplane.controllers.quota.topology.counts import Counts
+from controlplane.controllers.quota.topology.fleet import MOST
+from controlplane.controllers.quota.topology.tree import Domain
 
 
 class Distribution:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from controlplane.controllers.quota.engine.flavor_match import tolerated_by_number
 from controlplane.controllers.quota.engine.model import NodeConstraints
-from controlplane.controllers.quota.engine.topology.model import PodSetUpdate
-from controlplane.controllers.quota.engine.topology.tree import Domain, TopologyTree
+from controlplane.controllers.quota.topology.model import PodSetUpdate
+from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 from controlplane.kube.selectors import of_set
 from controlplane.kube.tolerations import Taint, Toleration, untolerated
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.model import PodSet
-from controlplane.controllers.quota.engine.topology.model import PodSetSlice, PodSetUpdate, TopologyRequest
-from controlplane.controllers.quota.engine.topology.tree import TopologyTree
+from controlplane.controllers.quota.topology.model import PodSetSlice, PodSetUpdate, TopologyRequest
+from controlplane.controllers.quota.topology.tree import TopologyTree
 
 NOTHING = TopologyRequest(explicit=False)
 
