@@ -21,11 +21,12 @@ from benchmarks.fleet import ROLE
 from benchmarks.machine import database, show
 from benchmarks.recording import bodies_of, codec, record, requests
 from controlplane.log.archive.checking import check_archives
-from controlplane.log.archive.dropping import Ended, drop
+from controlplane.log.archive.dropping import drop
 from controlplane.log.archive.manifest import archives_of
 from controlplane.log.archive.restoring import restore
 from controlplane.log.archive.writing import write_archives, write_events
 from controlplane.log.connect import Database
+from controlplane.log.ended import Ended
 from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.schema import libpq_url

@@ -2,7 +2,7 @@
 its own.
 
 In: the URL of a database, and how to begin: `nothing` reads the whole log and keeps a snapshot, `snapshot` begins
-with the newest one, `following` has folded everything before it is measured. Out: a line of
+with the newest one, `upgrade` with what another version kept says is left, `following` has folded everything before it is measured. Out: a line of
 JSON: seconds, events, workloads, and the largest resident set in MiB."""
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ async def start(url: str, how: str) -> Started:
     database = Database(url, ROLE, statement_timeout=600)
     async with PostgresLog(database, Codec(TYPES)) as log:
         clock, gate = SystemClock(), Gate()
-        snapshots = Snapshots(PostgresSnapshots(database, log), hosted.router, log.traces, "benchmark", clock, 50_000)
+        fold = "another version" if how == "upgrade" else "benchmark"
+        snapshots = Snapshots(PostgresSnapshots(database, log), hosted.router, log.traces, fold, clock, 50_000)
         effects = Effects(log, hosted.router, Bodies(log), clock, gate, lambda cluster: None, rng=random.Random())
 
         def heard(events: Sequence[Recorded]) -> None:
@@ -80,6 +81,8 @@ async def start(url: str, how: str) -> Started:
             runner.position = restored.position
         found.restore = time.perf_counter() - began
         began = time.perf_counter()
+        if how == "upgrade":
+            found.events += await _begin_with_what_is_left(snapshots, runner)
         await runner.follow()
         found.fold = time.perf_counter() - began
         if how == "nothing":
@@ -95,6 +98,16 @@ async def start(url: str, how: str) -> Started:
     found.workloads = len(hosted.fleet.index.workloads)
     found.memory = _largest()
     return found
+
+
+async def _begin_with_what_is_left(snapshots: Snapshots, runner: Runner) -> int:
+    """Return how many events that was."""
+    assert await snapshots.left() is not None, "there is no snapshot"
+    count = 0
+    while (page := await snapshots.next_left(runner.position)) is not None:
+        runner.begin_with(page.events, page.looked_to)
+        count += len(page.events)
+    return count
 
 
 async def _keep(snapshots: Snapshots, found: Started) -> None:

@@ -40,7 +40,8 @@ from controlplane.log.postgres import PostgresLog
 _ROOM = "SELECT controlplane.make_room((SELECT coalesce(max(position), 0) + %s FROM controlplane.events))"
 _COPY = """
 WITH live AS (
-    SELECT stream, version, type, schema, data::text AS data, reason, cluster, trace, observed_at, recorded_at,
+    SELECT stream, version, type, schema, data::text AS data, reason, cluster, trace, observed_at,
+           recorded_at - %(ago)s::interval AS recorded_at,
            row_number() OVER (ORDER BY position) AS number
     FROM controlplane.events WHERE log = 'recorded' AND position = ANY(%(positions)s)
 ), copied AS (
@@ -82,13 +83,13 @@ async def run(args: argparse.Namespace) -> None:
         copies, ended = -(-args.live // args.recorded), -(-args.history // len(whole))
         _put_aside(url)
         _copy(url, shared, ["0000"])
-        _copy(url, whole, (f"{copy:04x}" for copy in range(copies, copies + ended)))
+        _copy(url, whole, (f"{copy:04x}" for copy in range(copies, copies + ended)), ago="2 days")
         _copy(url, own, (f"{copy:04x}" for copy in range(tail, copies)))
         _analyze(url)
         kept = await _started(url, "nothing")
         _copy(url, own, (f"{copy:04x}" for copy in range(min(tail, copies))))
         found = {"from nothing": [kept]}
-        for how in ("snapshot", "following"):
+        for how in ("upgrade", "snapshot", "following"):
             found[how] = [await _started(url, how) for _ in range(args.repeat)]
     rows = [
         [name, *(statistics.median(getattr(one, key) for one in starts) for starts in found.values())]
@@ -105,7 +106,8 @@ async def run(args: argparse.Namespace) -> None:
     ]
     speed = kept.events / kept.fold
     title = f"takeover: {args.live:,} live workloads, {kept.events:,} events, {speed:,.0f} events/s from nothing"
-    show(title, ["seconds", "from nothing", f"from a snapshot (of {args.repeat})", "warm"], rows)
+    names = ["from nothing", "after an upgrade", f"from a snapshot (of {args.repeat})", "warm"]
+    show(title, ["seconds", *names], rows)
     print(
         f"the snapshot was kept in {kept.kept_in:.2f} s; the event loop waited {1000 * kept.longest_wait:.0f} ms at most"
     )
@@ -184,12 +186,12 @@ def _put_aside(url: str) -> None:
         connection.execute("INSERT INTO controlplane.log_head (log) VALUES ('main')")
 
 
-def _copy(url: str, positions: Sequence[int], marks: Iterable[str]) -> None:
-    """Append what was recorded at some positions, once for each mark."""
+def _copy(url: str, positions: Sequence[int], marks: Iterable[str], ago: str = "0") -> None:
+    """Append what was recorded at some positions, once for each mark, as if it had been so long ago."""
     with psycopg.connect(url, autocommit=True) as connection:
         for mark in marks:
             connection.execute(_ROOM, (len(positions),))
-            connection.execute(_COPY, {"positions": list(positions), "mark": mark})
+            connection.execute(_COPY, {"positions": list(positions), "mark": mark, "ago": ago})
 
 
 def _analyze(url: str) -> None:

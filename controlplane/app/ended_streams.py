@@ -6,17 +6,14 @@ In: settings, a log, and the newest snapshot that a process of this version and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
-
 from controlplane.app.hosted import HostedControllers
 from controlplane.clock import SystemClock
-from controlplane.log.archive.dropping import Ended
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
+from controlplane.log.ended import Ended
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.snapshots import PostgresSnapshots
-from controlplane.runtime.controller import EndingController
+from controlplane.runtime.ended import ended_of
 from controlplane.runtime.fold_version import fold_version
 from controlplane.runtime.router import ControllerRouter
 from controlplane.runtime.snapshots import Snapshots
@@ -38,24 +35,6 @@ async def ended_streams(database: Database, log: str, settings: Settings) -> End
             " none, and is not dropped from"
         )
     return ended_of(router, position)
-
-
-def ended_of(router: ControllerRouter, position: int) -> Ended:
-    """Return which streams are over by what a router has folded up to a position."""
-    kinds: dict[str, Callable[[str], bool]] = {}
-    needed = set(router.left_alone)
-    age = timedelta(0)
-    for one in router.registrations:
-        if isinstance(one.controller, EndingController):
-            kinds.update(dict.fromkeys(one.controller.ENDING & one.owns, one.controller.leaves_nothing))
-            needed |= one.controller.needed_streams()
-            age = max(age, one.controller.forgets_after)
-
-    def is_over(stream: str) -> bool:
-        over = kinds.get(stream.partition("/")[0])
-        return over is not None and stream not in needed and over(stream)
-
-    return Ended(position, frozenset(kinds), is_over, age)
 
 
 async def _restored(database: Database, log: str, settings: Settings, router: ControllerRouter) -> int | None:

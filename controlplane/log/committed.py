@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
@@ -94,3 +94,23 @@ class CommittedEvents:
             return None
         taken = [events.popleft() for _ in range(min(limit, len(events)))]
         return EventPage([one.read(self._codec) for one in taken], taken[-1].batch, None if events else self._heard)
+
+
+def recorded(rows: Iterable[Sequence[Any]], codec: Codec) -> list[Recorded]:
+    """Return events that were read, whose columns come first in each row: position, stream, version, type, schema, data, cluster, cause,
+    trace, and when it was observed and recorded."""
+    decode = codec.decode
+    return [
+        Recorded(
+            position=position,
+            stream=stream,
+            version=version,
+            event=decode(name, schema, data),
+            cluster=cluster,
+            caused_by=caused_by,
+            trace=trace,
+            observed_at=observed_at,
+            recorded_at=recorded_at,
+        )
+        for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, *_ in rows
+    ]

@@ -19,7 +19,7 @@ import structlog
 
 from controlplane.log.appender import Appender
 from controlplane.log.codec import Codec
-from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage
+from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage, recorded
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import Append, Fenced, LogArchived, LogHead, LogReplaced, Recorded, Sign
 from controlplane.log.line import Line
@@ -117,7 +117,7 @@ class PostgresLog:
             on_moved=self._ring,
             follow_ups=self._followed,
         )
-        self._database, self._codec = database, codec
+        self._database, self.codec = database, codec
         self._reader, self._heart = Line(database, "reader"), Line(database, "leader")
         self.traces = Traces()
         self._follow_ups: FollowUps = nobody_anticipates
@@ -264,7 +264,7 @@ class PostgresLog:
     def _followed(self, events: Sequence[CommittedEvent]) -> FollowUp:
         if self._follow_ups is nobody_anticipates:
             return FollowUp()
-        recorded = [one.read(self._codec) for one in events]
+        recorded = [one.read(self.codec) for one in events]
         self.traces.read(recorded)
         found = self._follow_ups(recorded)
         return FollowUp([self.traces.given(request) for request in found.requests], found.whole)
@@ -295,21 +295,7 @@ class PostgresLog:
         rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
         if rows:
             self._compare_archived(rows[-1][-1], after)
-        decode = self._codec.decode
-        found = [
-            Recorded(
-                position=position,
-                stream=stream,
-                version=version,
-                event=decode(name, schema, data),
-                cluster=cluster,
-                caused_by=caused_by,
-                trace=trace,
-                observed_at=observed_at,
-                recorded_at=recorded_at,
-            )
-            for position, stream, version, name, schema, data, cluster, caused_by, trace, observed_at, recorded_at, *_ in rows
-        ]
+        found = recorded(rows, self.codec)
         return EventPage(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
 
     async def place(self) -> LogPosition | None:

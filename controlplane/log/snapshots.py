@@ -11,12 +11,15 @@ import hashlib
 import zlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import structlog
 
+from controlplane.log.committed import recorded
 from controlplane.log.connect import Database
+from controlplane.log.ended import NeededPage, NeededStreams
+from controlplane.log.event import LogArchived
 from controlplane.log.line import Line
 from controlplane.log.postgres import LogPosition, PostgresLog
 
@@ -35,20 +38,34 @@ SELECT coalesce(max(position), 0) FROM controlplane.snapshots
 WHERE log = %(log)s AND fold_version = %(fold)s AND part = '' AND chunk = 0"""
 _CHUNKS = """
 SELECT part, chunk, data, checksum FROM controlplane.snapshots
-WHERE log = %(log)s AND fold_version = %(fold)s AND position = %(position)s AND (part, chunk) > (%(part)s, %(chunk)s::int)
+WHERE log = %(log)s AND fold_version = %(fold)s AND position = %(position)s AND (%(parts)s::text[] IS NULL OR part = ANY(%(parts)s))
+  AND (part, chunk) > (%(part)s, %(chunk)s::int)
 ORDER BY part, chunk LIMIT %(limit)s"""
 _KEEP = """
 SELECT controlplane.keep_snapshot(%(log)s, %(position)s, %(fold)s, %(id)s, %(batch)s,
                                   %(part)b::text[], %(chunk)b::int[], %(data)b::bytea[], %(checksum)b::bytea[])"""
 
+# The log without the streams that are over. What is asked for is looked up in a hash table, whatever the plan.
+_NEEDED = """
+SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
+       e.observed_at, e.recorded_at, h.archived_to
+FROM controlplane.log_head h JOIN controlplane.events e ON e.log = h.log
+WHERE h.log = %(log)s AND e.position > %(after)s AND e.position <= %(upto)s AND (
+    split_part(e.stream, '/', 1) <> ALL(%(kinds)s) OR e.stream IN (SELECT unnest(%(streams)b::text[])))
+ORDER BY e.position LIMIT %(limit)s"""
+# Events of one page, and positions that it looks through at the most, so that it ends in time where few are left.
+_NEEDED_AT_ONCE, _LOOKED_THROUGH = 5000, 200_000
+
 _CHAIN = "SELECT last, hash, recorded_at FROM controlplane.batches WHERE batch = %s AND hash IS NOT NULL"
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What a snapshot says of itself: how many chunks each part has, and when its last event was recorded."""
+    """What a snapshot says of itself: how many chunks each part has, when its last event was recorded, and what whoever wrote it says of
+    the streams that are left (`controlplane.runtime.ended`), if it has a part of them."""
 
     parts: Mapping[str, int]
     recorded_at: datetime
+    left: Mapping[str, Any] = {}
 
 
 class FoundSnapshot(NamedTuple):
@@ -56,6 +73,7 @@ class FoundSnapshot(NamedTuple):
 
     place: LogPosition
     contents: Contents
+    fold: str
 
     @property
     def position(self) -> int:
@@ -80,12 +98,15 @@ class SnapshotStore(Protocol):
         """Return the position of the newest snapshot of a fold, 0 if there is none."""
 
     async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
-        """Return the newest snapshot of a fold that is of this log; None if there is none. `upto`: what the log had after
-        that position was lost; `besides`: the positions of those that were tried already.
+        """Return the newest snapshot of a fold, "" for any, that is of this log; None if there is none. `upto`: what the log had
+        after that position was lost; `besides`: the positions of those that were tried already.
         """
 
-    def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield its chunks, each with its part, a part's in order. Raises `SnapshotError`."""
+    def chunks(self, found: FoundSnapshot, parts: Collection[str] | None = None) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield its chunks, or those of some parts, each with its part, a part's in order. Raises `SnapshotError`."""
+
+    async def needed(self, streams: NeededStreams, after: int) -> NeededPage:
+        """Return the next events after a position of what is left of the log without the streams that are over."""
 
     async def keep(
         self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]
@@ -102,6 +123,7 @@ class PostgresSnapshots:
 
     def __init__(self, database: Database, log: PostgresLog) -> None:
         self._log, self._name, self._line = log, log.name, Line(database, "snapshots")
+        self._archived_to: int | None = None
 
     async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""
@@ -126,7 +148,7 @@ class PostgresSnapshots:
         for position, of, log_id, batch, data, checksum, same, reached, there in await self._line.fetch(
             _NEWEST, {"log": self._name}
         ):
-            if of != fold:
+            if fold not in (of, ""):
                 others += 1
                 continue
             if position in besides:
@@ -142,7 +164,7 @@ class PostgresSnapshots:
             else:
                 try:
                     contents = msgspec.msgpack.decode(_sound(data, checksum), type=Contents)
-                    return FoundSnapshot(LogPosition(log_id, position, batch), contents)
+                    return FoundSnapshot(LogPosition(log_id, position, batch), contents, of)
                 except (SnapshotError, msgspec.MsgspecError) as error:
                     why = str(error)
             _messages.warning("a snapshot is not used", log=self._name, position=position, why=why)
@@ -150,12 +172,21 @@ class PostgresSnapshots:
             _messages.info("snapshots of other versions or settings are not used", log=self._name, count=others)
         return None
 
-    async def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
+    async def chunks(
+        self, found: FoundSnapshot, parts: Collection[str] | None = None
+    ) -> AsyncIterator[tuple[str, bytes]]:
         """Yield the chunks of a snapshot; see `SnapshotStore`."""
-        wanted = [(part, chunk) for part in sorted(found.contents.parts) for chunk in range(found.contents.parts[part])]
+        names = sorted(found.contents.parts if parts is None else parts)
+        wanted = [(part, chunk) for part in names for chunk in range(found.contents.parts[part])]
         last, at = ("", 0), 0
         while at < len(wanted):
-            where = {"log": self._name, "fold": fold, "position": found.position, "limit": _AT_ONCE}
+            where = {
+                "log": self._name,
+                "fold": found.fold,
+                "position": found.position,
+                "limit": _AT_ONCE,
+                "parts": parts and names,
+            }
             rows = await self._line.fetch(_CHUNKS, {**where, "part": last[0], "chunk": last[1]})
             if not rows:
                 raise SnapshotError(f"part {wanted[at][0]} lacks chunk {wanted[at][1]}")
@@ -165,6 +196,21 @@ class PostgresSnapshots:
                     raise SnapshotError(f"part {part} has a chunk {chunk} that does not belong there")
                 at += 1
                 yield part, _sound(data, checksum)
+
+    async def needed(self, streams: NeededStreams, after: int) -> NeededPage:
+        """Return some events without the streams that are over; see `SnapshotStore`. Raises `LogArchived`. That the log is still the
+        one that they are of is found out by the first read after them."""
+        upto = min(after + _LOOKED_THROUGH, streams.upto)
+        asked = {"log": self._name, "after": after, "upto": upto, "limit": _NEEDED_AT_ONCE}
+        given = {"kinds": list(streams.kinds), "streams": list(streams.streams)}
+        rows = await self._line.fetch(_NEEDED, {**asked, **given})
+        for archived_to in {row[-1] for row in rows}:
+            if self._archived_to not in (None, archived_to):
+                raise LogArchived(f"events of log {self._name} left it, or came back, while it was read up to {after}")
+            self._archived_to = archived_to
+        found = recorded(rows, self._log.codec)
+        self._log.traces.read(found)
+        return NeededPage(found, found[-1].position if len(found) == _NEEDED_AT_ONCE else upto)
 
     async def keep(
         self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]

@@ -76,6 +76,12 @@ class Runner:
         while await self._fold_next():
             pass
 
+    def begin_with(self, events: Sequence[Recorded], position: int) -> None:
+        """Fold events with which a process begins, and go on after a position: what it is told of the others is nothing."""
+        for recorded in events:
+            self._controller.fold(recorded)
+        self.position = position
+
     async def run(self) -> None:
         """Run until cancelled, or until a newer leader fences us off (`Fenced`)."""
         if self._anticipating is not None:

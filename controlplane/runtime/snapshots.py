@@ -17,22 +17,27 @@ import msgspec
 import structlog
 
 from controlplane.clock import Clock
+from controlplane.log.ended import NeededPage, NeededStreams
 from controlplane.log.event import LogUnavailable, Recorded
 from controlplane.log.port import Log
 from controlplane.log.snapshots import Contents, FoundSnapshot, SnapshotError, SnapshotStore, compressed
 from controlplane.log.traces import Traces
 from controlplane.runtime.collector import without_collector
+from controlplane.runtime.ended import LeftStreams, LiveStreams
 from controlplane.runtime.fold_version import fold_version
 from controlplane.runtime.folded import FoldedError, check, give, keeps, taken
 from controlplane.runtime.folded_records import Decoder, Encoder
 from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.runtime.router import ControllerRouter
+from controlplane.runtime.runner import Runner
 from controlplane.tasks import end, to_the_end
 
 _log = structlog.get_logger(__name__)
 
 _CHUNK = 1 << 20
 """So many bytes are compressed and stored as one."""
+_STREAMS, _MANY = "@streams", 20_000
+"""The part that says which streams are not over, and how many are in a chunk of it."""
 # Seconds for which states are written down without a pause, and how long the pause is.
 _SLICE, _PAUSE = 0.005, 0.002
 # A moment is quiet if nothing is folded for so many seconds. A process that has none is not waited for longer.
@@ -59,6 +64,9 @@ class Snapshots:
     ) -> None:
         self._store, self._fold, self._clock, self._every = store, fold, clock, every
         self._router = router
+        self._live = LiveStreams(router)
+        self._left: NeededStreams | None = None
+        self._left_from: FoundSnapshot | None = None
         self._kept: dict[str, object] = {one.name: one.controller for one in router.registrations}
         self._kept |= {"@router": router, "@traces": traces}
         router.remembers = True
@@ -115,17 +123,80 @@ class Snapshots:
 
     async def _read(self, found: FoundSnapshot) -> dict[str, Decoder]:
         decoders = {name: Decoder() for name in self._kept}
-        async for part, data in self._store.chunks(self._fold, found):
+        streams: list[tuple[str, datetime]] = []
+        async for part, data in self._store.chunks(found):
+            if part == _STREAMS:
+                streams += msgspec.msgpack.decode(data, type=list[tuple[str, datetime]])
+                continue
             decoder = decoders[part]
             for record in msgspec.msgpack.decode(data, type=list[msgspec.Raw]):
                 decoder.read(record)
             await asyncio.sleep(0)
+        self._live.restored(streams)
         return decoders
+
+    async def _streams(self, found: FoundSnapshot) -> list[tuple[str, datetime]]:
+        """Return the streams that were not over, each with the time of its last event. Raises `SnapshotError`."""
+        streams: list[tuple[str, datetime]] = []
+        async for _, data in self._store.chunks(found, [_STREAMS]):
+            streams += msgspec.msgpack.decode(data, type=list[tuple[str, datetime]])
+        return streams
+
+    async def start(self, runner: Runner, upto: int | None) -> Start | None:
+        """Begin with the newest snapshot of this fold; if there is only one of another, with what that says is left of the log. Return
+        where that ends, None if there is neither. Whoever was interrupted calls it again. Raises `LogUnavailable`."""
+        if not runner.position and (start := await self.restore(upto)) is not None:
+            runner.position = start.position
+            return start
+        if await self.left(upto) is None:
+            return None
+        while (page := await self.next_left(runner.position)) is not None:
+            runner.begin_with(page.events, page.looked_to)
+        return self.left_at
+
+    # --- the start without one of this fold ------------------------------------------------------------------------
+
+    async def left(self, upto: int | None = None) -> NeededStreams | None:
+        """Return what a snapshot of another fold says is left of the log without the streams that are over; None if there is none that
+        this process believes. What was said once is said again, for whoever was interrupted. Raises `LogUnavailable`."""
+        tried: list[int] = []
+        while self._left is None and (found := await self._store.found("", upto, tried)) is not None:
+            tried.append(found.position)
+            try:
+                if _STREAMS not in found.contents.parts or not self._live.believes(_said(found.contents)):
+                    continue
+                streams = await self._streams(found)
+            except (SnapshotError, msgspec.MsgspecError) as error:
+                _log.warning("a snapshot is not used", position=found.position, why=str(error))
+                continue
+            self._live.restored(streams)
+            kinds = frozenset(_said(found.contents).kinds)
+            self._left, self._left_from = NeededStreams(kinds, {name for name, _ in streams}, found.position), found
+            _log.info("starting without the streams that are over", position=found.position, streams=len(streams))
+        return self._left
+
+    async def next_left(self, after: int) -> NeededPage | None:
+        """Return the next events of that; None after the last of them: the rest of the log is read whole."""
+        found, left = self._left_from, self._left
+        assert found is not None, "asked for before"
+        assert left is not None, "asked for before"
+        if after < left.upto:
+            return await self._store.needed(left, after)
+        self._store.resume(found.place)
+        self._position, self._recorded_at = found.position, found.contents.recorded_at
+        return None
+
+    @property
+    def left_at(self) -> Start:
+        """Where that ends."""
+        assert self._left_from is not None, "asked for before"
+        return Start(self._left_from.position, self._left_from.contents.recorded_at)
 
     # --- and the next one ------------------------------------------------------------------------------------------
 
     def folded(self, events: Sequence[Recorded]) -> None:
         """Hear of a batch that was folded."""
+        self._live.folded(events)
         self._position, self._recorded_at = events[-1].position, events[-1].recorded_at
         self._look()
 
@@ -184,13 +255,14 @@ class Snapshots:
             return 0
         self._router.tidy()
         states = {name: taken(one) for name, one in self._kept.items()}
-        chunks: list[tuple[str, bytes]] = []
-        counts: dict[str, int] = {}
+        streams, said = self._live.left(self._position, at), msgspec.to_builtins(self._live.said())
+        chunks = [(_STREAMS, _chunk(streams[first : first + _MANY])) for first in range(0, len(streams), _MANY)]
+        counts = {_STREAMS: len(chunks)}
         for name in list(states):
             written = await self._written(states.pop(name))
             counts[name] = len(written)
             chunks += [(name, chunk) for chunk in written]
-        kept = await self._store.keep(self._fold, place, Contents(counts, at), chunks)
+        kept = await self._store.keep(self._fold, place, Contents(counts, at, said), chunks)
         return sum(len(chunk) for _, chunk in chunks) if kept else 0
 
     async def _written(self, state: Mapping[str, object]) -> list[bytes]:
@@ -210,7 +282,12 @@ class Snapshots:
         return [*chunks, await to_the_end(partial(_chunk, records))]
 
 
-def _chunk(records: Sequence[msgspec.Raw]) -> bytes:
+def _said(contents: Contents) -> LeftStreams:
+    """Return what is said of the streams of a snapshot; `MsgspecError` if that is nothing which this version understands."""
+    return msgspec.convert(contents.left, LeftStreams)
+
+
+def _chunk(records: Sequence[object]) -> bytes:
     return compressed(msgspec.msgpack.encode(records))
 
 

@@ -191,10 +191,10 @@ class LeadershipTerm(ABC):
             await end(stopping, *([acquiring] if acquiring is not None else []))
 
     async def _start(self) -> None:
-        """Begin with the newest snapshot, if there is one."""
-        start = await self._snapshots.restore(self._context.lost_log.ends_at) if self._snapshots is not None else None
+        """Begin with the newest snapshot, if there is one, or with what one of another version says is left."""
+        lost = self._context.lost_log.ends_at
+        start = await self._snapshots.start(self.runner, lost) if self._snapshots is not None else None
         if start is not None:
-            self.runner.position = start.position
             self._time.anchor(start.recorded_at)
             self._context.metrics.log_position.set(start.position)
             self._context.metrics.streams_left_alone.set(len(self._controllers.router.left_alone))

@@ -53,7 +53,7 @@ class Stage:
     async def chunks(self, fold: str = FOLD) -> list[tuple[str, bytes]]:
         found = await self.store.found(fold)
         assert found is not None
-        return [chunk async for chunk in self.store.chunks(fold, found)]
+        return [chunk async for chunk in self.store.chunks(found)]
 
     def run(self, statement: str, *parameters: object) -> list[Any]:
         with psycopg.connect(libpq_url(self.url), autocommit=True) as connection:

@@ -8,7 +8,7 @@ import gc
 import re
 import tomllib
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from structlog.testing import capture_logs
 
 from controlplane.app.hosted import TYPES, HostedControllers
 from controlplane.clock import SystemClock
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.log import snapshots as pages
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import Append, NewEvent, Recorded
+from controlplane.log.event import Append, LogArchived, NewEvent, Recorded
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.schema import libpq_url
 from controlplane.log.snapshots import PostgresSnapshots
+from controlplane.runtime import ended
 from controlplane.runtime import fold_version as versions
 from controlplane.runtime.fold_version import fold_version
 from controlplane.runtime.router import ControllerRouter
@@ -36,6 +39,7 @@ from tests.log.words import ROLE, until
 from tests.support import folded
 
 SETTINGS = Settings()
+HINTS = ("newest._gone", "_dirty", "_answers._answers")  # see tests/dst/test_ended_streams.py
 ROOT = Path(__file__).parents[2]
 
 
@@ -58,6 +62,17 @@ class Replica:
         start = await self.snapshots.restore(**more)
         self.position = start.position if start is not None else 0
         return start
+
+    async def start_with_what_is_left(self) -> int:
+        """Return how many events were read."""
+        assert await self.snapshots.restore() is None
+        if await self.snapshots.left() is None:
+            return 0
+        count = 0
+        while (page := await self.snapshots.next_left(self.position)) is not None:
+            folded.folded(self.router, page.events)
+            self.position, count = page.looked_to, count + len(page.events)
+        return count
 
     async def follow(self, upto: int = 1 << 40) -> None:
         while self.position < upto and (events := await self.log.read(self.position, min(50, upto - self.position))):
@@ -192,6 +207,79 @@ async def test_one_of_another_fold_is_not_used(stage: Stage) -> None:
     other = stage.replica(fold="f2")
     assert await other.start() is None
     assert folded.unlike(HostedControllers(SETTINGS).router, other.router) == {}
+
+
+async def over_and_over(url: str) -> list[Recorded]:
+    """Append a log in which much is over, and later events of a cluster, by which the time of the log goes on."""
+    events = events_of("workloads-23")
+    beat = next(one for one in events if one.stream.startswith("cluster/"))
+    async with PostgresLog(Database(url, ROLE), Codec(TYPES)) as log:
+        await log.take_epoch("one")
+        for one in [*events, *[beat] * 3]:
+            await log.append(Append([NewEvent(stream=one.stream, event=one.event, cluster=one.cluster)]))
+    return events
+
+
+async def test_another_version_reads_no_stream_that_is_over(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = await over_and_over(database_url)
+    monkeypatch.setattr(MultiKueueController, "forgets_after", timedelta(0))
+    stage = Stage(database_url)
+    first = await whole(stage)
+    await first.snapshots.keep()
+    other = stage.replica(fold="f2", every=10)
+    with capture_logs() as said:
+        count = await other.start_with_what_is_left()
+    assert [one["event"] for one in said][-1] == "starting without the streams that are over"
+    assert 0 < count < len(events) - 50
+    assert other.position == first.position
+    for one, two in zip(first.router.registrations, other.router.registrations, strict=True):
+        differs = folded.difference(one.controller, two.controller)
+        assert {path for path in differs if not path.endswith(HINTS)} == set()
+    # It goes on, keeps one of its own, from which it starts next, and says the same of the streams.
+    await other.follow()
+    await other.snapshots.keep()
+    again = stage.replica(fold="f2")
+    assert await again.start() is not None
+    third = stage.replica(fold="f3")
+    assert await third.start_with_what_is_left() == count
+    for replica in stage.replicas:
+        await replica.close()
+
+
+async def test_events_that_leave_the_log_meanwhile_end_such_a_start(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await over_and_over(database_url)
+    monkeypatch.setattr(pages, "_NEEDED_AT_ONCE", 50)
+    stage = Stage(database_url)
+    await (await whole(stage)).snapshots.keep()
+    other = stage.replica(fold="f2")
+    assert await other.snapshots.left() is not None
+    page = await other.snapshots.next_left(0)
+    assert page is not None
+    assert len(page.events) == 50
+    stage.run("UPDATE controlplane.log_head SET archived_to = 60")
+    with pytest.raises(LogArchived):
+        await other.snapshots.next_left(page.looked_to)
+    for replica in stage.replicas:
+        await replica.close()
+
+
+async def test_what_is_left_is_not_believed_of_other_rules(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await over_and_over(database_url)
+    stage = Stage(database_url)
+    first = await whole(stage)
+    await first.snapshots.keep()
+    with monkeypatch.context() as other_rules:
+        other_rules.setattr(ended, "RULES", ended.RULES + 1)
+        assert await stage.replica(fold="f2").start_with_what_is_left() == 0
+    with monkeypatch.context() as longer:
+        longer.setattr(MultiKueueController, "forgets_after", timedelta(days=700))
+        assert await stage.replica(fold="f2").start_with_what_is_left() == 0
+    stage.run("UPDATE controlplane.snapshots SET data = 'x' WHERE part = '@streams'")
+    assert await stage.replica(fold="f2").start_with_what_is_left() == 0
+    for replica in stage.replicas:
+        await replica.close()
 
 
 async def test_where_the_log_went_back_what_was_lost_is_no_start(stage: Stage) -> None:

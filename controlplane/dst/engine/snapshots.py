@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import NamedTuple
 
 from controlplane.dst.engine.database import DatabaseLog
+from controlplane.log.ended import NeededPage, NeededStreams
 from controlplane.log.postgres import LogPosition
 from controlplane.log.snapshots import Contents, FoundSnapshot
 
 _LOG = uuid.UUID(int=1)
+_AT_ONCE = 50
 
 
 class Kept(NamedTuple):
@@ -52,14 +54,23 @@ class SimulatedSnapshots:
         await self._log.round_trip()
         for position, one in sorted(self._kept.items(), reverse=True):
             lost = upto is not None and position > upto
-            if one.fold == fold and position not in besides and not lost and self._log.has(position, one.row):
-                return FoundSnapshot(LogPosition(_LOG, position, uuid.UUID(int=position)), one.contents)
+            if fold in (one.fold, "") and position not in besides and not lost and self._log.has(position, one.row):
+                return FoundSnapshot(LogPosition(_LOG, position, uuid.UUID(int=position)), one.contents, one.fold)
         return None
 
-    async def chunks(self, fold: str, found: FoundSnapshot) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield the chunks of a snapshot, each with its part."""
+    async def chunks(
+        self, found: FoundSnapshot, parts: Collection[str] | None = None
+    ) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield the chunks of a snapshot, or those of some parts, each with its part."""
         for part, data in self._kept[found.position].chunks:
-            yield part, zlib.decompress(data)
+            if parts is None or part in parts:
+                yield part, zlib.decompress(data)
+
+    async def needed(self, streams: NeededStreams, after: int) -> NeededPage:
+        """Return the next events without the streams that are over."""
+        await self._log.round_trip()
+        events = await self._log.read(after, min(_AT_ONCE, streams.upto - after))
+        return NeededPage([one for one in events if streams.has(one.stream)], events[-1].position)
 
     async def keep(
         self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]

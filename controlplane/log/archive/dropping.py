@@ -7,7 +7,6 @@ Events of streams that go on stay, however old they are."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, LiteralString, NamedTuple
 
@@ -19,6 +18,7 @@ from controlplane.log.archive.checking import check_archives, check_seam
 from controlplane.log.archive.exchange import NewTable, kept_of
 from controlplane.log.archive.manifest import Archive, ArchiveError, some_archives
 from controlplane.log.archive.writing import LogEnd, log_end
+from controlplane.log.ended import Ended
 from controlplane.log.verify import verify
 
 _AT_ONCE = 10_000
@@ -46,16 +46,6 @@ _NOTE: LiteralString = """
 UPDATE controlplane.archives a SET dropped_at = clock_timestamp() WHERE a.log = %s AND a.last <= %s AND a.dropped_at IS NULL"""
 _HEAD: LiteralString = """
 UPDATE controlplane.log_head h SET archived_to = %s, kept_events = %s, kept_hash = %s WHERE h.log = %s"""
-
-
-class Ended(NamedTuple):
-    """Which streams are over, by what was folded up to a position: of those whose first word is one of `kinds`,
-    `is_over` says whether any fold needs its events, once the last of them is older than `age`."""
-
-    position: int
-    kinds: frozenset[str]
-    is_over: Callable[[str], bool]
-    age: timedelta = timedelta(0)
 
 
 class DropResult(NamedTuple):
