@@ -14,4 +14,7 @@ MENDED: list[tuple[int, str, str]] = [
     (347, "", "the same, while another victim of the preemptor waits for a cluster that is away"),
 ]
 
-KNOWN: dict[int, str] = {}
+KNOWN: dict[int, str] = {
+    712345725: "a cluster is rebuilt after a job's end, of which its Workload told and, while the kind was off there, nothing else: "
+    "the Workload is finished, and the job keeps the status that was seen last, since nobody knows another",
+}
