@@ -47,9 +47,7 @@ def name_of(stream: str) -> tuple[str, str]:
 def row_of(index: WorkloadIndex, last_seen: LastSeen, stream: str, before: Row | None, now: datetime) -> Row | None:
     """Return the row of a Workload in the place of the one before."""
     last, state = last_seen.touched.get(stream), index.workloads.get(stream)
-    at, position = (before.changed, before.position) if before is not None else (0.0, 0)
-    if last is not None:
-        at, position = last.recorded_at.timestamp(), last.position
+    at, position = _changed(last, before)
     if state is not None and state.local is not None:
         since = datetime.fromtimestamp(before.since if before is not None else at, tz=now.tzinfo)
         return row_of_live(one_of(index, state, since, now), state.local, at, position)
@@ -62,6 +60,13 @@ def row_of(index: WorkloadIndex, last_seen: LastSeen, stream: str, before: Row |
     if last is not None and isinstance(last.event, WorkloadGone):
         word = "Deleted"
     return before._replace(state=word, waits_for="", changed=at, position=position)
+
+
+def _changed(last: Recorded | None, before: Row | None) -> tuple[float, int]:
+    """Return when, and where in the log, something changed last."""
+    if last is not None:
+        return last.recorded_at.timestamp(), last.position
+    return (before.changed, before.position) if before is not None else (0.0, 0)
 
 
 def row_of_past(seen: Seen) -> Row:

@@ -114,6 +114,10 @@ class JobObserver:
         if kind == kinds.WORKLOADS:
             stream = stream_of.get(change.uid) or self._stream_of_workload(obj)
             return (stream, events.JobWorkloadGone(**head), ()) if stream else None
+        return self._gone_of_others(kind, obj, head)
+
+    def _gone_of_others(self, kind: Kind, obj: Json, head: dict[str, str]) -> Built | None:
+        """Return the end of what belongs to no job alone."""
         if kind == kinds.RESOURCE_FLAVORS:
             return _place(kind, obj), events.JobFlavorGone(**head), ()
         if kind == kinds.NAMESPACES:

@@ -46,14 +46,20 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
     """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it, and
     no other Workload is made of its job before."""
     context, job = pass_.context, pass_.context.job
-    elsewhere = any(other.remotes for other in context.slices)  # a slice has the job, or is about to
-    if job is None or job.inactive or job.deleting or elsewhere or context.adapter is None:
+    if job is None or job.inactive or job.deleting or not _is_delegated(pass_):
         return
-    if not context.adapter.delegates or pass_.must_wait() or _may_run_anywhere(pass_):
+    if pass_.must_wait() or _may_run_anywhere(pass_):
         return
     remotes = [pass_.state.remote(cluster) for cluster in pass_.state.remotes if context.in_view(cluster)]
     if not any(remote.job is not None or remote.members for remote in remotes):
         _write_rest(pass_, job)
+
+
+def _is_delegated(pass_: WorkloadPass) -> bool:
+    """Whether the job runs on workers alone, and no slice has it, or is about to."""
+    context = pass_.context
+    elsewhere = any(other.remotes for other in context.slices)
+    return not elsewhere and context.adapter is not None and context.adapter.delegates
 
 
 def _may_run_anywhere(pass_: WorkloadPass) -> bool:

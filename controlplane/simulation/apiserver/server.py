@@ -169,17 +169,18 @@ class SimulatedApiServer:
         if refused is not None:
             return refused
         try:
-            if route is None:
-                return self._described(request, path)
-            if route.verb == "watch":
-                return await self._watch(request, route)
-            if route.served.kind == PODS and route.subresource == "log":
-                return await self._log(request, route)
-            return await self._answer(request, route)
+            return self._described(request, path) if route is None else await self._routed(request, route)
         except ApiError as error:
             if asked.verb in _WRITES and self.faults.strike("reply-lost", asked):
                 await _vanish(request)
             return _status(error)
+
+    async def _routed(self, request: web.BaseRequest, route: ResourceRoute) -> web.StreamResponse:
+        if route.verb == "watch":
+            return await self._watch(request, route)
+        if route.served.kind == PODS and route.subresource == "log":
+            return await self._log(request, route)
+        return await self._answer(request, route)
 
     def _path(self, request: web.BaseRequest) -> tuple[str, bool]:
         """Return the path without a token in it, and whether the request is authorized."""

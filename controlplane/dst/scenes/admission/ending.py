@@ -22,16 +22,23 @@ def _waits_for_ever(record: Record) -> bool:
     return planted(record) or any(check["state"] == "Rejected" for check in checks)
 
 
-def unserved(place: ClusterEnvironment, admission: AdmissionController, jobs: JobFrameworkController) -> str:
-    """Return who still has quota or waits for it, and which write is open."""
-    if held := holders(place):
-        return f"{next(iter(held))} still has quota"
+def _counted(place: ClusterEnvironment) -> str:
+    """Return which LocalQueue still counts a Workload that should be over."""
     waiting = {record.obj["spec"]["queueName"] for record in place.store.records(WORKLOADS) if _waits_for_ever(record)}
     for record in place.store.records(LOCAL_QUEUES):
         status = record.obj.get("status") or {}
         for count in _COUNTS:
             if status.get(count) and not (count == "pendingWorkloads" and record.name in waiting):
                 return f"LocalQueue {record.name} says {count} {status[count]}"
+    return ""
+
+
+def unserved(place: ClusterEnvironment, admission: AdmissionController, jobs: JobFrameworkController) -> str:
+    """Return who still has quota or waits for it, and which write is open."""
+    if held := holders(place):
+        return f"{next(iter(held))} still has quota"
+    if counted := _counted(place):
+        return counted
     for stream in (*(f"admission/workload/{key}" for key in admission.index.workloads), *admission.index.objects):
         if admission.open_writes(stream):
             return f"a write of {stream} is open"
