@@ -18,7 +18,9 @@ from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Event, Recorded
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.whatif.capacity import queue_place
+from controlplane.whatif.engine_quota import EngineQuota, follows_from_quota
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.queue import PlaceQueues
@@ -33,13 +35,14 @@ class Answers:
     """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for which
     reason."""
 
-    def __init__(self, log: SimulatedLog) -> None:
+    def __init__(self, log: SimulatedLog, settings: EngineSettings) -> None:
         self._log, self._history = log, log.history
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
         self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
-        self._home = ManagementCluster(log, self.places, pasts)
+        self.engine = EngineQuota(log, settings)
+        self._home = ManagementCluster(log, self.places, self.engine, pasts)
         self._workers = self.workers = WorkerCopies(log, self.places, pasts, added)
         self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
@@ -55,16 +58,20 @@ class Answers:
         """Return what happens when a Workload is created."""
 
         def arrive() -> None:
-            live = self._live[past.stream] = SimulatedWorkload(past, self._history.request(past.stream))
+            live = self._live[past.stream] = self._new(past)
             live.job = past.job
             if past.job is not None:
                 self._log.record(past.job_stream, past.job)
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            self._log.after(self._log.capacities.waits.get(past.stream, 0.0), partial(self._home.enter, live))
+            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.asked is None else 0.0
+            self._log.after(seconds, partial(self._home.enter, live))
 
         return arrive
+
+    def _new(self, past: PastWorkload) -> SimulatedWorkload:
+        return SimulatedWorkload(past, self._history.request(past.stream), self.engine.request(past.stream))
 
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
@@ -73,8 +80,11 @@ class Answers:
             if at > now:
                 self._log.at(at, partial(self._workers.evict, live, cluster, seen))
         for at, local in past.taken_back:
-            if at > now:
+            if at > now and (live.asked is None or not follows_from_quota(local)):
                 self._log.at(at, partial(self._home.take_back, live, local))
+        for at, seen in live.asked.changes if live.asked is not None else ():
+            if at > now:
+                self._log.at(at, partial(self._home.change, live, seen))
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
 
@@ -133,17 +143,22 @@ class Answers:
             if past is None or past.why_not or state.local is None:
                 self.left_out.add(stream)
                 continue
-            live = self._live[stream] = SimulatedWorkload(past, self._history.request(stream))
+            live = self._live[stream] = self._new(past)
             self._adopt(live, state, state.local)
             live.job = index.jobs.get(past.job_stream)
             for effect in list(state.effects.values()):
                 self._log.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
+        self.engine.begin()
 
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
-        if not live.finished and local.is_true("QuotaReserved"):
+        if live.asked is not None:
+            if not live.finished:
+                self.engine.adopt(live)
+                self._log.after(0.0, partial(self._home.settle, live))
+        elif not live.finished and local.is_true("QuotaReserved"):
             live.holds, live.place = True, queue_place(local.cluster_queue)
             self.places.of(live.place).room.take(live.request)
             self._log.after(0.0, partial(self._home.settle, live))

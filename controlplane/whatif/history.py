@@ -41,9 +41,11 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
+from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
+_JOBS = "jobframework"
 SLOTS = "workloads"
 """What every Workload asks for one of: the capacity of a cluster of which nothing else is known."""
 Requests = Mapping[str, float]
@@ -68,15 +70,16 @@ class PastCopy:
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted there;
     `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
-    `turn`: where in the log it got quota."""
+    `turn`: where in the log it got quota; `granted`: when it did the last time, whether it had checks or not."""
 
     __slots__ = (
-        "arrived", "began", "copies", "evictions", "finished", "first", "gone", "job", "job_stream", "nominated", "placed",
+        "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream", "nominated", "placed",
         "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "turn", "why_not",
     )  # fmt: skip
 
     def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
         self.stream, self.first, self.arrived = stream, first, at
+        self.granted: datetime | None = None
         self.reserved: WorkloadObserved | None = None
         self.reserved_at: datetime | None = None
         self.turn = 0
@@ -87,6 +90,7 @@ class PastWorkload:
         self.nominated: list[tuple[datetime, float]] = []
         self.running_since: datetime | None = None
         self.run_cluster = ""
+        self.ended: datetime | None = None
         self.began: list[tuple[datetime, str]] = []
         self.run_seconds: float | None = None
         self.placed: list[tuple[int, datetime, str]] = []
@@ -95,6 +99,21 @@ class PastWorkload:
         self.finished: datetime | None = None
         self.gone: datetime | None = None
         self.why_not = _beyond(first)
+
+
+    @property
+    def finish_seconds(self) -> float:
+        """The seconds from when its job was seen to have ended on its cluster until it was Finished."""
+        if self.ended is None or self.finished is None:
+            return 0.0
+        return max((self.finished - self.ended).total_seconds(), 0.0)
+
+    @property
+    def here_seconds(self) -> float | None:
+        """For how long its job ran on the management cluster; None if it has not ended, or did not run there."""
+        if self.granted is None or self.finished is None or self.reserved is not None:
+            return None
+        return (self.finished - self.granted).total_seconds()
 
 
 def _beyond(seen: WorkloadObserved) -> str:
@@ -108,6 +127,7 @@ def _beyond(seen: WorkloadObserved) -> str:
 
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
+    `quota`: what quota was decided on, where this service decided about it;
     `outside`: what was seen beside Workloads and jobs; `silences`: since when nothing was seen of clusters that were then
     suspected or lost; `absences`: from when until when no process of the service led."""
 
@@ -119,6 +139,7 @@ class History:
         self.delays: dict[str, list[float]] = {}
         self.absences: list[tuple[datetime, datetime]] = []
         self.silences: list[tuple[datetime, str]] = []
+        self.quota = QuotaHistory()
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
@@ -128,13 +149,17 @@ class History:
     def take(self, recorded: Recorded) -> None:
         """Take the next event."""
         self.last = recorded.recorded_at
-        word = recorded.stream.partition("/")[0]
+        word, _, rest = recorded.stream.partition("/")
         if word == "workload":
             self._workload(recorded)
+        elif word == ADMISSION:
+            past = self.workloads.get(rest)
+            if self.quota.take(recorded, simulated=past is not None and not past.why_not):
+                self.outside.append(recorded)
         elif word == "job":
             if isinstance(recorded.event, JobObserved):
                 self._job(recorded.stream, recorded.event)
-        elif not isinstance(recorded.event, _OURS):
+        elif word != _JOBS and not isinstance(recorded.event, _OURS):
             self.outside.append(recorded)
             if word == "cluster":
                 self._connection(recorded)
@@ -198,7 +223,8 @@ class History:
         elif past is None:
             return
         elif isinstance(event, WorkloadGone):
-            past.gone = recorded.recorded_at
+            if event.uid == past.first.uid:
+                past.gone = recorded.recorded_at
         elif isinstance(event, WorkloadDecision):
             self._decided(past, event, recorded)
         else:
@@ -253,6 +279,8 @@ class History:
     def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
         """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing else
         does."""
+        if past.finished is None:
+            past.ended = at
         asked = self._asked.pop((past.stream, cluster), None)
         since = next((began for began, where in reversed(past.began) if where == cluster), asked)
         if past.run_cluster == cluster:
@@ -273,6 +301,10 @@ def _own(past: PastWorkload, stream: str, job: JobObserved) -> None:
 
 def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
     evicted = event.condition("Evicted")
+    if event.is_true("Finished") or event.is_true("QuotaReserved"):
+        past.granted = past.granted or at
+    else:
+        past.granted = None
     if event.is_true("QuotaReserved") and past.reserved is None and event.checks:
         past.reserved, past.reserved_at = event, at
     if event.is_true("Finished"):

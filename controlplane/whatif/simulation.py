@@ -27,6 +27,7 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
@@ -34,6 +35,7 @@ from controlplane.whatif.answers import Answers
 from controlplane.whatif.capacity import Capacities
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Figures
+from controlplane.whatif.quota_history import ADMISSION
 from controlplane.whatif.simulated_log import Alternative, SimulatedLog
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
@@ -41,16 +43,18 @@ _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
 class SimulationResult(Value):
-    """How it went: the figures, and the clusters that were chosen for each Workload, in order, by stream."""
+    """How it went: the figures; the clusters that were chosen for each Workload, in order, by stream; and what was decided
+    of quota, with the streams, in order."""
 
     figures: Figures
     placements: dict[str, list[str]]
+    quota: list[tuple[str, str]]
     events: int
     beyond: dict[str, int]
 
 
 class Simulation:
-    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1."""
+    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1; `quota` is how the engine decides."""
 
     def __init__(
         self,
@@ -61,18 +65,22 @@ class Simulation:
         end: datetime,
         alternative: Alternative | None = None,
         progress: Callable[[float], None] = lambda share: None,
+        quota: EngineSettings | None = None,
     ) -> None:
         self._log = SimulatedLog(history, capacities, policy, begin, end, alternative or Alternative())
         self._history, self._controller, self._progress = history, self._log.controller, progress
         self._absent_until = begin
         self._wakes: dict[str, datetime] = {}
-        self._answers = Answers(self._log)
+        self._answers = Answers(self._log, quota or EngineSettings())
 
     # --- what was ----------------------------------------------------------------------------------------------------
 
     def before(self, recorded: Recorded) -> None:
         """Take an event from before the time that is played."""
         self._log.take(recorded)
+        if recorded.stream.startswith(f"{ADMISSION}/"):
+            self._answers.engine.before(recorded)
+            return
         event, cluster = recorded.event, recorded.cluster
         if recorded.stream == cluster_stream(cluster) and isinstance(event, _AWAY):
             self._answers.workers.away.add(cluster)
@@ -106,6 +114,7 @@ class Simulation:
         return SimulationResult(
             figures=log.measures.result(self._answers.places.clusters()),
             placements=self._answers.placements(),
+            quota=self._answers.engine.decided,
             events=log.events,
             beyond=self._answers.beyond,
         )
@@ -133,6 +142,9 @@ class Simulation:
     def _happens(self, recorded: Recorded) -> None:
         """Let something be seen again. What a cluster did while it was out of view is seen before it counts as seen."""
         event, cluster = recorded.event, recorded.cluster
+        if recorded.stream.startswith(f"{ADMISSION}/"):
+            self._answers.engine.happens(recorded)
+            return
         own = recorded.stream == cluster_stream(cluster)
         if own and isinstance(event, _BACK):
             self._answers.workers.shown(cluster)

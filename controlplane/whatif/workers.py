@@ -31,6 +31,7 @@ from controlplane.whatif.world import (
     ENDED,
     RUNS,
     STOPPED,
+    USUAL_RUN,
     SimulatedCopy,
     SimulatedWorkload,
     new_clone,
@@ -42,7 +43,6 @@ from controlplane.whatif.world import (
 
 _replace = msgspec.structs.replace
 _FAR = float("inf")
-_USUAL_RUN = 60.0  # seconds, where no run was recorded
 
 
 class WorkerCopies:
@@ -60,7 +60,7 @@ class WorkerCopies:
         self._unseen: dict[str, dict[tuple[str, str], Event]] = {}
         self._unsent: dict[str, list[Callable[[], None]]] = {}
         runs = [one.run_seconds for one in pasts if one.run_seconds is not None]
-        self._usual_run = median(runs) if runs else _USUAL_RUN
+        self._usual_run = median(runs) if runs else USUAL_RUN
 
     def _see(self, live: SimulatedWorkload, cluster: str, event: Event) -> None:
         """Let a change on a worker be seen, now or when the cluster is back; of an object the last one then."""

@@ -21,9 +21,12 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.kube.conditions import Condition
 from controlplane.whatif.history import PastCopy, PastWorkload
+from controlplane.whatif.quota_history import QuotaRequest
 
 RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
 """The statuses of simulated jobs, in the place of the hashes of real ones."""
+USUAL_RUN = 60.0
+"""Seconds that a job runs where no run was recorded."""
 _replace = msgspec.structs.replace
 
 
@@ -55,15 +58,27 @@ class SimulatedCopy:
 
 
 class SimulatedWorkload:
-    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster."""
+    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster.
+
+    `asked`: what the log knows of it where the engine decides about its quota, and `wanted` what it asks for now; it queues
+    from `queued_at` on, or from its creation if that is 0, behind those that ran for longer than `lost_after` seconds when
+    their cluster was lost. `ran`: for how many seconds it was admitted, before `admitted_at`; `grants`: how often it got
+    quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`: how often it was evicted, the last time with its quota free from `drained_at` on."""
 
     __slots__ = (
-        "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
-        "request", "stream", "waits",
+        "admitted_at", "asked", "coming", "copies", "created", "drained_at", "evictions", "finished", "given", "grants", "holds", "job", "local", "lost_after",
+        "nominations", "past", "place", "placed", "queued_at", "ran", "request", "stream", "waits", "wanted",
     )  # fmt: skip
 
-    def __init__(self, past: PastWorkload, request: dict[str, float]) -> None:
-        self.past, self.stream, self.request = past, past.stream, request
+    def __init__(self, past: PastWorkload, request: dict[str, float], asked: QuotaRequest | None = None) -> None:
+        self.past, self.stream, self.request, self.asked = past, past.stream, request, asked
+        self.wanted = asked.first if asked is not None else None
+        self.admitted_at: datetime | None = None
+        self.drained_at: datetime | None = None
+        self.evictions = 0
+        self.given: tuple[str, list[str]] = "", []
+        self.queued_at = self.lost_after = 0.0
+        self.grants = self.ran = 0
         self.local: WorkloadObserved | None = None
         self.job: JobObserved | None = None
         self.place = ""
@@ -77,7 +92,12 @@ class SimulatedWorkload:
     @property
     def priority(self) -> int:
         """Its priority, by which queues are ordered."""
-        return self.past.first.priority.value
+        return (self.local or self.past.first).priority.value
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name."""
+        return self.stream.partition("/")[2]
 
     def recorded_copy(self, cluster: str) -> PastCopy | None:
         """Return the recorded copy that the next one on a cluster is like: the first one is like the first, and so on."""
@@ -106,19 +126,26 @@ def with_conditions(
     return list(found.values())
 
 
-def reserved(local: WorkloadObserved, like: WorkloadObserved, at: datetime, version: str) -> WorkloadObserved:
-    """Return a Workload as it is with quota: its checks pending, as those of one like it were."""
+def reserved(
+    local: WorkloadObserved,
+    like: WorkloadObserved,
+    at: datetime,
+    version: str,
+    given: tuple[str, list[str]] | None = None,
+) -> WorkloadObserved:
+    """Return a Workload as it is with quota: its checks pending. ClusterQueue and checks are those that are `given`, or
+    those of one like it."""
     known = {check.name: check for check in local.checks}
+    cluster_queue, names = given or (like.cluster_queue, [one.name for one in like.checks])
     checks = [
-        CheckState(name=one.name, retry_count=known[one.name].retry_count if one.name in known else 0)
-        for one in like.checks
+        CheckState(name=name, retry_count=known[name].retry_count if name in known else 0) for name in names
     ]
     evicted: dict[str, Any] = {"Evicted": (False, "QuotaReserved")} if local.is_true("Evicted") else {}
     return _replace(
         local,
         conditions=with_conditions(local.conditions, at, QuotaReserved=True, **evicted),
         checks=checks,
-        cluster_queue=like.cluster_queue,
+        cluster_queue=cluster_queue,
         template=like.template,
         spec_key=like.spec_key,
         requests=like.requests or local.requests,
