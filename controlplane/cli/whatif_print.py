@@ -18,12 +18,28 @@ MOST = 20
 """How many Workloads are listed that were placed otherwise."""
 
 
-def _show_agreement(agreed: dict[str, Any]) -> None:
-    line(f"Played again as it was: {agreed['agree']} of {agreed['recorded']} placements agree ({agreed['share']:.1%}).")
+def _show_agreement(agreed: dict[str, Any], what: str) -> None:
+    line(f"{what}: {agreed['agree']} of {agreed['recorded']} {_NOUN[what]} agree ({agreed['share']:.1%}).")
     for one in agreed["differ"][:MOST]:
         line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}")
     if len(agreed["differ"]) > MOST:
         line(f"  … and {len(agreed['differ']) - MOST} more, which -o json has")
+
+
+_AGAIN, _QUOTA = "Played again as it was", "Quota"
+_NOUN = {_AGAIN: "placements", _QUOTA: "decisions of the engine"}
+
+
+def _show_queues(found: dict[str, Any]) -> None:
+    """Say how the quota of which ClusterQueues was decided."""
+    for how, text in (
+        ("engine", "by the engine"),
+        ("capacity", "one capacity and one queue each"),
+        ("both", "by both"),
+    ):
+        names = [name for name, one in found["queues"].items() if one == how]
+        if names and set(found["queues"].values()) != {"capacity"}:
+            line(f"Quota of {', '.join(names)}: {text}.")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -31,7 +47,10 @@ def show(found: dict[str, Any]) -> None:
     from controlplane.whatif.report import FIGURES
 
     line(f"The log {found['log']} from {clock(found['from'])} to {clock(found['to'])} UTC.")
-    _show_agreement(found["placements"])
+    _show_agreement(found["placements"], _AGAIN)
+    if found["quota"]["recorded"]:
+        _show_agreement(found["quota"], _QUOTA)
+    _show_queues(found)
     for why, count in found["not_simulated"].items():
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}
@@ -47,10 +66,21 @@ def show(found: dict[str, Any]) -> None:
         ("cluster", *(f"{what}, {name}" for name in columns for what in ("placed", "utilisation"))),
         [(name, *(cell for one in columns.values() for cell in _cluster(one, name))) for name in clusters],
     )
+    queues = sorted({name for one in columns.values() for name in one.queues})
+    click.echo()
+    table(
+        ("clusterqueue", *(f"{what}, {name}" for name in columns for what in ("wait", "preempted"))),
+        [(name, *(cell for one in columns.values() for cell in _queue(one, name))) for name in queues],
+    )
 
 
 def _chosen(clusters: list[str]) -> str:
     return " then ".join(clusters) or "nowhere"
+
+
+def _queue(figures: Figures, name: str) -> tuple[object, object]:
+    found = figures.queues.get(name)
+    return ("", "") if found is None else (figure(found.wait_p50, "seconds"), found.preemptions)
 
 
 def _cluster(figures: Figures, name: str) -> tuple[object, str]:

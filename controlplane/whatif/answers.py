@@ -17,8 +17,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.log.event import Event, Recorded
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.engine_quota import EngineQuota, follows_from_quota
 from controlplane.whatif.history import PastWorkload
@@ -65,7 +65,7 @@ class Answers:
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.asked is None else 0.0
+            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.claim is None else 0.0
             self._log.after(seconds, partial(self._home.enter, live))
 
         return arrive
@@ -80,11 +80,11 @@ class Answers:
             if at > now:
                 self._log.at(at, partial(self._workers.evict, live, cluster, seen))
         for at, local in past.taken_back:
-            if at > now and (live.asked is None or not follows_from_quota(local)):
+            if at > now and (live.claim is None or not follows_from_quota(local)):
                 self._log.at(at, partial(self._home.take_back, live, local))
-        for at, seen in live.asked.changes if live.asked is not None else ():
+        for at, wanted in live.claim.past.changes if live.claim is not None else ():
             if at > now:
-                self._log.at(at, partial(self._home.change, live, seen))
+                self._log.at(at, partial(self._home.change, live, wanted))
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
 
@@ -154,7 +154,7 @@ class Answers:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
-        if live.asked is not None:
+        if live.claim is not None:
             if not live.finished:
                 self.engine.adopt(live)
                 self._log.after(0.0, partial(self._home.settle, live))

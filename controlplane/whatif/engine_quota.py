@@ -7,7 +7,7 @@ What is not simulated has the quota that it had, when it had it. Pods count as r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,12 +23,12 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit, Decision, Inadmissible, Preempt
 from controlplane.controllers.quota.engine.forecast import said_by
-from controlplane.controllers.quota.engine.model import NO_STOP, Workload
+from controlplane.controllers.quota.engine.model import LONGEST_RUN, NO_STOP, Workload
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif.quota_history import ADMISSION, PREEMPTED, QuotaRequest, granted
+from controlplane.whatif.quota_history import PREEMPTED, QuotaRequest, granted
 from controlplane.whatif.simulated_log import SimulatedLog
-from controlplane.whatif.world import SimulatedWorkload
+from controlplane.whatif.world import QuotaClaim, SimulatedWorkload
 
 if TYPE_CHECKING:
     from controlplane.whatif.home import ManagementCluster
@@ -36,9 +36,14 @@ if TYPE_CHECKING:
 STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
 
 
-def nth(known: Sequence[float], number: int) -> float:
+def _nth(known: Sequence[float], number: int, usual: float) -> float:
     """Return the seconds that something takes the next time: as many as it took then, or the last time that is known."""
-    return known[min(number, len(known) - 1)] if known else 0.0
+    return known[min(number, len(known) - 1)] if known else usual
+
+
+def _usual(seconds: Iterable[float]) -> float:
+    found = list(seconds)
+    return median(found) if found else 0.0
 
 
 def follows_from_quota(seen: WorkloadObserved) -> bool:
@@ -58,10 +63,11 @@ class EngineQuota:
         self._live: dict[str, SimulatedWorkload] = {}
         self._due: datetime | None = None
         self._said: set[object] = set()
-        self._gap = median(self._past.cycles) if self._past.cycles else 0.0
+        self._gap = _usual(self._past.cycles)
         self._told: dict[str, tuple[str, datetime]] = {}
-        grants = [seconds for one in self._past.requests.values() for seconds in one.grants]
-        self._write = timedelta(seconds=median(grants) if grants else 0.0)
+        requests = self._past.requests.values()
+        self._write = timedelta(seconds=_usual(seconds for one in requests for seconds in one.grants))
+        self._drain = _usual(seconds for one in requests for seconds in one.drains)
         self.decided: list[tuple[str, str]] = []
         self.home: ManagementCluster
 
@@ -129,13 +135,14 @@ class EngineQuota:
         """Take over a Workload that is there when the time begins: the engine knows whether it has quota."""
         key = live.key
         self._live[key] = live
-        for at, seen in live.asked.changes if live.asked is not None else ():
-            live.wanted = seen if at <= self._log.begin else live.wanted
+        claim = _claim(live)
+        for at, seen in claim.past.changes:
+            claim.wanted = seen if at <= self._log.begin else claim.wanted
         info = self._engine.snapshot.workloads.get(key)
         live.holds, live.waits = info is not None, info is None
         if info is not None and live.local is not None:
-            live.given = info.cluster_queue, [one.name for one in live.local.checks]
-            self._log.after(0.0, partial(self.home.grant, live, live.grants))
+            claim.given = info.cluster_queue, [one.name for one in live.local.checks]
+            self._log.after(0.0, partial(self.home.grant, live, claim.grants))
 
     def wait(self, live: SimulatedWorkload, seconds: float = 0.0) -> None:
         """Let a Workload wait for quota, not before some seconds have passed; one that has quota gives it back."""
@@ -149,6 +156,18 @@ class EngineQuota:
             self._log.after(seconds, self._plan)
         self._plan()
 
+    def evicted(self, claim: QuotaClaim, since: datetime, *, by_check: bool, lost: bool) -> None:
+        """Note that a Workload was evicted: how long it ran, from when on its quota is free, and which place it has in its
+        queue then. `lost`: its cluster is."""
+        now = self._log.now
+        if claim.admitted_at is not None:
+            claim.ran += int((now - claim.admitted_at).total_seconds())
+            claim.admitted_at = None
+        claim.drained_at = since + timedelta(seconds=_nth(claim.past.drains, claim.evictions, self._drain))
+        claim.evictions += 1
+        claim.queued_at = float(int(now.timestamp())) if by_check else 0.0
+        claim.lost_after = float(claim.ran) if lost and self._settings.readmission_order == LONGEST_RUN else 0.0
+
     def leave(self, live: SimulatedWorkload) -> None:
         """Forget a Workload that has ended or is gone."""
         live.waits = live.holds = False
@@ -159,7 +178,7 @@ class EngineQuota:
 
     def change(self, live: SimulatedWorkload, seen: events.AdmissionWorkloadObserved) -> None:
         """Take over what was changed of a Workload: its priority, its queue, its pods, whether it is active."""
-        live.wanted = seen
+        _claim(live).wanted = seen
         info = self._engine.snapshot.workloads.get(live.key)
         if info is not None:
             found = replace(info.workload, priority=seen.priority, reclaimable=self._workload(live).reclaimable)
@@ -170,10 +189,13 @@ class EngineQuota:
 
     def _workload(self, live: SimulatedWorkload) -> Workload:
         """Return a Workload that waits for quota."""
-        seen: Any = live.wanted
+        claim = _claim(live)
+        seen = claim.wanted
         asked = msgspec.structs.replace(seen, status={"reclaimablePods": seen.status.get("reclaimablePods") or []})
         found = facts.workload(asked, self.index.pod_defaults(seen.namespace), by=self._settings)
-        return replace(found, pods_ready=True, queued_at=live.queued_at or found.queued_at, lost_after=live.lost_after)
+        return replace(
+            found, pods_ready=True, queued_at=claim.queued_at or found.queued_at, lost_after=claim.lost_after
+        )
 
     # --- deciding ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +229,11 @@ class EngineQuota:
     def _is_written(self, decision: Decision) -> bool:
         """Whether a Workload would get quota just while it is written why it waits: as in the service, it gets it after that,
         if it fits then."""
-        until = self._told.get(decision.workload, ("", self._log.begin))[1] if isinstance(decision, Admit) else self._log.now
+        until = (
+            self._told.get(decision.workload, ("", self._log.begin))[1]
+            if isinstance(decision, Admit)
+            else self._log.now
+        )
         if until > self._log.now:
             self._log.at(until, self._plan)
         return until > self._log.now
@@ -232,6 +258,12 @@ class EngineQuota:
             info = self._engine.snapshot.workloads[decision.workload]
             # As its condition will say, in whole seconds: who is preempted first goes by it.
             self._engine.put_workload(replace(info.workload, reserved_at=float(int(now))), now)
-            seconds = nth(live.asked.grants, live.grants) if live.asked is not None else 0.0
-            live.grants, live.given = live.grants + 1, (decision.cluster_queue, list(decision.checks))
-            self._log.after(seconds, partial(self.home.grant, live, live.grants))
+            claim = _claim(live)
+            seconds = _nth(claim.past.grants, claim.grants, self._write.total_seconds())
+            claim.grants, claim.given = claim.grants + 1, (decision.cluster_queue, list(decision.checks))
+            self._log.after(seconds, partial(self.home.grant, live, claim.grants))
+
+
+def _claim(live: SimulatedWorkload) -> QuotaClaim:
+    assert live.claim is not None, "the engine decides about it"
+    return live.claim

@@ -73,8 +73,9 @@ class PastWorkload:
     `turn`: where in the log it got quota; `granted`: when it did the last time, whether it had checks or not."""
 
     __slots__ = (
-        "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream", "nominated", "placed",
-        "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "turn", "why_not",
+        "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream",
+        "nominated", "placed", "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream",
+        "taken_back", "turn", "why_not",
     )  # fmt: skip
 
     def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
@@ -99,7 +100,6 @@ class PastWorkload:
         self.finished: datetime | None = None
         self.gone: datetime | None = None
         self.why_not = _beyond(first)
-
 
     @property
     def finish_seconds(self) -> float:
@@ -200,9 +200,17 @@ class History:
         }
         return sorted(named | listed)
 
-    def queues(self) -> list[str]:
-        """Return the ClusterQueues of the management cluster in which Workloads had quota."""
-        return sorted({one.reserved.cluster_queue for one in self.workloads.values() if one.reserved is not None})
+    def queues(self) -> dict[str, str]:
+        """Return the ClusterQueues of the management cluster that are known, or in which Workloads had quota, and who decides
+        about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service before they had
+        quota; or `both`, of a log in which that changed."""
+        ways = {name: {"engine"} for name in self.quota.queues}
+        for stream, past in self.workloads.items():
+            if past.reserved is not None:
+                request = self.quota.requests.get(stream)
+                way = "engine" if request is not None and request.by_engine else "capacity"
+                ways.setdefault(past.reserved.cluster_queue, set()).add(way)
+        return {name: next(iter(found)) if len(found) == 1 else "both" for name, found in sorted(ways.items())}
 
     def _job(self, stream: str, event: JobObserved) -> None:
         if event.uid not in self._jobs:

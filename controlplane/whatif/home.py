@@ -8,7 +8,7 @@ by its status. A job without checks runs here, for as long as it did. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from statistics import median
 
@@ -19,7 +19,7 @@ from controlplane.controllers.multikueue.observations import JobGone, WorkloadGo
 from controlplane.controllers.quota.admission.events import AdmissionWorkloadObserved
 from controlplane.kube.conditions import REMOTE_LOST
 from controlplane.whatif.capacity import queue_place
-from controlplane.whatif.engine_quota import EngineQuota, nth
+from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog
@@ -49,8 +49,6 @@ class ManagementCluster:
         self._log, self._places, self._engine = log, places, engine
         engine.home = self
         runs = [one.here_seconds for one in pasts if one.here_seconds is not None]
-        drains = [one for past in log.history.quota.requests.values() for one in past.drains]
-        self._usual_drains = [median(drains)] if drains else []
         self._usual_run = median(runs) if runs else USUAL_RUN
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
@@ -64,7 +62,7 @@ class ManagementCluster:
         local, like = live.local, self._like_of(live)
         if local is None or live.waits or live.holds or live.finished or not local.active:
             return
-        if live.asked is not None:
+        if live.claim is not None:
             self._engine.wait(live)
             return
         if like is None:
@@ -92,10 +90,13 @@ class ManagementCluster:
     def grant(self, live: SimulatedWorkload, grants: int) -> None:
         """Let it be seen that the engine gave a Workload quota, the how manieth time, unless it lost it meanwhile."""
         local = live.local
-        if local is None or live.finished or not live.holds or live.grants != grants or local.is_true("QuotaReserved"):
+        claim = live.claim
+        if claim is None or claim.grants != grants or local is None or live.finished or not live.holds:
             return
-        like, live.queued_at, live.lost_after = self._like_of(live) or local, 0.0, 0.0
-        found = reserved(local, like, self._log.now, "", live.given)
+        if local.is_true("QuotaReserved"):
+            return
+        like, claim.queued_at, claim.lost_after = self._like_of(live) or local, 0.0, 0.0
+        found = reserved(local, like, self._log.now, "", claim.given)
         if found.checks:
             self.tell(live, found)
         else:
@@ -108,7 +109,8 @@ class ManagementCluster:
 
     def _admit(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
         """Let a Workload be admitted, and its job run."""
-        live.admitted_at = self._log.now
+        if live.claim is not None:
+            live.claim.admitted_at = self._log.now
         self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Admitted=True)))
         if live.job is not None and live.job.suspended:
             live.job = _replace(live.job, suspended=False, resource_version=self._log.version())
@@ -116,7 +118,7 @@ class ManagementCluster:
 
     def give_back(self, live: SimulatedWorkload) -> None:
         """Give its quota back, and wait for none."""
-        if live.asked is not None:
+        if live.claim is not None:
             self._engine.leave(live)
         elif live.holds:
             live.holds = False
@@ -124,13 +126,18 @@ class ManagementCluster:
 
     def preempt(self, live: SimulatedWorkload, since: datetime) -> None:
         """Preempt a Workload, as the engine decided some time ago."""
-        self.grant(live, live.grants)  # which may not have been seen yet
+        self._seen_to_hold(live)
         if live.holds and live.local is not None and not live.local.is_true("Evicted"):
             self._evict(live, "", "Preempted", since=since)
 
+    def _seen_to_hold(self, live: SimulatedWorkload) -> None:
+        """Let be seen at once that the engine gave a Workload quota, if that is still on its way."""
+        if live.claim is not None:
+            self.grant(live, live.claim.grants)
+
     def stop(self, live: SimulatedWorkload, reason: str, *, drains: bool) -> None:
         """Take the quota of a Workload back since its queue is stopped: an admitted one has it until it is drained."""
-        self.grant(live, live.grants)
+        self._seen_to_hold(live)
         local = live.local
         if local is None or not live.holds or local.is_true("Evicted"):
             return
@@ -164,15 +171,8 @@ class ManagementCluster:
         if live.local is None or live.finished:
             return
         self.tell(live, evicted(live.local, check, self._log.now, "", reason))
-        if live.admitted_at is not None:
-            live.ran += int((self._log.now - live.admitted_at).total_seconds())
-            live.admitted_at = None
-        if live.asked is not None:
-            drains = live.asked.drains or self._usual_drains
-            live.drained_at = (since or self._log.now) + timedelta(seconds=nth(drains, live.evictions))
-            live.evictions += 1
-        live.queued_at = float(int(self._log.now.timestamp())) if check else 0.0
-        live.lost_after = float(live.ran) if lost else 0.0
+        if live.claim is not None:
+            self._engine.evicted(live.claim, since or self._log.now, by_check=bool(check), lost=lost)
         if live.job is not None and not live.job.suspended:
             live.job = _replace(live.job, suspended=True, resource_version=self._log.version())
             self._log.record(live.past.job_stream, live.job)
@@ -199,11 +199,12 @@ class ManagementCluster:
         local = live.local
         if local is None or live.finished or not local.is_true("Evicted") or not local.is_true("QuotaReserved"):
             return
-        if live.drained_at is not None and live.drained_at > self._log.now:
-            self._log.at(live.drained_at, partial(self.requeue, live, seconds))
+        drained_at = live.claim.drained_at if live.claim is not None else None
+        if drained_at is not None and drained_at > self._log.now:
+            self._log.at(drained_at, partial(self.requeue, live, seconds))
         elif live.job is None or live.job.inactive:
             self.tell(live, queued(local, self._log.now, ""))
-            if live.asked is not None:
+            if live.claim is not None:
                 self._engine.wait(live, seconds)
                 return
             self.give_back(live)
@@ -220,7 +221,7 @@ class ManagementCluster:
 
     def _ended(self, live: SimulatedWorkload, grants: int) -> None:
         """End a job that runs here, unless it was stopped meanwhile."""
-        if not live.holds or live.grants != grants or live.local is None:
+        if not live.holds or live.claim is None or live.claim.grants != grants or live.local is None:
             return
         if live.job is not None:
             live.job = _replace(live.job, finished=True, status=ENDED, resource_version=self._log.version())
@@ -307,7 +308,7 @@ class ManagementCluster:
         )
         self._log.record(live.past.job_stream, live.job)
         if ended:
-            seconds = live.past.finish_seconds if live.asked is not None else 0.0
+            seconds = live.past.finish_seconds if live.claim is not None else 0.0
             self._log.after(seconds, partial(self._finish, live))
         else:
             self.requeue(live)

@@ -57,11 +57,13 @@ class QuotaRequest:
 
 class QuotaHistory:
     """What a log says of quota. `requests` are those of the Workloads, by their streams; `queues` the specs of ClusterQueues
-    as they were seen last, by name; `cycles` the seconds from a scheduling cycle to the next that followed from it."""
+    as they were seen last, by name; `seen` the streams of all objects; `cycles` the seconds from a scheduling cycle to the
+    next that followed from it."""
 
     def __init__(self) -> None:
         self.requests: dict[str, QuotaRequest] = {}
         self.queues: dict[str, events.AdmissionClusterQueueObserved] = {}
+        self.seen: set[str] = set()
         self.cycles: list[float] = []
         self._cycle = 0, datetime.min.replace(tzinfo=UTC)
         self._objects: dict[str, Event] = {}
@@ -92,6 +94,7 @@ class QuotaHistory:
         if not isinstance(event, ObjectObserved) or (before is not None and _rests(before) == _rests(event)):
             return False
         self._objects[recorded.stream] = event
+        self.seen.add(recorded.stream)
         return True
 
     def _workload(self, recorded: Recorded, *, simulated: bool) -> None:
@@ -109,7 +112,9 @@ class QuotaHistory:
             if request.decided is not None:
                 request.choices.pop()  # its write was overtaken, and it is decided again
             request.decided = recorded.recorded_at
-            request.choices.append((recorded.position, recorded.recorded_at, granted(event.cluster_queue, event.amounts)))
+            request.choices.append(
+                (recorded.position, recorded.recorded_at, granted(event.cluster_queue, event.amounts))
+            )
         elif isinstance(event, events.WorkloadPreemptionDecided):
             # What is said again since the write was overtaken is one preemption.
             if request.stopped is None:
@@ -126,9 +131,7 @@ def _rests(event: Any) -> object:
     ]
 
 
-def _seen(
-    request: QuotaRequest, event: events.AdmissionWorkloadObserved, at: datetime, *, simulated: bool
-) -> None:
+def _seen(request: QuotaRequest, event: events.AdmissionWorkloadObserved, at: datetime, *, simulated: bool) -> None:
     status = as_read(event.status)
     if simulated and _wanted(event) != _wanted(request.wanted):
         request.wanted = event

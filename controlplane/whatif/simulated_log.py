@@ -22,8 +22,8 @@ from controlplane.values import Value
 from controlplane.whatif.capacity import Capacities, Capacity, queue_place
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Measures
-from controlplane.whatif.quota_objects import with_nominal
 from controlplane.whatif.queue import AddedCluster
+from controlplane.whatif.quota_objects import with_nominal
 
 _AT_ONCE = 200_000
 """No more events than these follow from one another at one time: whatever makes more of them would not end."""
@@ -53,7 +53,9 @@ class Alternative(Value):
     def quota_of(self, event: Any) -> Any:
         """Return an observation of what quota rests on as it is then: a ClusterQueue of which a capacity is told has that
         as its nominal quota."""
-        told = self.capacities.get(queue_place(event.name)) if isinstance(event, AdmissionClusterQueueObserved) else None
+        told = (
+            self.capacities.get(queue_place(event.name)) if isinstance(event, AdmissionClusterQueueObserved) else None
+        )
         return event if told is None else msgspec.structs.replace(event, spec=with_nominal(event.spec, told))
 
 

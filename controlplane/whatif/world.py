@@ -57,28 +57,40 @@ class SimulatedCopy:
         self.ends = 0
 
 
-class SimulatedWorkload:
-    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster.
+class QuotaClaim:
+    """What the engine is told of a Workload: what the log knows of it (`past`), and what it asks for now (`wanted`). It
+    queues from `queued_at` on, or from its creation if that is 0, before those that had run for fewer than `lost_after`
+    seconds when their cluster was lost.
 
-    `asked`: what the log knows of it where the engine decides about its quota, and `wanted` what it asks for now; it queues
-    from `queued_at` on, or from its creation if that is 0, behind those that ran for longer than `lost_after` seconds when
-    their cluster was lost. `ran`: for how many seconds it was admitted, before `admitted_at`; `grants`: how often it got
-    quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`: how often it was evicted, the last time with its quota free from `drained_at` on."""
+    `grants`: how often it got quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`: how
+    often it was evicted, the last time with its quota free from `drained_at` on; `ran`: for how many seconds it was
+    admitted before `admitted_at`."""
 
     __slots__ = (
-        "admitted_at", "asked", "coming", "copies", "created", "drained_at", "evictions", "finished", "given", "grants", "holds", "job", "local", "lost_after",
-        "nominations", "past", "place", "placed", "queued_at", "ran", "request", "stream", "waits", "wanted",
+        "admitted_at", "drained_at", "evictions", "given", "grants", "lost_after", "past", "queued_at", "ran", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, past: QuotaRequest) -> None:
+        self.past, self.wanted = past, past.first
+        self.admitted_at: datetime | None = None
+        self.drained_at: datetime | None = None
+        self.given: tuple[str, list[str]] = "", []
+        self.queued_at = self.lost_after = 0.0
+        self.grants = self.evictions = self.ran = 0
+
+
+class SimulatedWorkload:
+    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster;
+    `claim`: where the engine decides about that, what it is told."""
+
+    __slots__ = (
+        "claim", "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
+        "request", "stream", "waits",
     )  # fmt: skip
 
     def __init__(self, past: PastWorkload, request: dict[str, float], asked: QuotaRequest | None = None) -> None:
-        self.past, self.stream, self.request, self.asked = past, past.stream, request, asked
-        self.wanted = asked.first if asked is not None else None
-        self.admitted_at: datetime | None = None
-        self.drained_at: datetime | None = None
-        self.evictions = 0
-        self.given: tuple[str, list[str]] = "", []
-        self.queued_at = self.lost_after = 0.0
-        self.grants = self.ran = 0
+        self.past, self.stream, self.request = past, past.stream, request
+        self.claim = QuotaClaim(asked) if asked is not None else None
         self.local: WorkloadObserved | None = None
         self.job: JobObserved | None = None
         self.place = ""
@@ -137,9 +149,7 @@ def reserved(
     those of one like it."""
     known = {check.name: check for check in local.checks}
     cluster_queue, names = given or (like.cluster_queue, [one.name for one in like.checks])
-    checks = [
-        CheckState(name=name, retry_count=known[name].retry_count if name in known else 0) for name in names
-    ]
+    checks = [CheckState(name=name, retry_count=known[name].retry_count if name in known else 0) for name in names]
     evicted: dict[str, Any] = {"Evicted": (False, "QuotaReserved")} if local.is_true("Evicted") else {}
     return _replace(
         local,

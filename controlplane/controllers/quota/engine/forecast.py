@@ -215,4 +215,9 @@ def said_by(decision: Decision) -> object:
         return decision.workload, decision.reason, decision.message
     tried: Iterable[Mapping[str, int]] = decision.progress.tried if decision.progress is not None else ()
     victims = [(one.workload, one.ongoing) for one in getattr(decision, "victims", ())]
-    return decision.workload, decision.reason, decision.message, repr([victims, *(sorted(one.items()) for one in tried)])
+    return (
+        decision.workload,
+        decision.reason,
+        decision.message,
+        repr([victims, *(sorted(one.items()) for one in tried)]),
+    )
