@@ -62,7 +62,7 @@ def file(folder: Path, text: str) -> str:
 
 FIGURES = [
     "arrived", "started", "waiting", "finished", "wait_p50", "wait_p95", "wait_max", "wait_total", "utilisation",
-    "run_hours", "moves", "lost_hours", "clusters",
+    "run_hours", "moves", "lost_hours", "clusters", "preemptions", "queues",
 ]  # fmt: skip
 
 
@@ -71,12 +71,16 @@ def test_as_it_was(url: str) -> None:
     assert code == 0
     assert list(found) == [
         "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
-        "recorded", "played", "alternative",
+        "recorded", "played", "alternative", "queues", "quota",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
     assert found["placements"] == {"recorded": 30, "agree": 30, "share": 1.0, "differ": []}
     assert list(found["recorded"]) == list(found["played"]) == FIGURES
     assert found["recorded"]["moves"] == found["played"]["moves"] == 0
+    assert found["queues"] == {"cluster-queue": "capacity"}
+    assert found["quota"] == {"recorded": 0, "agree": 0, "share": 1.0, "differ": []}
+    given = {name: one["given"] for name, one in found["recorded"]["queues"].items()}
+    assert given == {"cluster-queue": 30}
 
 
 def test_without_a_cluster(url: str) -> None:
