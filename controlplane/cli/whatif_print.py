@@ -69,7 +69,7 @@ def show(found: dict[str, Any]) -> None:
     queues = sorted({name for one in columns.values() for name in one.queues})
     click.echo()
     table(
-        ("clusterqueue", *(f"{what}, {name}" for name in columns for what in ("wait", "preempted"))),
+        ("clusterqueue", *(f"{what}, {name}" for name in columns for what in ("wait (95th)", "preempted"))),
         [(name, *(cell for one in columns.values() for cell in _queue(one, name))) for name in queues],
     )
 
@@ -80,7 +80,7 @@ def _chosen(clusters: list[str]) -> str:
 
 def _queue(figures: Figures, name: str) -> tuple[object, object]:
     found = figures.queues.get(name)
-    return ("", "") if found is None else (figure(found.wait_p50, "seconds"), found.preemptions)
+    return ("", "") if found is None else (figure(found.wait_p95, "seconds"), found.preemptions)
 
 
 def _cluster(figures: Figures, name: str) -> tuple[object, str]:
