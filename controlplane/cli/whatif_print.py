@@ -4,6 +4,7 @@ In: the answer, as programs get it. Out: text: how well the past was played agai
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from controlplane.audit.shown import clock, figure
 from controlplane.cli.output import line, table
 
 if TYPE_CHECKING:
-    from controlplane.whatif.measure import Figures
+    from controlplane.whatif.measure import ClusterFigures, Figures, QueueFigures
 
 MOST = 20
 """How many Workloads are listed that were placed otherwise."""
@@ -60,29 +61,34 @@ def show(found: dict[str, Any]) -> None:
     click.echo()
     rows = [(name, *(figure(getattr(one, field), unit) for one in columns.values())) for name, unit, field in FIGURES]
     table(("", *columns), rows)
+    _show_parts(columns, "cluster", ("placed", "utilisation"), "clusters", _cluster)
+    _show_parts(columns, "clusterqueue", ("wait (95th)", "preempted"), "queues", _queue)
+
+
+def _show_parts(
+    columns: Mapping[str, Figures],
+    head: str,
+    whats: Sequence[str],
+    field: str,
+    cells: Callable[[Any], Sequence[object]],
+) -> None:
+    """Print what each column says of each cluster, or of each ClusterQueue."""
     click.echo()
-    clusters = sorted({name for one in columns.values() for name in one.clusters})
-    table(
-        ("cluster", *(f"{what}, {name}" for name in columns for what in ("placed", "utilisation"))),
-        [(name, *(cell for one in columns.values() for cell in _cluster(one, name))) for name in clusters],
-    )
-    queues = sorted({name for one in columns.values() for name in one.queues})
-    click.echo()
-    table(
-        ("clusterqueue", *(f"{what}, {name}" for name in columns for what in ("wait (95th)", "preempted"))),
-        [(name, *(cell for one in columns.values() for cell in _queue(one, name))) for name in queues],
-    )
+    parts = [getattr(one, field) for one in columns.values()]
+    names = sorted({name for one in parts for name in one})
+    rows = [
+        (name, *(cell for one in parts for cell in (cells(one[name]) if name in one else ("", "")))) for name in names
+    ]
+    table((head, *(f"{what}, {name}" for name in columns for what in whats)), rows)
 
 
 def _chosen(clusters: list[str]) -> str:
     return " then ".join(clusters) or "nowhere"
 
 
-def _queue(figures: Figures, name: str) -> tuple[object, object]:
-    found = figures.queues.get(name)
-    return ("", "") if found is None else (figure(found.wait_p95, "seconds"), found.preemptions)
+def _queue(found: QueueFigures) -> tuple[object, object]:
+    return figure(found.wait_p95, "seconds"), found.preemptions
 
 
-def _cluster(figures: Figures, name: str) -> tuple[object, str]:
-    found = figures.clusters.get(name)
-    return ("", "") if found is None else (found.placed, figure(found.utilisation, "share"))
+def _cluster(found: ClusterFigures) -> tuple[object, object]:
+    return found.placed, figure(found.utilisation, "share")

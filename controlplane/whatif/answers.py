@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from statistics import median
 
@@ -20,7 +20,7 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place
-from controlplane.whatif.engine_quota import EngineQuota, follows_from_quota
+from controlplane.whatif.engine_quota import EngineQuota, apart_from_quota
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.queue import PlaceQueues
@@ -43,7 +43,7 @@ class Answers:
         self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
         self.engine = EngineQuota(log, settings)
         self._home = ManagementCluster(log, self.places, self.engine, pasts)
-        self._workers = self.workers = WorkerCopies(log, self.places, pasts, added)
+        self._workers = self.workers = WorkerCopies(log, self.places, added)
         self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
@@ -75,16 +75,17 @@ class Answers:
 
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
-        past, now = live.past, self._log.now
-        for at, cluster, seen in past.evictions:
+        past, now, claim = live.past, self._log.now, live.claim
+        acts: list[tuple[datetime, Callable[[], None]]] = [
+            (at, partial(self._workers.evict, live, cluster, seen)) for at, cluster, seen in past.evictions
+        ]
+        taken_back = past.taken_back if claim is None else apart_from_quota(past.taken_back)
+        acts += [(at, partial(self._home.take_back, live, local)) for at, local in taken_back]
+        if claim is not None:
+            acts += [(at, partial(self._home.change, live, wanted)) for at, wanted in claim.past.changes]
+        for at, act in acts:
             if at > now:
-                self._log.at(at, partial(self._workers.evict, live, cluster, seen))
-        for at, local in past.taken_back:
-            if at > now and (live.claim is None or not follows_from_quota(local)):
-                self._log.at(at, partial(self._home.take_back, live, local))
-        for at, wanted in live.claim.past.changes if live.claim is not None else ():
-            if at > now:
-                self._log.at(at, partial(self._home.change, live, wanted))
+                self._log.at(at, act)
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
 
@@ -154,17 +155,8 @@ class Answers:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
-        if live.claim is not None:
-            if not live.finished:
-                self.engine.adopt(live)
-                self._log.after(0.0, partial(self._home.settle, live))
-        elif not live.finished and local.is_true("QuotaReserved"):
-            live.holds, live.place = True, queue_place(local.cluster_queue)
-            self.places.of(live.place).room.take(live.request)
-            self._log.after(0.0, partial(self._home.settle, live))
-        elif not live.finished:
-            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
-            self._log.at(past.arrived + wait, partial(self._home.enter, live))
+        if not live.finished:
+            self._adopt_quota(live, local)
         for cluster, copies in past.copies.items():
             live.created[cluster] = sum(one.asked <= begin for one in copies)
         for cluster, remote in state.remotes.items():
@@ -176,3 +168,18 @@ class Answers:
                 cluster = effect.decision.cluster
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
         self._expect(live)
+
+    def _adopt_quota(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
+        """Take over the quota that a Workload has, or its place in a queue."""
+        reserved = local.is_true("QuotaReserved")
+        if live.claim is not None:
+            self.engine.adopt(live)
+            self._home.adopt(live)
+        elif reserved:
+            live.holds, live.place = True, queue_place(local.cluster_queue)
+            self.places.of(live.place).room.take(live.request)
+        else:
+            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
+            self._log.at(live.past.arrived + wait, partial(self._home.enter, live))
+        if reserved:
+            self._log.after(0.0, partial(self._home.settle, live))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import msgspec
 
@@ -30,9 +30,6 @@ from controlplane.whatif.quota_history import PREEMPTED, QuotaRequest, granted
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import QuotaClaim, SimulatedWorkload
 
-if TYPE_CHECKING:
-    from controlplane.whatif.home import ManagementCluster
-
 STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
 
 
@@ -46,10 +43,25 @@ def _usual(seconds: Iterable[float]) -> float:
     return median(found) if found else 0.0
 
 
-def follows_from_quota(seen: WorkloadObserved) -> bool:
-    """Whether a Workload was evicted for what the engine decides, or for what its queues say."""
-    evicted = seen.condition("Evicted")
-    return evicted is not None and evicted.reason in ("Preempted", *STOPPED)
+def apart_from_quota(
+    evictions: Iterable[tuple[datetime, WorkloadObserved]],
+) -> list[tuple[datetime, WorkloadObserved]]:
+    """Return the evictions that were for something else than what the engine decides, or what queues say."""
+    decided = ("Preempted", *STOPPED)
+    return [(at, seen) for at, seen in evictions if (one := seen.condition("Evicted")) and one.reason not in decided]
+
+
+class ManagementWorkloads(Protocol):
+    """The Workloads of the management cluster, which are told what is decided about them."""
+
+    def grant(self, live: SimulatedWorkload, grants: int) -> None:
+        """One got quota."""
+
+    def preempt(self, live: SimulatedWorkload, since: datetime) -> None:
+        """One is preempted."""
+
+    def stop(self, live: SimulatedWorkload, reason: str, *, drains: bool) -> None:
+        """The queue of one is stopped."""
 
 
 class EngineQuota:
@@ -69,7 +81,7 @@ class EngineQuota:
         self._write = timedelta(seconds=_usual(seconds for one in requests for seconds in one.grants))
         self._drain = _usual(seconds for one in requests for seconds in one.drains)
         self.decided: list[tuple[str, str]] = []
-        self.home: ManagementCluster
+        self.home: ManagementWorkloads
 
     def request(self, stream: str) -> QuotaRequest | None:
         """Return what is known of a Workload that the engine decides about, by its stream; None of any other."""
@@ -85,8 +97,9 @@ class EngineQuota:
     def begin(self) -> None:
         """Begin with what was there. Of what is not simulated is known what it had, and when."""
         self.index.workloads.clear()  # from here on they are told to the engine
-        for stream, event in self._given.items():
-            self._fold(stream, event)
+        told = {stream: state.observed for stream, state in self.index.objects.items() if state.observed is not None}
+        for stream, event in {**told, **self._given}.items():
+            self._see(stream, self._given.get(stream) or self._log.alternative.quota_of(event))
         for request in self._past.requests.values():
             for at, seen in request.held:
                 if at > self._log.begin:
@@ -103,21 +116,17 @@ class EngineQuota:
 
     def happens(self, recorded: Recorded) -> None:
         """Let an object be seen again, or what takes its place."""
-        event: Any = recorded.event
-        if recorded.stream in self._given:
-            return
-        self._fold(recorded.stream, self._log.alternative.quota_of(event), recorded.position)
-        self._plan()
+        if recorded.stream not in self._given:
+            self._see(recorded.stream, self._log.alternative.quota_of(recorded.event))
+            self._plan()
+
+    def _see(self, stream: str, event: Event) -> None:
+        now, home = self._log.now, MANAGEMENT
+        self.index.fold(Recorded(position=0, stream=stream, version=0, event=event, cluster=home, recorded_at=now))
         if isinstance(event, events.AdmissionClusterQueueObserved):
             self._stop(event, STOPPED[0], {event.name})
         elif isinstance(event, events.AdmissionLocalQueueObserved):
             self._stop(event, STOPPED[1], {f"{event.namespace}/{event.name}"})
-
-    def _fold(self, stream: str, event: Event, position: int = 0) -> None:
-        now, home = self._log.now, MANAGEMENT
-        self.index.fold(
-            Recorded(position=position, stream=stream, version=0, event=event, cluster=home, recorded_at=now)
-        )
 
     def _stop(self, queue: events.AdmissionQueueObserved, reason: str, names: set[str]) -> None:
         """Take quota back as a queue says that is stopped: a reservation in any case, an admission if it is drained."""

@@ -46,6 +46,7 @@ from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
 _JOBS = "jobframework"
+_USUAL_RUN = 60.0  # seconds, where no run was recorded
 SLOTS = "workloads"
 """What every Workload asks for one of: the capacity of a cluster of which nothing else is known."""
 Requests = Mapping[str, float]
@@ -109,11 +110,11 @@ class PastWorkload:
         return max((self.finished - self.ended).total_seconds(), 0.0)
 
     @property
-    def here_seconds(self) -> float | None:
-        """For how long its job ran on the management cluster; None if it has not ended, or did not run there."""
-        if self.granted is None or self.finished is None or self.reserved is not None:
-            return None
-        return (self.finished - self.granted).total_seconds()
+    def ran(self) -> float | None:
+        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not known."""
+        if self.run_seconds is None and self.granted and self.finished and self.reserved is None:
+            return (self.finished - self.granted).total_seconds()
+        return self.run_seconds
 
 
 def _beyond(seen: WorkloadObserved) -> str:
@@ -188,6 +189,16 @@ class History:
     def delay(self, cluster: str) -> float:
         """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room."""
         return median(self.delays[cluster]) if self.delays.get(cluster) else 0.0
+
+    def run_seconds(self, past: PastWorkload) -> float | None:
+        """Return for how long a job runs: as long as it did, or as is usual if it never did; None if it never ended."""
+        here = past.reserved is None and past.granted is not None
+        return self._usual_run if past.ran is None and past.running_since is None and not here else past.ran
+
+    @cached_property
+    def _usual_run(self) -> float:
+        runs = [past.ran for past in self.workloads.values() if past.ran is not None]
+        return median(runs) if runs else _USUAL_RUN
 
     def clusters(self) -> list[str]:
         """Return the names of the workers that the log knows."""
@@ -308,22 +319,23 @@ def _own(past: PastWorkload, stream: str, job: JobObserved) -> None:
 
 
 def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
-    evicted = event.condition("Evicted")
-    if event.is_true("Finished") or event.is_true("QuotaReserved"):
-        past.granted = past.granted or at
-    else:
-        past.granted = None
-    if event.is_true("QuotaReserved") and past.reserved is None and event.checks:
-        past.reserved, past.reserved_at = event, at
+    _granted(past, event, at)
     if event.is_true("Finished"):
         past.finished = past.finished or at
-    elif (
-        evicted is not None
-        and evicted.status == "True"
-        and evicted.reason != "AdmissionCheck"
-        and (not past.taken_back or past.taken_back[-1][1].condition("Evicted") != evicted)
-    ):
-        past.taken_back.append((at, event))
+    elif event.is_true("Evicted"):
+        evicted = event.condition("Evicted")
+        told = past.taken_back[-1][1].condition("Evicted") if past.taken_back else None
+        if evicted is not None and evicted.reason != "AdmissionCheck" and evicted != told:
+            past.taken_back.append((at, event))
+
+
+def _granted(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
+    if not event.is_true("QuotaReserved"):
+        past.granted = past.granted if event.is_true("Finished") else None
+        return
+    past.granted = past.granted or at
+    if past.reserved is None and event.checks:
+        past.reserved, past.reserved_at = event, at
 
 
 def _clone(copy: PastCopy, event: CloneObserved, recorded: Recorded) -> bool:

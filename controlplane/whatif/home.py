@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
-from statistics import median
 
 import msgspec
 
@@ -27,7 +26,6 @@ from controlplane.whatif.world import (
     ENDED,
     RUNS,
     STOPPED,
-    USUAL_RUN,
     SimulatedWorkload,
     evicted,
     queued,
@@ -48,8 +46,6 @@ class ManagementCluster:
     ) -> None:
         self._log, self._places, self._engine = log, places, engine
         engine.home = self
-        runs = [one.here_seconds for one in pasts if one.here_seconds is not None]
-        self._usual_run = median(runs) if runs else USUAL_RUN
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
     def tell(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
@@ -89,8 +85,7 @@ class ManagementCluster:
 
     def grant(self, live: SimulatedWorkload, grants: int) -> None:
         """Let it be seen that the engine gave a Workload quota, the how manieth time, unless it lost it meanwhile."""
-        local = live.local
-        claim = live.claim
+        local, claim = live.local, live.claim
         if claim is None or claim.grants != grants or local is None or live.finished or not live.holds:
             return
         if local.is_true("QuotaReserved"):
@@ -101,10 +96,7 @@ class ManagementCluster:
             self.tell(live, found)
         else:
             self._admit(live, found)
-            seconds = live.past.here_seconds
-            if seconds is None and live.past.granted is None:
-                seconds = self._usual_run
-            if seconds is not None:
+            if (seconds := self._log.history.run_seconds(live.past)) is not None:
                 self._log.after(seconds, partial(self._ended, live, grants))
 
     def _admit(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
@@ -189,7 +181,7 @@ class ManagementCluster:
             self._finish(live)
         elif retry is not None and not local.is_true("Evicted"):
             self._evict(live, retry, "AdmissionCheck")
-        elif all(one.state == "Ready" for one in local.checks) and not local.is_true("Admitted"):
+        elif not local.is_true("Admitted") and all(one.state == "Ready" for one in local.checks):
             self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Admitted=True)))
         else:
             self.requeue(live)
@@ -218,6 +210,11 @@ class ManagementCluster:
         if not seen.active:
             live.local = _replace(live.local, active=False)
         self._evict(live, "", condition.reason if condition is not None else "Preempted")
+
+    def adopt(self, live: SimulatedWorkload) -> None:
+        """Take over a job that runs here when the time begins."""
+        if live.holds and live.past.reserved is None and live.past.finished is not None:
+            self._log.at(live.past.finished, partial(self._ended, live, 0))
 
     def _ended(self, live: SimulatedWorkload, grants: int) -> None:
         """End a job that runs here, unless it was stopped meanwhile."""

@@ -176,8 +176,8 @@ class Measures:
         for stream in list(self._runs):
             self._ended(stream, self._end, lost=False)
         came = [stream for stream, at in self._arrived.items() if at > self._begin]
-        still = [stream for stream in came if stream not in self._ran and stream not in self._finished]
-        waits = sorted([*self._waits, *((self._end - self._arrived[one]).total_seconds() for one in still)])
+        still = [(self._end - self._arrived[stream]).total_seconds() for stream in came if self._waits_still(stream)]
+        waits = sorted([*self._waits, *still])
         names = sorted({*(name for name in capacities if "/" not in name), *self._placed, *self._hours})
         hours = (self._end - self._begin).total_seconds() / _HOUR
         share = {name: _share([(self._hours.get(name, {}), capacities.get(name, {}))], hours) for name in names}
@@ -194,17 +194,17 @@ class Measures:
             run_hours=round(sum(one[SLOTS] for one in self._hours.values()), 4),
             moves=self._moves,
             lost_hours=round(self._lost.total_seconds() / _HOUR, 4),
-            clusters={
-                name: ClusterFigures(
-                    placed=self._placed[name],
-                    run_hours=round(self._hours.get(name, Counter())[SLOTS], 4),
-                    utilisation=share[name],
-                )
-                for name in names
-            },
+            clusters={name: self._of_cluster(name, share[name]) for name in names},
             preemptions=sum(one.preemptions for one in self._queues.values()),
             queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
+
+    def _waits_still(self, stream: str) -> bool:
+        return stream not in self._ran and stream not in self._finished
+
+    def _of_cluster(self, name: str, share: float | None) -> ClusterFigures:
+        hours = round(self._hours.get(name, Counter())[SLOTS], 4)
+        return ClusterFigures(placed=self._placed[name], run_hours=hours, utilisation=share)
 
 
 def _of_queue(queue: _Queue) -> QueueFigures:

@@ -14,7 +14,7 @@ import msgspec
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.topologies import NODE_WORDS
-from controlplane.controllers.quota.admission.workload_status import as_read
+from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
@@ -98,30 +98,32 @@ class QuotaHistory:
         return True
 
     def _workload(self, recorded: Recorded, *, simulated: bool) -> None:
-        stream, event = recorded.stream.removeprefix(f"{ADMISSION}/"), recorded.event
+        stream, event, at = recorded.stream.removeprefix(f"{ADMISSION}/"), recorded.event, recorded.recorded_at
         request = self.requests.get(stream)
         if isinstance(event, events.AdmissionWorkloadObserved):
             if request is None:
                 request = self.requests[stream] = QuotaRequest(event)
-            _seen(request, event, recorded.recorded_at, simulated=simulated and event.uid == request.first.uid)
-        elif request is None:
-            return
+            _seen(request, event, at, simulated=simulated and event.uid == request.first.uid)
         elif isinstance(event, events.WorkloadInadmissible):
-            self._cycled(event.cycle, recorded.recorded_at)
-        elif isinstance(event, events.QuotaReservationDecided):
-            if request.decided is not None:
-                request.choices.pop()  # its write was overtaken, and it is decided again
-            request.decided = recorded.recorded_at
-            request.choices.append(
-                (recorded.position, recorded.recorded_at, granted(event.cluster_queue, event.amounts))
-            )
-        elif isinstance(event, events.WorkloadPreemptionDecided):
-            # What is said again since the write was overtaken is one preemption.
-            if request.stopped is None:
-                request.choices.append((recorded.position, recorded.recorded_at, PREEMPTED))
-            request.stopped = request.stopped or recorded.recorded_at
-        elif isinstance(event, events.AdmissionWorkloadGone) and request.held:
-            request.held.append((recorded.recorded_at, None))
+            self._cycled(event.cycle, at)
+        elif request is not None:
+            _decided(request, recorded)
+
+
+def _decided(request: QuotaRequest, recorded: Recorded) -> None:
+    event, at = recorded.event, recorded.recorded_at
+    if isinstance(event, events.QuotaReservationDecided):
+        if request.decided is not None and request.choices[-1][2] != PREEMPTED:
+            request.choices.pop()  # its write was overtaken, and it is decided again
+        request.decided = at
+        request.choices.append((recorded.position, at, granted(event.cluster_queue, event.amounts)))
+    elif isinstance(event, events.WorkloadPreemptionDecided):
+        # What is said again since the write was overtaken is one preemption.
+        if request.stopped is None:
+            request.choices.append((recorded.position, at, PREEMPTED))
+        request.stopped = request.stopped or at
+    elif isinstance(event, events.AdmissionWorkloadGone) and request.held:
+        request.held.append((at, None))
 
 
 def _rests(event: Any) -> object:
@@ -136,6 +138,13 @@ def _seen(request: QuotaRequest, event: events.AdmissionWorkloadObserved, at: da
     if simulated and _wanted(event) != _wanted(request.wanted):
         request.wanted = event
         request.changes.append((at, event))
+    _time(request, status, at)
+    if not (simulated and request.by_engine):
+        _hold(request, event, status, at)
+
+
+def _time(request: QuotaRequest, status: WorkloadStatus, at: datetime) -> None:
+    """Note how long it took until what was decided is seen."""
     if status.reserved and request.decided is not None:
         request.grants.append((at - request.decided).total_seconds())
         request.decided = None
@@ -144,15 +153,17 @@ def _seen(request: QuotaRequest, event: events.AdmissionWorkloadObserved, at: da
     elif not status.reserved and request.stopped is not None:
         request.drains.append((at - request.stopped).total_seconds())
         request.stopped = None
-    if simulated and request.by_engine:
-        return
-    holds = status.reserved and not status.is_true("Finished")
+
+
+def _hold(request: QuotaRequest, event: events.AdmissionWorkloadObserved, status: WorkloadStatus, at: datetime) -> None:
+    """Note what a Workload has that is not simulated."""
     before = request.held[-1][1] if request.held else None
-    if holds and (before is None or before.status.get("admission") != event.status.get("admission")):
-        kept = {"conditions": [status.condition("QuotaReserved")], "admission": event.status.get("admission")}
-        request.held.append((at, msgspec.structs.replace(event, status=kept)))
-    elif not holds and before is not None:
+    given = event.status.get("admission") if status.reserved and not status.is_true("Finished") else None
+    if given is None and before is not None:
         request.held.append((at, None))
+    elif given is not None and (before is None or before.status["admission"] != given):
+        kept = {"conditions": [status.condition("QuotaReserved")], "admission": given}
+        request.held.append((at, msgspec.structs.replace(event, status=kept)))
 
 
 def _wanted(event: events.AdmissionWorkloadObserved) -> object:

@@ -25,8 +25,6 @@ from controlplane.whatif.quota_history import QuotaRequest
 
 RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
 """The statuses of simulated jobs, in the place of the hashes of real ones."""
-USUAL_RUN = 60.0
-"""Seconds that a job runs where no run was recorded."""
 _replace = msgspec.structs.replace
 
 

@@ -192,3 +192,18 @@ def test_what_cannot_be_simulated_has_the_quota_that_it_had() -> None:
     assert order(found) == ["2-a-low", "3-a-low"]
     assert found.figures.queues[A].wait_p50 > 45  # until it has ended
     assert log.quota_agrees(found).share == 1.0
+
+
+def test_a_job_without_checks_runs_where_it_is() -> None:
+    log = past(LINE)
+    found = log.play(objects=given(cluster_queue(A, 3, cohortName="", admissionChecksStrategy={})))
+    assert (found.placements, found.figures.finished) == ({}, 2)  # the log ends with the third
+    assert order(found) == ["1-a-low", "3-a-low", "2-a-low"]
+
+
+def test_a_queue_that_is_drained_gives_its_quota_back() -> None:
+    log = past(fleet(*LINE.steps, step(30, "stop-queue", "job-1-a-low", 20, 5)))
+    found = log.play()
+    assert log.quota_agrees(found).share == 1.0
+    assert any("quota" in choice for _, choice in found.quota[3:])  # once it is opened again
+    assert (found.figures.preemptions, found.figures.finished) == (0, 3)
