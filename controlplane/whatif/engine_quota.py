@@ -30,7 +30,7 @@ from controlplane.whatif.quota_history import PREEMPTED, QuotaRequest, granted
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import QuotaClaim, SimulatedWorkload
 
-STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
+_QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
 
 
 def _nth(known: Sequence[float], number: int, usual: float) -> float:
@@ -47,7 +47,7 @@ def apart_from_quota(
     evictions: Iterable[tuple[datetime, WorkloadObserved]],
 ) -> list[tuple[datetime, WorkloadObserved]]:
     """Return the evictions that were for something else than what the engine decides, or what queues say."""
-    decided = ("Preempted", *STOPPED)
+    decided = ("Preempted", _QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED)
     return [(at, seen) for at, seen in evictions if (one := seen.condition("Evicted")) and one.reason not in decided]
 
 
@@ -70,8 +70,8 @@ class EngineQuota:
     def __init__(self, log: SimulatedLog, settings: EngineSettings) -> None:
         self._log, self._past, self._settings = log, log.history.quota, settings
         self._given: Mapping[str, Event] = log.alternative.objects
-        self.index = AdmissionIndex(settings)
-        self._engine = self.index.engine
+        self._index = AdmissionIndex(settings)
+        self._engine = self._index.engine
         self._live: dict[str, SimulatedWorkload] = {}
         self._due: datetime | None = None
         self._said: set[object] = set()
@@ -92,12 +92,12 @@ class EngineQuota:
 
     def before(self, recorded: Recorded) -> None:
         """Take an event from before the time that is played."""
-        self.index.fold(recorded)
+        self._index.fold(recorded)
 
     def begin(self) -> None:
         """Begin with what was there. Of what is not simulated is known what it had, and when."""
-        self.index.workloads.clear()  # from here on they are told to the engine
-        told = {stream: state.observed for stream, state in self.index.objects.items() if state.observed is not None}
+        self._index.workloads.clear()  # from here on they are told to the engine
+        told = {stream: state.observed for stream, state in self._index.objects.items() if state.observed is not None}
         for stream, event in {**told, **self._given}.items():
             self._see(stream, self._given.get(stream) or self._log.alternative.quota_of(event))
         for request in self._past.requests.values():
@@ -122,11 +122,11 @@ class EngineQuota:
 
     def _see(self, stream: str, event: Event) -> None:
         now, home = self._log.now, MANAGEMENT
-        self.index.fold(Recorded(position=0, stream=stream, version=0, event=event, cluster=home, recorded_at=now))
+        self._index.fold(Recorded(position=0, stream=stream, version=0, event=event, cluster=home, recorded_at=now))
         if isinstance(event, events.AdmissionClusterQueueObserved):
-            self._stop(event, STOPPED[0], {event.name})
+            self._stop(event, _QUEUE_STOPPED, {event.name})
         elif isinstance(event, events.AdmissionLocalQueueObserved):
-            self._stop(event, STOPPED[1], {f"{event.namespace}/{event.name}"})
+            self._stop(event, _LOCAL_QUEUE_STOPPED, {f"{event.namespace}/{event.name}"})
 
     def _stop(self, queue: events.AdmissionQueueObserved, reason: str, names: set[str]) -> None:
         """Take quota back as a queue says that is stopped: a reservation in any case, an admission if it is drained."""
@@ -201,7 +201,7 @@ class EngineQuota:
         claim = _claim(live)
         seen = claim.wanted
         asked = msgspec.structs.replace(seen, status={"reclaimablePods": seen.status.get("reclaimablePods") or []})
-        found = facts.workload(asked, self.index.pod_defaults(seen.namespace), by=self._settings)
+        found = facts.workload(asked, self._index.pod_defaults(seen.namespace), by=self._settings)
         return replace(
             found, pods_ready=True, queued_at=claim.queued_at or found.queued_at, lost_after=claim.lost_after
         )
@@ -238,21 +238,18 @@ class EngineQuota:
     def _is_written(self, decision: Decision) -> bool:
         """Whether a Workload would get quota just while it is written why it waits: as in the service, it gets it after that,
         if it fits then."""
-        until = (
-            self._told.get(decision.workload, ("", self._log.begin))[1]
-            if isinstance(decision, Admit)
-            else self._log.now
-        )
+        if not isinstance(decision, Admit):
+            return False
+        _, until = self._told.get(decision.workload, ("", self._log.now))
         if until > self._log.now:
             self._log.at(until, self._plan)
         return until > self._log.now
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Inadmissible):
-            if self._told.get(decision.workload, ("",))[0] != decision.message:
+            told, _ = self._told.get(decision.workload, ("", self._log.now))
+            if told != decision.message:
                 self._told[decision.workload] = decision.message, self._log.now + self._write
-        else:
-            self._told.pop(decision.workload, None)
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 live = self._live.get(victim.workload)
@@ -260,17 +257,22 @@ class EngineQuota:
                     self.decided.append((live.stream, PREEMPTED))
                     self._log.at(self._log.now + self._write, partial(self.home.preempt, live, self._log.now))
         elif isinstance(decision, Admit) and (live := self._live.get(decision.workload)) is not None:
-            live.waits, live.holds = False, True
-            flavors = (name for one in decision.admission.pod_sets for name in one.flavors.values())
-            self.decided.append((live.stream, granted(decision.cluster_queue, flavors)))
-            now = self._log.now.timestamp()
-            info = self._engine.snapshot.workloads[decision.workload]
-            # As its condition will say, in whole seconds: who is preempted first goes by it.
-            self._engine.put_workload(replace(info.workload, reserved_at=float(int(now))), now)
-            claim = _claim(live)
-            seconds = _nth(claim.past.grants, claim.grants, self._write.total_seconds())
-            claim.grants, claim.given = claim.grants + 1, (decision.cluster_queue, list(decision.checks))
-            self._log.after(seconds, partial(self.home.grant, live, claim.grants))
+            self._admitted(live, decision)
+
+    def _admitted(self, live: SimulatedWorkload, decision: Admit) -> None:
+        """Let a Workload have quota, and let that be seen as long after it as it was."""
+        live.waits, live.holds = False, True
+        self._told.pop(decision.workload, None)
+        flavors = (name for one in decision.admission.pod_sets for name in one.flavors.values())
+        self.decided.append((live.stream, granted(decision.cluster_queue, flavors)))
+        now = self._log.now.timestamp()
+        info = self._engine.snapshot.workloads[decision.workload]
+        # As its condition will say, in whole seconds: who is preempted first goes by it.
+        self._engine.put_workload(replace(info.workload, reserved_at=float(int(now))), now)
+        claim = _claim(live)
+        seconds = _nth(claim.past.grants, claim.grants, self._write.total_seconds())
+        claim.grants, claim.given = claim.grants + 1, (decision.cluster_queue, list(decision.checks))
+        self._log.after(seconds, partial(self.home.grant, live, claim.grants))
 
 
 def _claim(live: SimulatedWorkload) -> QuotaClaim:
