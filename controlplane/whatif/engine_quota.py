@@ -214,7 +214,7 @@ class EngineQuota:
         self._next(0.0)
 
     def _next(self, seconds: float) -> None:
-        due = self._log.now + timedelta(seconds=seconds)
+        due = max(self._log.now + timedelta(seconds=seconds), self._log.absent_until)
         if self._due is None or due < self._due:
             self._due = due
             self._log.at(due, partial(self._cycle, due))
@@ -224,6 +224,9 @@ class EngineQuota:
         if self._due != due:
             return
         self._due = None
+        if self._log.now < self._log.absent_until:
+            self._next(0.0)
+            return
         now = self._log.now.timestamp()
         self._engine.due(now)
         news = [one for one in decide(self._engine, now) if said_by(one) not in self._said]

@@ -234,6 +234,8 @@ class History:
         if isinstance(event, WorkloadObserved):
             if past is None:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
+            if event.uid != past.first.uid:
+                return  # it was made again under the name; what becomes of that is not simulated
             _seen(past, event, recorded.recorded_at)
             if past.reserved is event:
                 past.turn = recorded.position
@@ -244,7 +246,7 @@ class History:
         elif isinstance(event, WorkloadGone):
             if event.uid == past.first.uid:
                 past.gone = recorded.recorded_at
-        elif isinstance(event, WorkloadDecision):
+        elif isinstance(event, WorkloadDecision) and past.gone is None:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)

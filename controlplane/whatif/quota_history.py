@@ -112,6 +112,8 @@ class QuotaHistory:
 
 def _decided(request: QuotaRequest, recorded: Recorded) -> None:
     event, at = recorded.event, recorded.recorded_at
+    if isinstance(event, events.AdmissionWrite) and event.uid != request.first.uid:
+        return  # about another Workload of the name, which is not simulated
     if isinstance(event, events.QuotaReservationDecided):
         if request.decided is not None and request.choices[-1][2] != PREEMPTED:
             request.choices.pop()  # its write was overtaken, and it is decided again

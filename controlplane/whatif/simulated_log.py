@@ -60,7 +60,8 @@ class Alternative(Value):
 
 
 class SimulatedLog:
-    """The events of one run, from `begin` to `end`, and what is to happen at which time."""
+    """The events of one run, from `begin` to `end`, and what is to happen at which time. Before `absent_until` no process of
+    the service leads."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class SimulatedLog:
         self.history, self.capacities, self.begin, self.end = history, capacities, begin, end
         self.alternative = alternative
         self.controller = MultiKueueController(policy, "what-if")
-        self.now = begin
+        self.now = self.absent_until = begin
         self.position = 0
         self.events = self._events_then = 0
         self._since = begin

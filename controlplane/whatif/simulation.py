@@ -69,7 +69,6 @@ class Simulation:
     ) -> None:
         self._log = SimulatedLog(history, capacities, policy, begin, end, alternative or Alternative())
         self._history, self._controller, self._progress = history, self._log.controller, progress
-        self._absent_until = begin
         self._wakes: dict[str, datetime] = {}
         self._answers = Answers(self._log, quota or EngineSettings())
 
@@ -180,20 +179,20 @@ class Simulation:
     def _leave(self, until: datetime) -> None:
         """Let no process of the service lead until a time: nothing is decided, and nothing is seen of the workers until
         they are connected again. All is looked at then."""
-        self._absent_until = until
+        self._log.absent_until = until
         self._answers.workers.away.update(name for name in self._controller.index.connections if name != MANAGEMENT)
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def _react(self) -> None:
         """Ask what follows, until nothing does."""
-        while self._log.now >= self._absent_until and (dirty := self._controller.take_dirty()):
+        while self._log.now >= self._log.absent_until and (dirty := self._controller.take_dirty()):
             for stream in dirty:
                 if stream == FLEET_STREAM or stream.startswith("workload/"):
                     self._ask(stream)
 
     def _ask(self, stream: str) -> None:
-        if stream in self._answers.left_out or self._log.now < self._absent_until:
+        if stream in self._answers.left_out or self._log.now < self._log.absent_until:
             return
         plan = self._controller.plan(stream, self._log.now)
         if plan.wake is not None and plan.wake > self._log.now and self._wakes.get(stream) != plan.wake:
