@@ -29,19 +29,14 @@ def fleet(*steps: Step, shape: int = KEPT_APART) -> Plan:
 
 
 def random_fleet(seed: int) -> Plan:
-    """Draw a fleet with queues of any shape, of which some are stopped, jobs of which some become more urgent, and now and then
-    a cluster that is lost, or a process that is killed."""
+    """Draw a fleet without trouble, with queues of any shape, of which some are stopped, and jobs of which some become more
+    urgent."""
     plan, source = plan_of(seed, trouble=0), random.Random(f"what-if {seed}")
     names = [step.where for step in plan.steps]
     more = []
     for kind in source.choices(["stop-queue", "raise"], k=source.randint(0, 3)):
         at, seconds = round(source.uniform(20, 250), 3), round(source.uniform(10, 90), 3)
         more.append(Step(0, at, kind, source.choice(names), seconds, source.randint(1, 60)))
-    at, trouble = round(source.uniform(40, 200), 3), source.choice(["", "partition", "crash"])
-    if trouble == "partition":
-        more.append(Step(0, at, trouble, source.choice(["w1", "w2", "w3"]), 400.0))
-    elif trouble:
-        more.append(Step(0, at, trouble, "replica-1", 12.0))
     return replace(plan, steps=tuple(numbered([*plan.steps, *more])))
 
 

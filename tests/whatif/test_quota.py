@@ -61,10 +61,20 @@ def ran(log: Past, found: SimulationResult) -> set[str]:
     return {name(stream) for stream in found.placements}
 
 
+KILLED = fleet(
+    *SHARED.steps, step(23, "crash", "replica-1", 12), step(30, "submit", "job-9-b-mid", 60, 1), shape=OF_A_COHORT
+)
+"""The service is killed while some wait, and is away for twelve seconds, in which one comes that may preempt."""
+LOST = fleet(*SHARED.steps, step(40, "partition", "w3", 400), step(500, "cut", "w1"), shape=OF_A_COHORT)
+"""A cluster is away for longer than its grace: what it had comes back to the queue."""
+
+
 # --- nothing changed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", [BORROWS, LINE, SHARED], ids=["borrows", "line", "shared"])
+@pytest.mark.parametrize(
+    "of", [BORROWS, LINE, SHARED, KILLED, LOST], ids=["borrows", "line", "shared", "killed", "lost"]
+)
 def test_without_a_change_quota_is_decided_as_it_was(of: Plan) -> None:
     log = past(of)
     found = log.play()
