@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from controlplane.whatif.simulated_log import Alternative
     from controlplane.whatif.simulation import SimulationResult
 
+_CHOICES = {
+    "placements": ("placements", ""),
+    "quota": ("decisions about quota", "; is the section quota of these settings that of the service?"),
+}
 _AGREED = ("recorded", "agree", "share", "differ")
 DISPATCHERS = ("all-at-once", "incremental", "scored")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -72,11 +76,13 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     else:
         dump(options.output, found)
     if not found["reproduced"] and found["changes"] and not anyway:
-        what = min(("placements", "quota"), key=lambda name: found[name]["share"])
-        noun = {"placements": "placements", "quota": "decisions about quota"}[what]
+        from controlplane.whatif.agreement import ENOUGH
+
+        what = "quota" if found["quota"]["share"] < ENOUGH else "placements"
+        noun, hint = _CHOICES[what]
         raise CommandFailure(
             f"only {found[what]['share']:.1%} of the {noun} were played again as they were: what is found "
-            "for the change would mean little, and is not shown; --anyway shows it"
+            f"for the change would mean little, and is not shown; --anyway shows it{hint}"
         )
     return Exit.OK if found["reproduced"] else Exit.FAILED
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
 from controlplane.dst.play import plan_of
@@ -127,6 +128,19 @@ def test_where_the_log_knows_the_queues_the_engine_decides(urls: dict[str, str])
     )
 
 
+def test_other_settings_than_those_of_the_service_are_asked_for(
+    urls: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without CPUs nobody waits for quota as it was."""
+    (tmp_path / "settings.yaml").write_text("quota: {resources: {excludeResourcePrefixes: [cpu]}}\n")
+    given = file(tmp_path, documents(cluster_queue("queue-b", 3)))
+    settings = ["--config", str(tmp_path / "settings.yaml")]
+    assert run(["--database-url", urls["teams"], *settings, "whatif", "--quota", given]) == 1
+    told = capsys.readouterr().err
+    assert "of the decisions about quota were played again as they were" in told
+    assert "is the section quota of these settings that of the service?" in told
+
+
 def test_with_other_objects_of_kueues_api(urls: dict[str, str], tmp_path: Path) -> None:
     lends = cluster_queue("queue-b", 3, preemption={"reclaimWithinCohort": "Any"})
     given = file(tmp_path, documents(cluster_queue("cluster-queue", 3), lends, cohort("spare", 4)))
@@ -224,8 +238,6 @@ def test_the_output_is_the_same_each_time(url: str) -> None:
 def test_a_past_that_cannot_be_played_again_is_compared_with_nothing(
     urls: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from controlplane.__main__ import run
-
     code, found = asked(urls["trouble"])
     assert (code, found["reproduced"], found["alternative"]) == (1, False, None)
     assert run(["--database-url", urls["trouble"], "whatif", "--without", "w1", "-o", "json"]) == 1
