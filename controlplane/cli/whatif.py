@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.controllers.quota.engine.settings import EngineSettings
     from controlplane.log.event import Recorded
     from controlplane.settings import Settings
     from controlplane.whatif.capacity import Capacities
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from controlplane.whatif.simulated_log import Alternative
     from controlplane.whatif.simulation import SimulationResult
 
+_CHOICES = {
+    "placements": ("placements", ""),
+    "quota": ("decisions about quota", "; is the section quota of these settings that of the service?"),
+}
+_AGREED = ("recorded", "agree", "share", "differ")
 DISPATCHERS = ("all-at-once", "incremental", "scored")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -38,7 +44,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--dispatcher", type=click.Choice(DISPATCHERS), help="Who nominates clusters.")
 @click.option("--without", multiple=True, metavar="CLUSTER", help="Offer nothing to this cluster; may be repeated.")
 @click.option("--add-cluster", "added", multiple=True, type=_FILE, metavar="FILE", help="Offer to this one as well.")
-@click.option("--quota", type=_FILE, metavar="FILE", help="Other quotas of clusters or ClusterQueues.")
+@click.option("--quota", type=_FILE, metavar="FILE", help="Other quotas, or Kueue's objects that have them.")
 @click.option("--policy", "other", type=_FILE, metavar="FILE", help="Decide by the settings of this file.")
 @click.option("--anyway", is_flag=True, help="Compare also if the past cannot be played again as it was.")
 @log_option
@@ -49,15 +55,18 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     Workloads come when they came, their jobs run for as long as they ran,
     and clusters are lost when they were lost. What is decided comes from the
     functions with which the service decides. First the time is played as it
-    was: if fewer than 99 % of its placements agree, nothing is compared.
+    was: if fewer than 99 % of its choices agree, nothing is compared.
 
     \b
     Exit code 1 if the past cannot be played again as it was.
     With -o json or yaml, one object:
       log, from, to (times), changes, capacities, not_simulated
       placements: recorded, agree, share, differ (workload, recorded, played)
-      reproduced: whether the share is high enough
+      reproduced: whether the shares are high enough
       recorded, played, alternative (null without a change): the figures
+      queues: of each ClusterQueue, whether its quota was decided by the
+        engine, or is one capacity (of which the log knows no more)
+      quota: recorded, agree, share, differ, of the engine's decisions
     """
     with open_reader(options) as reader:
         part = log_range(reader, begin, end)
@@ -67,9 +76,13 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     else:
         dump(options.output, found)
     if not found["reproduced"] and found["changes"] and not anyway:
+        from controlplane.whatif.agreement import ENOUGH
+
+        what = "quota" if found["quota"]["share"] < ENOUGH else "placements"
+        noun, hint = _CHOICES[what]
         raise CommandFailure(
-            f"only {found['placements']['share']:.1%} of the placements were played again as they were: what is found "
-            "for the change would mean little, and is not shown; --anyway shows it"
+            f"only {found[what]['share']:.1%} of the {noun} were played again as they were: what is found "
+            f"for the change would mean little, and is not shown; --anyway shows it{hint}"
         )
     return Exit.OK if found["reproduced"] else Exit.FAILED
 
@@ -77,25 +90,31 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
 def _answer(
     options: Options, reader: LogReader, part: LogRange, asked: Mapping[str, Any], *, anyway: bool
 ) -> dict[str, Any]:
-    from controlplane.whatif.agreement import agreement
+    from controlplane.whatif.agreement import agreement, quota_agreement
     from controlplane.whatif.capacity import Capacities
     from controlplane.whatif.history import History
     from controlplane.whatif.measure import Measures
 
     began, ended = _times(reader, part)
     policy = _policy_then(options, reader, part)
-    alternative, other, changes = _alternative(options, reader, policy, asked)
+    alternative, other, changes = _alternative(options, policy, asked)
     history = History(_requests(reader))
     measures = Measures(began, ended, history.requests)
     for recorded in progressing(reader.events(_until(part.end)), part.end, "reading"):
         history.take(recorded)
         measures.take(recorded)
     _known(alternative, history)
+    _fits(alternative, history)
     capacities = Capacities(history)
-    played = _play(reader, part, history, capacities, policy, (began, ended), None)
+    own = _by_engine(options, None)
+    played = _play(reader, part, history, capacities, (policy, own), (began, ended), None)
     agreed = agreement(history, played.placements, began, ended)
-    compared = bool(changes) and (agreed.enough or anyway)
-    instead = _play(reader, part, history, capacities, other, (began, ended), alternative) if compared else None
+    quota = quota_agreement(history, played.quota, began, ended)
+    enough = agreed.enough and quota.enough
+    instead = None
+    if changes and (enough or anyway):
+        by = other, _by_engine(options, asked["other"])
+        instead = _play(reader, part, history, capacities, by, (began, ended), alternative)
     return {
         "log": reader.log,
         "from": began,
@@ -103,11 +122,13 @@ def _answer(
         "changes": changes,
         "capacities": {name: dict(one) for name, one in sorted(capacities.of.items())},
         "not_simulated": played.beyond,
-        "placements": {name: getattr(agreed, name) for name in ("recorded", "agree", "share", "differ")},
-        "reproduced": agreed.enough,
+        "placements": {name: getattr(agreed, name) for name in _AGREED},
+        "reproduced": enough,
         "recorded": measures.result({name: one for name, one in capacities.of.items() if "/" not in name}),
         "played": played.figures,
         "alternative": instead.figures if instead is not None else None,
+        "queues": history.queues(),
+        "quota": {name: getattr(quota, name) for name in _AGREED},
     }
 
 
@@ -170,23 +191,25 @@ def _policy_then(options: Options, reader: LogReader, part: LogRange) -> MultiKu
 
 
 def _alternative(
-    options: Options, reader: LogReader, policy: MultiKueuePolicy, asked: Mapping[str, Any]
+    options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]
 ) -> tuple[Alternative, MultiKueuePolicy, list[str]]:
     """Return what is to be otherwise, the policy then, and the same in words."""
-    from controlplane.whatif.files import InputError, added_cluster, quotas
+    from controlplane.whatif.files import GivenQuotas, InputError, added_cluster, quotas
     from controlplane.whatif.simulated_log import Alternative
 
     changes = [f"without {name}" for name in asked["without"]]
     try:
         added = tuple(added_cluster(_text(file), str(file)) for file in asked["added"])
-        given = quotas(_text(asked["quota"]), str(asked["quota"])) if asked["quota"] is not None else ({}, {})
+        file = asked["quota"]
+        given = quotas(_text(file), str(file)) if file is not None else GivenQuotas()
     except InputError as error:
         raise CommandFailure(str(error), Exit.USAGE) from None
     changes += [f"with {one.name}" for one in added]
-    changes += [f"with the quotas of {asked['quota']}"] if asked["quota"] is not None else []
+    changes += [f"with the quotas of {file}"] if file is not None else []
     other, said = _policy(options, policy, asked)
-    capacities = {**given[0], **given[1]}
-    return Alternative(without=frozenset(asked["without"]), added=added, capacities=capacities), other, changes + said
+    without = frozenset(asked["without"])
+    alternative = Alternative(without=without, added=added, capacities=given.capacities, objects=given.objects)
+    return alternative, other, changes + said
 
 
 def _text(file: Path) -> bytes:
@@ -229,9 +252,26 @@ def _rules(settings: Settings) -> Any:
     return chosen(msgspec.structs.replace(settings, multikueue=scored)).policy.scoring
 
 
+def _by_engine(options: Options, other: Path | None) -> EngineSettings:
+    """Return how the engine decides about quota, by these settings or those of another file: the log does not say it."""
+    from controlplane.controllers.quota.admission.hosting import engine_settings
+    from controlplane.settings import resolve
+
+    return engine_settings(options.settings() if other is None else resolve(other, {}, {}).settings)
+
+
+def _fits(alternative: Alternative, history: History) -> None:
+    """Raise `CommandFailure` for quotas that cannot be given as the file gives them."""
+    from controlplane.whatif.quota_objects import problem
+
+    found = problem(alternative.objects, alternative.capacities, history.quota)
+    if found:
+        raise CommandFailure(f"--quota: {found}", Exit.USAGE)
+
+
 def _known(alternative: Alternative, history: History) -> None:
     """Raise `CommandFailure` for a cluster or a ClusterQueue that the log does not know, with the nearest names."""
-    clusters, queues = history.clusters(), history.queues()
+    clusters, queues = history.clusters(), sorted(history.queues())
     asked = [("--without", name, clusters) for name in sorted(alternative.without)]
     for place in alternative.capacities:
         queue = place.partition("/")[2]
@@ -255,7 +295,7 @@ def _play(
     part: LogRange,
     history: History,
     capacities: Capacities,
-    policy: MultiKueuePolicy,
+    by: tuple[MultiKueuePolicy, EngineSettings],
     times: tuple[datetime, datetime],
     alternative: Alternative | None,
 ) -> SimulationResult:
@@ -264,7 +304,8 @@ def _play(
     from controlplane.whatif.simulation import Simulation
 
     with without_collector(), sharing("playing" if alternative is None else "playing the alternative") as progress:
-        simulation = Simulation(history, capacities, policy, *times, alternative, progress)
+        policy, quota = by
+        simulation = Simulation(history, capacities, policy, *times, alternative, progress, quota)
         for recorded in _before(reader, part.begin):
             simulation.before(recorded)
         try:

@@ -4,6 +4,7 @@ In: the answer, as programs get it. Out: text: how well the past was played agai
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,18 +13,34 @@ from controlplane.audit.shown import clock, figure
 from controlplane.cli.output import line, table
 
 if TYPE_CHECKING:
-    from controlplane.whatif.measure import Figures
+    from controlplane.whatif.measure import ClusterFigures, Figures, QueueFigures
 
 MOST = 20
 """How many Workloads are listed that were placed otherwise."""
 
 
-def _show_agreement(agreed: dict[str, Any]) -> None:
-    line(f"Played again as it was: {agreed['agree']} of {agreed['recorded']} placements agree ({agreed['share']:.1%}).")
+def _show_agreement(agreed: dict[str, Any], what: str) -> None:
+    line(f"{what}: {agreed['agree']} of {agreed['recorded']} {_NOUN[what]} agree ({agreed['share']:.1%}).")
     for one in agreed["differ"][:MOST]:
         line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}")
     if len(agreed["differ"]) > MOST:
         line(f"  … and {len(agreed['differ']) - MOST} more, which -o json has")
+
+
+_AGAIN, _QUOTA = "Played again as it was", "Quota"
+_NOUN = {_AGAIN: "placements", _QUOTA: "decisions of the engine"}
+
+
+def _show_queues(found: dict[str, Any]) -> None:
+    """Say how the quota of which ClusterQueues was decided."""
+    for how, text in (
+        ("engine", "by the engine"),
+        ("capacity", "one capacity and one queue each"),
+        ("both", "by both"),
+    ):
+        names = [name for name, one in found["queues"].items() if one == how]
+        if names and set(found["queues"].values()) != {"capacity"}:
+            line(f"Quota of {', '.join(names)}: {text}.")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -31,7 +48,10 @@ def show(found: dict[str, Any]) -> None:
     from controlplane.whatif.report import FIGURES
 
     line(f"The log {found['log']} from {clock(found['from'])} to {clock(found['to'])} UTC.")
-    _show_agreement(found["placements"])
+    _show_agreement(found["placements"], _AGAIN)
+    if found["quota"]["recorded"]:
+        _show_agreement(found["quota"], _QUOTA)
+    _show_queues(found)
     for why, count in found["not_simulated"].items():
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}
@@ -41,18 +61,34 @@ def show(found: dict[str, Any]) -> None:
     click.echo()
     rows = [(name, *(figure(getattr(one, field), unit) for one in columns.values())) for name, unit, field in FIGURES]
     table(("", *columns), rows)
+    _show_parts(columns, "cluster", ("placed", "utilisation"), "clusters", _cluster)
+    _show_parts(columns, "clusterqueue", ("wait (95th)", "preempted"), "queues", _queue)
+
+
+def _show_parts(
+    columns: Mapping[str, Figures],
+    head: str,
+    whats: Sequence[str],
+    field: str,
+    cells: Callable[[Any], Sequence[object]],
+) -> None:
+    """Print what each column says of each cluster, or of each ClusterQueue."""
     click.echo()
-    clusters = sorted({name for one in columns.values() for name in one.clusters})
-    table(
-        ("cluster", *(f"{what}, {name}" for name in columns for what in ("placed", "utilisation"))),
-        [(name, *(cell for one in columns.values() for cell in _cluster(one, name))) for name in clusters],
-    )
+    parts = [getattr(one, field) for one in columns.values()]
+    names = sorted({name for one in parts for name in one})
+    rows = [
+        (name, *(cell for one in parts for cell in (cells(one[name]) if name in one else ("", "")))) for name in names
+    ]
+    table((head, *(f"{what}, {name}" for name in columns for what in whats)), rows)
 
 
 def _chosen(clusters: list[str]) -> str:
     return " then ".join(clusters) or "nowhere"
 
 
-def _cluster(figures: Figures, name: str) -> tuple[object, str]:
-    found = figures.clusters.get(name)
-    return ("", "") if found is None else (found.placed, figure(found.utilisation, "share"))
+def _queue(found: QueueFigures) -> tuple[object, object]:
+    return figure(found.wait_p95, "seconds"), found.preemptions
+
+
+def _cluster(found: ClusterFigures) -> tuple[object, object]:
+    return found.placed, figure(found.utilisation, "share")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from statistics import median
 
@@ -17,8 +17,10 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place
+from controlplane.whatif.engine_quota import EngineQuota, apart_from_quota
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.queue import PlaceQueues
@@ -33,14 +35,15 @@ class Answers:
     """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for which
     reason."""
 
-    def __init__(self, log: SimulatedLog) -> None:
+    def __init__(self, log: SimulatedLog, settings: EngineSettings) -> None:
         self._log, self._history = log, log.history
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
         self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
-        self._home = ManagementCluster(log, self.places, pasts)
-        self._workers = self.workers = WorkerCopies(log, self.places, pasts, added)
+        self.engine = EngineQuota(log, settings)
+        self._home = ManagementCluster(log, self.places, self.engine, pasts)
+        self._workers = self.workers = WorkerCopies(log, self.places, added)
         self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
@@ -55,26 +58,34 @@ class Answers:
         """Return what happens when a Workload is created."""
 
         def arrive() -> None:
-            live = self._live[past.stream] = SimulatedWorkload(past, self._history.request(past.stream))
+            live = self._live[past.stream] = self._new(past)
             live.job = past.job
             if past.job is not None:
                 self._log.record(past.job_stream, past.job)
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            self._log.after(self._log.capacities.waits.get(past.stream, 0.0), partial(self._home.enter, live))
+            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.claim is None else 0.0
+            self._log.after(seconds, partial(self._home.enter, live))
 
         return arrive
 
+    def _new(self, past: PastWorkload) -> SimulatedWorkload:
+        return SimulatedWorkload(past, self._history.request(past.stream), self.engine.request(past.stream))
+
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
-        past, now = live.past, self._log.now
-        for at, cluster, seen in past.evictions:
+        past, now, claim = live.past, self._log.now, live.claim
+        acts: list[tuple[datetime, Callable[[], None]]] = [
+            (at, partial(self._workers.evict, live, cluster, seen)) for at, cluster, seen in past.evictions
+        ]
+        taken_back = past.taken_back if claim is None else apart_from_quota(past.taken_back)
+        acts += [(at, partial(self._home.take_back, live, local)) for at, local in taken_back]
+        if claim is not None:
+            acts += [(at, partial(self._home.change, live, wanted)) for at, wanted in claim.past.changes]
+        for at, act in acts:
             if at > now:
-                self._log.at(at, partial(self._workers.evict, live, cluster, seen))
-        for at, local in past.taken_back:
-            if at > now:
-                self._log.at(at, partial(self._home.take_back, live, local))
+                self._log.at(at, act)
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
 
@@ -133,23 +144,19 @@ class Answers:
             if past is None or past.why_not or state.local is None:
                 self.left_out.add(stream)
                 continue
-            live = self._live[stream] = SimulatedWorkload(past, self._history.request(stream))
+            live = self._live[stream] = self._new(past)
             self._adopt(live, state, state.local)
             live.job = index.jobs.get(past.job_stream)
             for effect in list(state.effects.values()):
                 self._log.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
+        self.engine.begin()
 
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
-        if not live.finished and local.is_true("QuotaReserved"):
-            live.holds, live.place = True, queue_place(local.cluster_queue)
-            self.places.of(live.place).room.take(live.request)
-            self._log.after(0.0, partial(self._home.settle, live))
-        elif not live.finished:
-            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
-            self._log.at(past.arrived + wait, partial(self._home.enter, live))
+        if not live.finished:
+            self._adopt_quota(live, local)
         for cluster, copies in past.copies.items():
             live.created[cluster] = sum(one.asked <= begin for one in copies)
         for cluster, remote in state.remotes.items():
@@ -161,3 +168,18 @@ class Answers:
                 cluster = effect.decision.cluster
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
         self._expect(live)
+
+    def _adopt_quota(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
+        """Take over the quota that a Workload has, or its place in a queue."""
+        reserved = local.is_true("QuotaReserved")
+        if live.claim is not None:
+            self.engine.adopt(live)
+            self._home.adopt(live)
+        elif reserved:
+            live.holds, live.place = True, queue_place(local.cluster_queue)
+            self.places.of(live.place).room.take(live.request)
+        else:
+            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
+            self._log.at(live.past.arrived + wait, partial(self._home.enter, live))
+        if reserved:
+            self._log.after(0.0, partial(self._home.settle, live))

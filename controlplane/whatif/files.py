@@ -1,7 +1,7 @@
 """Reads what a user describes for a simulation: a cluster that is added, and quotas.
 
-In: the bytes of a YAML file and its name. Out: an `AddedCluster`, or capacities by place; or an `InputError`, one
-sentence that names the file, the field, and what is wrong. Pure."""
+In: the bytes of a YAML file and its name. Out: an `AddedCluster`, or capacities by place and objects of Kueue's API; or an
+`InputError`, one sentence that names the file, the field, and what is wrong. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import msgspec
 import yaml
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.fields import UNFIT
 from controlplane.kube.quantities import NANO, nanos
+from controlplane.log.event import Event
 from controlplane.values import Value
 from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.queue import AddedCluster
+from controlplane.whatif.quota_objects import KINDS, given_object
 
 Quantities = dict[str, str | int | float]
 
@@ -52,26 +55,68 @@ def added_cluster(text: bytes, file: str) -> AddedCluster:
     )
 
 
-def quotas(text: bytes, file: str) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-    """Return the capacities that a file gives clusters, and those that it gives ClusterQueues of the management cluster
-    (by place); raises `InputError`."""
-    found = _read(text, file, _Quota, "clusters: {north: {cpu: 64}}, clusterQueues: {team-a: {cpu: 128}}")
+class GivenQuotas(Value):
+    """What a file gives: capacities by place, and observations of objects by their streams."""
+
+    capacities: dict[str, dict[str, float]] = {}
+    objects: dict[str, Event] = {}
+
+
+def quotas(text: bytes, file: str) -> GivenQuotas:
+    """Return what a file gives clusters and ClusterQueues of the management cluster: capacities, and documents that are
+    objects of Kueue's API; raises `InputError`."""
+    capacities: dict[str, dict[str, float]] = {}
+    objects: dict[str, Event] = {}
+    for number, value in enumerate(_documents(text, file), 1):
+        if isinstance(value, dict) and "kind" in value:
+            stream, event = _object(value, f"{file}: document {number}")
+            if stream in objects:
+                raise InputError(f"{file}: {value['kind']} {stream.rpartition('/')[2]} is given twice: give it once")
+            objects[stream] = event
+        else:
+            capacities |= _capacities(value, file)
+    return GivenQuotas(capacities=capacities, objects=objects)
+
+
+def _capacities(value: Any, file: str) -> dict[str, dict[str, float]]:
+    found = _convert(value, file, _Quota, "clusters: {north: {cpu: 64}}, clusterQueues: {team-a: {cpu: 128}}")
     if not found.clusters and not found.cluster_queues:
         raise InputError(f"{file}: it has no quota: write clusters: {{north: {{cpu: 64}}}}")
-    return (
-        {name: _amounts(one, f"{file}: clusters.{name}") for name, one in found.clusters.items()},
-        {
-            queue_place(name): _amounts(one, f"{file}: clusterQueues.{name}")
-            for name, one in found.cluster_queues.items()
-        },
-    )
+    of_queues = found.cluster_queues.items()
+    return {name: _amounts(one, f"{file}: clusters.{name}") for name, one in found.clusters.items()} | {
+        queue_place(name): _amounts(one, f"{file}: clusterQueues.{name}") for name, one in of_queues
+    }
+
+
+def _object(value: dict[str, Any], where: str) -> tuple[str, Event]:
+    """Return stream and observation of an object of Kueue's API."""
+    kind, metadata = value["kind"], value.get("metadata")
+    if kind not in KINDS:
+        raise InputError(f'{where}: kind: "{kind}" cannot be given: write one of {", ".join(KINDS)}')
+    if value.get("apiVersion") != KINDS[kind].api_version:
+        said, wanted = value.get("apiVersion"), KINDS[kind].api_version
+        raise InputError(f'{where}: apiVersion: "{said}" is not that of a {kind} here: write {wanted}')
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{where}: metadata.name: the {kind} has no name: write that of the one whose place it takes")
+    try:
+        return given_object(value)
+    except UNFIT as error:
+        raise InputError(f"{where}: {kind} {name}: {error}") from None
+
+
+def _documents(text: bytes, file: str) -> list[Any]:
+    try:
+        return [one for one in yaml.safe_load_all(text) if one is not None] or [None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: it is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _read(text: bytes, file: str, of: Any, example: str) -> Any:
-    try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: it is not YAML: {' '.join(str(error).split())}") from None
+    return _convert(_documents(text, file)[0], file, of, example)
+
+
+def _convert(value: Any, file: str, of: Any, example: str) -> Any:
     try:
         return msgspec.convert(value, of)
     except msgspec.ValidationError as error:

@@ -41,9 +41,12 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
+from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
+_JOBS = "jobframework"
+_USUAL_RUN = 60.0  # seconds, where no run was recorded
 SLOTS = "workloads"
 """What every Workload asks for one of: the capacity of a cluster of which nothing else is known."""
 Requests = Mapping[str, float]
@@ -68,15 +71,17 @@ class PastCopy:
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted there;
     `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
-    `turn`: where in the log it got quota."""
+    `turn`: where in the log it got quota; `granted`: when it did the last time, whether it had checks or not."""
 
     __slots__ = (
-        "arrived", "began", "copies", "evictions", "finished", "first", "gone", "job", "job_stream", "nominated", "placed",
-        "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream", "taken_back", "turn", "why_not",
+        "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream",
+        "nominated", "placed", "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream",
+        "taken_back", "turn", "why_not",
     )  # fmt: skip
 
     def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
         self.stream, self.first, self.arrived = stream, first, at
+        self.granted: datetime | None = None
         self.reserved: WorkloadObserved | None = None
         self.reserved_at: datetime | None = None
         self.turn = 0
@@ -87,6 +92,7 @@ class PastWorkload:
         self.nominated: list[tuple[datetime, float]] = []
         self.running_since: datetime | None = None
         self.run_cluster = ""
+        self.ended: datetime | None = None
         self.began: list[tuple[datetime, str]] = []
         self.run_seconds: float | None = None
         self.placed: list[tuple[int, datetime, str]] = []
@@ -95,6 +101,20 @@ class PastWorkload:
         self.finished: datetime | None = None
         self.gone: datetime | None = None
         self.why_not = _beyond(first)
+
+    @property
+    def finish_seconds(self) -> float:
+        """The seconds from when its job was seen to have ended on its cluster until it was Finished."""
+        if self.ended is None or self.finished is None:
+            return 0.0
+        return max((self.finished - self.ended).total_seconds(), 0.0)
+
+    @property
+    def ran(self) -> float | None:
+        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not known."""
+        if self.run_seconds is None and self.granted and self.finished and self.reserved is None:
+            return (self.finished - self.granted).total_seconds()
+        return self.run_seconds
 
 
 def _beyond(seen: WorkloadObserved) -> str:
@@ -108,6 +128,7 @@ def _beyond(seen: WorkloadObserved) -> str:
 
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
+    `quota`: what quota was decided on, where this service decided about it;
     `outside`: what was seen beside Workloads and jobs; `silences`: since when nothing was seen of clusters that were then
     suspected or lost; `absences`: from when until when no process of the service led."""
 
@@ -119,6 +140,7 @@ class History:
         self.delays: dict[str, list[float]] = {}
         self.absences: list[tuple[datetime, datetime]] = []
         self.silences: list[tuple[datetime, str]] = []
+        self.quota = QuotaHistory()
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
@@ -128,13 +150,17 @@ class History:
     def take(self, recorded: Recorded) -> None:
         """Take the next event."""
         self.last = recorded.recorded_at
-        word = recorded.stream.partition("/")[0]
+        word, _, rest = recorded.stream.partition("/")
         if word == "workload":
             self._workload(recorded)
+        elif word == ADMISSION:
+            past = self.workloads.get(rest)
+            if self.quota.take(recorded, simulated=past is not None and not past.why_not):
+                self.outside.append(recorded)
         elif word == "job":
             if isinstance(recorded.event, JobObserved):
                 self._job(recorded.stream, recorded.event)
-        elif not isinstance(recorded.event, _OURS):
+        elif word != _JOBS and not isinstance(recorded.event, _OURS):
             self.outside.append(recorded)
             if word == "cluster":
                 self._connection(recorded)
@@ -164,6 +190,16 @@ class History:
         """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room."""
         return median(self.delays[cluster]) if self.delays.get(cluster) else 0.0
 
+    def run_seconds(self, past: PastWorkload) -> float | None:
+        """Return for how long a job runs: as long as it did, or as is usual if it never did; None if it never ended."""
+        here = past.reserved is None and past.granted is not None
+        return self._usual_run if past.ran is None and past.running_since is None and not here else past.ran
+
+    @cached_property
+    def _usual_run(self) -> float:
+        runs = [past.ran for past in self.workloads.values() if past.ran is not None]
+        return median(runs) if runs else _USUAL_RUN
+
     def clusters(self) -> list[str]:
         """Return the names of the workers that the log knows."""
         named = {one.event.name for one in self.outside if isinstance(one.event, MultiKueueClusterObserved)}
@@ -175,9 +211,17 @@ class History:
         }
         return sorted(named | listed)
 
-    def queues(self) -> list[str]:
-        """Return the ClusterQueues of the management cluster in which Workloads had quota."""
-        return sorted({one.reserved.cluster_queue for one in self.workloads.values() if one.reserved is not None})
+    def queues(self) -> dict[str, str]:
+        """Return the ClusterQueues of the management cluster that are known, or in which Workloads had quota, and who decides
+        about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service before they had
+        quota; or `both`, of a log in which that changed."""
+        ways = {name: {"engine"} for name in self.quota.queues}
+        for stream, past in self.workloads.items():
+            if past.reserved is not None:
+                request = self.quota.requests.get(stream)
+                way = "engine" if request is not None and request.by_engine else "capacity"
+                ways.setdefault(past.reserved.cluster_queue, set()).add(way)
+        return {name: next(iter(found)) if len(found) == 1 else "both" for name, found in sorted(ways.items())}
 
     def _job(self, stream: str, event: JobObserved) -> None:
         if event.uid not in self._jobs:
@@ -190,6 +234,8 @@ class History:
         if isinstance(event, WorkloadObserved):
             if past is None:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
+            if event.uid != past.first.uid:
+                return  # it was made again under the name; what becomes of that is not simulated
             _seen(past, event, recorded.recorded_at)
             if past.reserved is event:
                 past.turn = recorded.position
@@ -198,8 +244,9 @@ class History:
         elif past is None:
             return
         elif isinstance(event, WorkloadGone):
-            past.gone = recorded.recorded_at
-        elif isinstance(event, WorkloadDecision):
+            if event.uid == past.first.uid:
+                past.gone = recorded.recorded_at
+        elif isinstance(event, WorkloadDecision) and past.gone is None:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)
@@ -253,6 +300,8 @@ class History:
     def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
         """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing else
         does."""
+        if past.finished is None:
+            past.ended = at
         asked = self._asked.pop((past.stream, cluster), None)
         since = next((began for began, where in reversed(past.began) if where == cluster), asked)
         if past.run_cluster == cluster:
@@ -272,18 +321,23 @@ def _own(past: PastWorkload, stream: str, job: JobObserved) -> None:
 
 
 def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
-    evicted = event.condition("Evicted")
-    if event.is_true("QuotaReserved") and past.reserved is None and event.checks:
-        past.reserved, past.reserved_at = event, at
+    _granted(past, event, at)
     if event.is_true("Finished"):
         past.finished = past.finished or at
-    elif (
-        evicted is not None
-        and evicted.status == "True"
-        and evicted.reason != "AdmissionCheck"
-        and (not past.taken_back or past.taken_back[-1][1].condition("Evicted") != evicted)
-    ):
-        past.taken_back.append((at, event))
+    elif event.is_true("Evicted"):
+        evicted = event.condition("Evicted")
+        told = past.taken_back[-1][1].condition("Evicted") if past.taken_back else None
+        if evicted is not None and evicted.reason != "AdmissionCheck" and evicted != told:
+            past.taken_back.append((at, event))
+
+
+def _granted(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
+    if not event.is_true("QuotaReserved"):
+        past.granted = past.granted if event.is_true("Finished") else None
+        return
+    past.granted = past.granted or at
+    if past.reserved is None and event.checks:
+        past.reserved, past.reserved_at = event, at
 
 
 def _clone(copy: PastCopy, event: CloneObserved, recorded: Recorded) -> bool:

@@ -1,19 +1,24 @@
-"""The simulated management cluster: Kueue's core there, and the users' jobs, as far as MultiKueue sees them.
+"""The simulated management cluster: what reserves quota there, and the users' jobs, as far as MultiKueue sees them.
 
 In: decisions that write to a Workload or its job, and what others did to them. Out: observations of both. A Workload gets
-quota once there is room in its ClusterQueue and the seconds have passed that the recorded one took besides; one that is
-evicted is queued again once nothing of its job runs by its status. Pure."""
+quota when the engine says so; or, where the log does not know the queues, once there is room in its ClusterQueue and the
+seconds have passed that the recorded one took besides. One that is evicted is queued again once nothing of its job runs
+by its status. A job without checks runs here, for as long as it did. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 
 import msgspec
 
 from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import JobGone, WorkloadGone, WorkloadObserved
+from controlplane.controllers.quota.admission.events import AdmissionWorkloadObserved
+from controlplane.kube.conditions import REMOTE_LOST
 from controlplane.whatif.capacity import queue_place
+from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog
@@ -36,8 +41,11 @@ _replace = msgspec.structs.replace
 class ManagementCluster:
     """The Workloads and jobs of users; `pasts` tell which ClusterQueue a LocalQueue leads to."""
 
-    def __init__(self, log: SimulatedLog, places: PlaceQueues, pasts: Iterable[PastWorkload]) -> None:
-        self._log, self._places = log, places
+    def __init__(
+        self, log: SimulatedLog, places: PlaceQueues, engine: EngineQuota, pasts: Iterable[PastWorkload]
+    ) -> None:
+        self._log, self._places, self._engine = log, places, engine
+        engine.home = self
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
     def tell(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
@@ -47,9 +55,13 @@ class ManagementCluster:
 
     def enter(self, live: SimulatedWorkload) -> None:
         """Wait for quota on the management cluster."""
-        local = live.local
-        like = live.past.reserved or self._like.get((live.past.first.namespace, live.past.first.queue_name))
-        if local is None or live.waits or live.holds or live.finished or like is None or not local.active:
+        local, like = live.local, self._like_of(live)
+        if local is None or live.waits or live.holds or live.finished or not local.active:
+            return
+        if live.claim is not None:
+            self._engine.wait(live)
+            return
+        if like is None:
             return
         live.waits, live.place = True, queue_place(like.cluster_queue)
         self._places.of(live.place).enter(
@@ -63,22 +75,96 @@ class ManagementCluster:
             )
         )
 
+    def _like_of(self, live: SimulatedWorkload) -> WorkloadObserved | None:
+        return live.past.reserved or self._like.get((live.past.first.namespace, live.past.first.queue_name))
+
     def _reserve(self, live: SimulatedWorkload, like: WorkloadObserved) -> None:
         live.waits, live.holds = False, True
         assert live.local is not None, "it waits"
         self.tell(live, reserved(live.local, like, self._log.now, ""))
 
+    def grant(self, live: SimulatedWorkload, grants: int) -> None:
+        """Let it be seen that the engine gave a Workload quota, the how manieth time, unless it lost it meanwhile."""
+        local, claim = live.local, live.claim
+        if claim is None or claim.grants != grants or local is None or live.finished or not live.holds:
+            return
+        if local.is_true("QuotaReserved"):
+            return
+        like, claim.queued_at, claim.lost_after = self._like_of(live) or local, 0.0, 0.0
+        found = reserved(local, like, self._log.now, "", claim.given)
+        if found.checks:
+            self.tell(live, found)
+        else:
+            self._admit(live, found)
+            if (seconds := self._log.history.run_seconds(live.past)) is not None:
+                self._log.after(seconds, partial(self._ended, live, grants))
+
+    def _admit(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
+        """Let a Workload be admitted, and its job run."""
+        if live.claim is not None:
+            live.claim.admitted_at = self._log.now
+        self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Admitted=True)))
+        if live.job is not None and live.job.suspended:
+            live.job = _replace(live.job, suspended=False, resource_version=self._log.version())
+            self._log.record(live.past.job_stream, live.job)
+
     def give_back(self, live: SimulatedWorkload) -> None:
-        """Give its quota back."""
-        if live.holds:
+        """Give its quota back, and wait for none."""
+        if live.claim is not None:
+            self._engine.leave(live)
+        elif live.holds:
             live.holds = False
             self._places.of(live.place).leave(live.request)
 
-    def _evict(self, live: SimulatedWorkload, check: str, reason: str, seconds: float = 0.0) -> None:
-        """Evict a Workload, and queue it again once nothing of its job runs by its status."""
+    def preempt(self, live: SimulatedWorkload, since: datetime) -> None:
+        """Preempt a Workload, as the engine decided some time ago."""
+        self._seen_to_hold(live)
+        if live.holds and live.local is not None and not live.local.is_true("Evicted"):
+            self._evict(live, "", "Preempted", since=since)
+
+    def _seen_to_hold(self, live: SimulatedWorkload) -> None:
+        """Let be seen at once that the engine gave a Workload quota, if that is still on its way."""
+        if live.claim is not None:
+            self.grant(live, live.claim.grants)
+
+    def stop(self, live: SimulatedWorkload, reason: str, *, drains: bool) -> None:
+        """Take the quota of a Workload back since its queue is stopped: an admitted one has it until it is drained."""
+        self._seen_to_hold(live)
+        local = live.local
+        if local is None or not live.holds or local.is_true("Evicted"):
+            return
+        if not local.is_true("Admitted"):
+            self.tell(live, queued(local, self._log.now, ""))
+            self._engine.wait(live)
+        elif drains:
+            self._evict(live, "", reason)
+
+    def change(self, live: SimulatedWorkload, seen: AdmissionWorkloadObserved) -> None:
+        """Let be seen what somebody changed of a Workload, where the engine decides."""
+        local = live.local
+        if local is None or live.finished:
+            return
+        priority = _replace(local.priority, value=seen.priority)
+        if (priority, seen.active) != (local.priority, local.active):
+            self.tell(live, _replace(local, priority=priority, active=seen.active))
+        self._engine.change(live, seen)
+
+    def _evict(
+        self,
+        live: SimulatedWorkload,
+        check: str,
+        reason: str,
+        seconds: float = 0.0,
+        *,
+        lost: bool = False,
+        since: datetime | None = None,
+    ) -> None:
+        """Evict a Workload, and queue it again once nothing of its job runs by its status. `lost`: its cluster is."""
         if live.local is None or live.finished:
             return
         self.tell(live, evicted(live.local, check, self._log.now, "", reason))
+        if live.claim is not None:
+            self._engine.evicted(live.claim, since or self._log.now, by_check=bool(check), lost=lost)
         if live.job is not None and not live.job.suspended:
             live.job = _replace(live.job, suspended=True, resource_version=self._log.version())
             self._log.record(live.past.job_stream, live.job)
@@ -95,7 +181,7 @@ class ManagementCluster:
             self._finish(live)
         elif retry is not None and not local.is_true("Evicted"):
             self._evict(live, retry, "AdmissionCheck")
-        elif all(one.state == "Ready" for one in local.checks) and not local.is_true("Admitted"):
+        elif not local.is_true("Admitted") and all(one.state == "Ready" for one in local.checks):
             self.tell(live, _replace(local, conditions=with_conditions(local.conditions, self._log.now, Admitted=True)))
         else:
             self.requeue(live)
@@ -105,8 +191,14 @@ class ManagementCluster:
         local = live.local
         if local is None or live.finished or not local.is_true("Evicted") or not local.is_true("QuotaReserved"):
             return
-        if live.job is None or live.job.inactive:
+        drained_at = live.claim.drained_at if live.claim is not None else None
+        if drained_at is not None and drained_at > self._log.now:
+            self._log.at(drained_at, partial(self.requeue, live, seconds))
+        elif live.job is None or live.job.inactive:
             self.tell(live, queued(local, self._log.now, ""))
+            if live.claim is not None:
+                self._engine.wait(live, seconds)
+                return
             self.give_back(live)
             self._log.after(seconds, partial(self.enter, live))
 
@@ -118,6 +210,20 @@ class ManagementCluster:
         if not seen.active:
             live.local = _replace(live.local, active=False)
         self._evict(live, "", condition.reason if condition is not None else "Preempted")
+
+    def adopt(self, live: SimulatedWorkload) -> None:
+        """Take over a job that runs here when the time begins."""
+        if live.holds and live.past.reserved is None and live.past.finished is not None:
+            self._log.at(live.past.finished, partial(self._ended, live, 0))
+
+    def _ended(self, live: SimulatedWorkload, grants: int) -> None:
+        """End a job that runs here, unless it was stopped meanwhile."""
+        if not live.holds or live.claim is None or live.claim.grants != grants or live.local is None:
+            return
+        if live.job is not None:
+            live.job = _replace(live.job, finished=True, status=ENDED, resource_version=self._log.version())
+            self._log.record(live.past.job_stream, live.job)
+        self._finish(live)
 
     def _finish(self, live: SimulatedWorkload, reason: str = "Succeeded") -> None:
         local = live.local
@@ -175,16 +281,10 @@ class ManagementCluster:
         ]
         if event.state == "Retry":
             live.local = _replace(local, checks=checks)
-            self._evict(live, event.check, "AdmissionCheck", float(event.requeue_after_seconds))
+            lost = event.message.startswith(REMOTE_LOST)
+            self._evict(live, event.check, "AdmissionCheck", float(event.requeue_after_seconds), lost=lost)
         elif event.state == "Ready":
-            conditions = with_conditions(local.conditions, self._log.now, Admitted=True)
-            self.tell(
-                live,
-                _replace(local, checks=checks, cluster_name=event.winner, nominated=[], conditions=conditions),
-            )
-            if live.job is not None and live.job.suspended:
-                live.job = _replace(live.job, suspended=False, resource_version=self._log.version())
-                self._log.record(live.past.job_stream, live.job)
+            self._admit(live, _replace(local, checks=checks, cluster_name=event.winner, nominated=[]))
         else:
             self.tell(live, _replace(local, checks=checks))
 
@@ -205,6 +305,7 @@ class ManagementCluster:
         )
         self._log.record(live.past.job_stream, live.job)
         if ended:
-            self._finish(live)
+            seconds = live.past.finish_seconds if live.claim is not None else 0.0
+            self._log.after(seconds, partial(self._finish, live))
         else:
             self.requeue(live)

@@ -31,9 +31,20 @@ class ClusterFigures(Value):
     utilisation: float | None
 
 
+class QueueFigures(Value):
+    """What became of a ClusterQueue's quota: how often some was given; for how many seconds the Workloads that came waited
+    until they were first given some; and how many times one that had some was preempted."""
+
+    given: int
+    wait_p50: float
+    wait_p95: float
+    preemptions: int
+
+
 class Figures(Value):
     """What a time was like. Waits are seconds, of the Workloads that came in it; `waiting`: those that had not run by its
-    end. `moves`: choices of another cluster than the one before; `lost_hours`: of runs that were for nothing."""
+    end. `moves`: choices of another cluster than the one before; `lost_hours`: of runs that were for nothing. `preemptions`:
+    on the management cluster; `queues`: its ClusterQueues. Reports of earlier versions have neither."""
 
     arrived: int
     started: int
@@ -48,6 +59,16 @@ class Figures(Value):
     moves: int
     lost_hours: float
     clusters: dict[str, ClusterFigures]
+    preemptions: int | None = None
+    queues: dict[str, QueueFigures] = {}
+
+
+class _Queue:
+    __slots__ = ("given", "preemptions", "waits")
+
+    def __init__(self) -> None:
+        self.given = self.preemptions = 0
+        self.waits: list[float] = []
 
 
 class _Run:
@@ -71,6 +92,9 @@ class Measures:
         self._finished: set[str] = set()
         self._placed: Counter[str] = Counter()
         self._hours: dict[str, Counter[str]] = {}
+        self._holds: dict[str, str] = {}
+        self._given: set[str] = set()
+        self._queues: dict[str, _Queue] = {}
         self._moves = self._done = 0
         self._lost = timedelta(0)
 
@@ -79,6 +103,7 @@ class Measures:
         event, stream, at = recorded.event, recorded.stream, recorded.recorded_at
         if isinstance(event, WorkloadObserved):
             self._arrived.setdefault(stream, at)
+            self._quota(stream, event, at)
             if stream not in self._finished and event.is_true("Finished"):
                 self._finished.add(stream)
                 self._done += at > self._begin
@@ -93,6 +118,24 @@ class Measures:
             self._lost_at.setdefault(recorded.cluster, at)
         elif isinstance(event, ClusterConnected):
             self._lost_at.pop(recorded.cluster, None)
+
+    def _quota(self, stream: str, event: WorkloadObserved, at: datetime) -> None:
+        """Note that a Workload was given quota, or preempted."""
+        holds = self._holds.get(stream)
+        if not event.is_true("QuotaReserved"):
+            self._holds.pop(stream, None)
+        elif holds is None and event.cluster_queue:
+            self._holds[stream] = event.cluster_queue
+            queue = self._queues.setdefault(event.cluster_queue, _Queue())
+            queue.given += at > self._begin
+            if stream not in self._given and (came := self._arrived[stream]) > self._begin:
+                queue.waits.append((at - came).total_seconds())
+            self._given.add(stream)
+        elif holds and event.is_true("Evicted"):
+            evicted = event.condition("Evicted")
+            preempted = evicted is not None and evicted.reason == "Preempted"
+            self._queues[holds].preemptions += preempted and at > self._begin
+            self._holds[stream] = ""  # counted, and its quota is on its way back
 
     def _chosen(self, stream: str, cluster: str, at: datetime) -> None:
         before = self._winner.get(stream)
@@ -133,8 +176,8 @@ class Measures:
         for stream in list(self._runs):
             self._ended(stream, self._end, lost=False)
         came = [stream for stream, at in self._arrived.items() if at > self._begin]
-        still = [stream for stream in came if stream not in self._ran and stream not in self._finished]
-        waits = sorted([*self._waits, *((self._end - self._arrived[one]).total_seconds() for one in still)])
+        still = [(self._end - self._arrived[stream]).total_seconds() for stream in came if self._waits_still(stream)]
+        waits = sorted([*self._waits, *still])
         names = sorted({*(name for name in capacities if "/" not in name), *self._placed, *self._hours})
         hours = (self._end - self._begin).total_seconds() / _HOUR
         share = {name: _share([(self._hours.get(name, {}), capacities.get(name, {}))], hours) for name in names}
@@ -151,15 +194,24 @@ class Measures:
             run_hours=round(sum(one[SLOTS] for one in self._hours.values()), 4),
             moves=self._moves,
             lost_hours=round(self._lost.total_seconds() / _HOUR, 4),
-            clusters={
-                name: ClusterFigures(
-                    placed=self._placed[name],
-                    run_hours=round(self._hours.get(name, Counter())[SLOTS], 4),
-                    utilisation=share[name],
-                )
-                for name in names
-            },
+            clusters={name: self._of_cluster(name, share[name]) for name in names},
+            preemptions=sum(one.preemptions for one in self._queues.values()),
+            queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
+
+    def _waits_still(self, stream: str) -> bool:
+        return stream not in self._ran and stream not in self._finished
+
+    def _of_cluster(self, name: str, share: float | None) -> ClusterFigures:
+        hours = round(self._hours.get(name, Counter())[SLOTS], 4)
+        return ClusterFigures(placed=self._placed[name], run_hours=hours, utilisation=share)
+
+
+def _of_queue(queue: _Queue) -> QueueFigures:
+    waits = sorted(queue.waits)
+    return QueueFigures(
+        given=queue.given, wait_p50=_rank(waits, 0.5), wait_p95=_rank(waits, 0.95), preemptions=queue.preemptions
+    )
 
 
 def _rank(values: Sequence[float], share: float) -> float:

@@ -26,6 +26,7 @@ FIGURES: tuple[tuple[str, Unit, str], ...] = (
     ("utilisation", "share", "utilisation"),
     ("moves", "count", "moves"),
     ("lost hours", "hours", "lost_hours"),
+    ("preemptions", "count", "preemptions"),
 )
 """What is told of a time: how it is called, its unit, and the field of `Figures`."""
 
@@ -34,8 +35,8 @@ class ReportError(ValueError):
     """The text is no report; the message says what is wrong with it."""
 
 
-class ReportedPlacements(Value):
-    """How many choices of a cluster were recorded, and how many of them were taken again."""
+class ReportedChoices(Value):
+    """How many choices of a kind were recorded, and how many of them were taken again."""
 
     recorded: int
     agree: int
@@ -44,18 +45,21 @@ class ReportedPlacements(Value):
 
 
 class Report(Value):
-    """A report. `alternative` is None if nothing was changed, or if the past could not be played again."""
+    """A report. `alternative` is None if nothing was changed, or if the past could not be played again. `queues` says of each
+    ClusterQueue how its quota was decided, and `quota` how many of the recorded decisions about it were taken again."""
 
     log: str
     began: datetime = msgspec.field(name="from")
     ended: datetime = msgspec.field(name="to")
     changes: list[str]
     not_simulated: dict[str, int]
-    placements: ReportedPlacements
+    placements: ReportedChoices
     reproduced: bool
     recorded: Figures
     played: Figures
     alternative: Figures | None
+    queues: dict[str, str] = {}
+    quota: ReportedChoices | None = None
 
     @property
     def columns(self) -> dict[str, Figures]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -15,12 +16,14 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.observations import MultiKueueConfigObserved
+from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
-from controlplane.whatif.capacity import Capacities, Capacity
+from controlplane.whatif.capacity import Capacities, Capacity, queue_place
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Measures
 from controlplane.whatif.queue import AddedCluster
+from controlplane.whatif.quota_objects import with_nominal
 
 _AT_ONCE = 200_000
 """No more events than these follow from one another at one time: whatever makes more of them would not end."""
@@ -32,11 +35,13 @@ class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
 
 class Alternative(Value):
     """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as well;
-    `capacities` take the place of what is known of places."""
+    `capacities` take the place of what is known of places, and `objects`, by their streams, of the recorded ones that
+    quota rests on."""
 
     without: frozenset[str] = frozenset()
     added: tuple[AddedCluster, ...] = ()
     capacities: Mapping[str, Capacity] = {}
+    objects: Mapping[str, Event] = {}
 
     def config(self, event: Event) -> Event:
         """Return an observation as it is then: MultiKueueConfigs name other clusters."""
@@ -45,9 +50,18 @@ class Alternative(Value):
         names = [one for one in event.clusters if one not in self.without]
         return msgspec.structs.replace(event, clusters=[*names, *(one.name for one in self.added)])
 
+    def quota_of(self, event: Any) -> Any:
+        """Return an observation of what quota rests on as it is then: a ClusterQueue of which a capacity is told has that
+        as its nominal quota."""
+        told = (
+            self.capacities.get(queue_place(event.name)) if isinstance(event, AdmissionClusterQueueObserved) else None
+        )
+        return event if told is None else msgspec.structs.replace(event, spec=with_nominal(event.spec, told))
+
 
 class SimulatedLog:
-    """The events of one run, from `begin` to `end`, and what is to happen at which time."""
+    """The events of one run, from `begin` to `end`, and what is to happen at which time. Before `absent_until` no process of
+    the service leads."""
 
     def __init__(
         self,
@@ -61,7 +75,7 @@ class SimulatedLog:
         self.history, self.capacities, self.begin, self.end = history, capacities, begin, end
         self.alternative = alternative
         self.controller = MultiKueueController(policy, "what-if")
-        self.now = begin
+        self.now = self.absent_until = begin
         self.position = 0
         self.events = self._events_then = 0
         self._since = begin

@@ -27,6 +27,7 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
@@ -34,6 +35,7 @@ from controlplane.whatif.answers import Answers
 from controlplane.whatif.capacity import Capacities
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Figures
+from controlplane.whatif.quota_history import ADMISSION
 from controlplane.whatif.simulated_log import Alternative, SimulatedLog
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
@@ -41,16 +43,18 @@ _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
 class SimulationResult(Value):
-    """How it went: the figures, and the clusters that were chosen for each Workload, in order, by stream."""
+    """How it went: the figures; the clusters that were chosen for each Workload, in order, by stream; and what was decided
+    of quota, with the streams, in order."""
 
     figures: Figures
     placements: dict[str, list[str]]
+    quota: list[tuple[str, str]]
     events: int
     beyond: dict[str, int]
 
 
 class Simulation:
-    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1."""
+    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1; `quota` is how the engine decides."""
 
     def __init__(
         self,
@@ -61,18 +65,21 @@ class Simulation:
         end: datetime,
         alternative: Alternative | None = None,
         progress: Callable[[float], None] = lambda share: None,
+        quota: EngineSettings | None = None,
     ) -> None:
         self._log = SimulatedLog(history, capacities, policy, begin, end, alternative or Alternative())
         self._history, self._controller, self._progress = history, self._log.controller, progress
-        self._absent_until = begin
         self._wakes: dict[str, datetime] = {}
-        self._answers = Answers(self._log)
+        self._answers = Answers(self._log, quota or EngineSettings())
 
     # --- what was ----------------------------------------------------------------------------------------------------
 
     def before(self, recorded: Recorded) -> None:
         """Take an event from before the time that is played."""
         self._log.take(recorded)
+        if recorded.stream.startswith(f"{ADMISSION}/"):
+            self._answers.engine.before(recorded)
+            return
         event, cluster = recorded.event, recorded.cluster
         if recorded.stream == cluster_stream(cluster) and isinstance(event, _AWAY):
             self._answers.workers.away.add(cluster)
@@ -106,6 +113,7 @@ class Simulation:
         return SimulationResult(
             figures=log.measures.result(self._answers.places.clusters()),
             placements=self._answers.placements(),
+            quota=self._answers.engine.decided,
             events=log.events,
             beyond=self._answers.beyond,
         )
@@ -133,6 +141,9 @@ class Simulation:
     def _happens(self, recorded: Recorded) -> None:
         """Let something be seen again. What a cluster did while it was out of view is seen before it counts as seen."""
         event, cluster = recorded.event, recorded.cluster
+        if recorded.stream.startswith(f"{ADMISSION}/"):
+            self._answers.engine.happens(recorded)
+            return
         own = recorded.stream == cluster_stream(cluster)
         if own and isinstance(event, _BACK):
             self._answers.workers.shown(cluster)
@@ -168,20 +179,20 @@ class Simulation:
     def _leave(self, until: datetime) -> None:
         """Let no process of the service lead until a time: nothing is decided, and nothing is seen of the workers until
         they are connected again. All is looked at then."""
-        self._absent_until = until
+        self._log.absent_until = until
         self._answers.workers.away.update(name for name in self._controller.index.connections if name != MANAGEMENT)
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def _react(self) -> None:
         """Ask what follows, until nothing does."""
-        while self._log.now >= self._absent_until and (dirty := self._controller.take_dirty()):
+        while self._log.now >= self._log.absent_until and (dirty := self._controller.take_dirty()):
             for stream in dirty:
                 if stream == FLEET_STREAM or stream.startswith("workload/"):
                     self._ask(stream)
 
     def _ask(self, stream: str) -> None:
-        if stream in self._answers.left_out or self._log.now < self._absent_until:
+        if stream in self._answers.left_out or self._log.now < self._log.absent_until:
             return
         plan = self._controller.plan(stream, self._log.now)
         if plan.wake is not None and plan.wake > self._log.now and self._wakes.get(stream) != plan.wake:

@@ -7,10 +7,9 @@ Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from statistics import median
 
 import msgspec
 
@@ -24,7 +23,6 @@ from controlplane.controllers.multikueue.observations import (
     RemoteJobObserved,
 )
 from controlplane.log.event import Event
-from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.queue import AddedCluster, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
@@ -41,8 +39,6 @@ from controlplane.whatif.world import (
 )
 
 _replace = msgspec.structs.replace
-_FAR = float("inf")
-_USUAL_RUN = 60.0  # seconds, where no run was recorded
 
 
 class WorkerCopies:
@@ -52,15 +48,12 @@ class WorkerCopies:
         self,
         log: SimulatedLog,
         places: PlaceQueues,
-        pasts: Iterable[PastWorkload],
         added: Mapping[str, AddedCluster],
     ) -> None:
         self._log, self._places, self._history, self._added = log, places, log.history, added
         self.away: set[str] = set()
         self._unseen: dict[str, dict[tuple[str, str], Event]] = {}
         self._unsent: dict[str, list[Callable[[], None]]] = {}
-        runs = [one.run_seconds for one in pasts if one.run_seconds is not None]
-        self._usual_run = median(runs) if runs else _USUAL_RUN
 
     def _see(self, live: SimulatedWorkload, cluster: str, event: Event) -> None:
         """Let a change on a worker be seen, now or when the cluster is back; of an object the last one then."""
@@ -184,16 +177,10 @@ class WorkerCopies:
         )
         copy.ends += 1
         self._see(live, copy.cluster, copy.job)
-        seconds = copy.remaining if copy.remaining is not None else self._run_seconds(live)
+        seconds = copy.remaining if copy.remaining is not None else self._history.run_seconds(live.past)
         copy.remaining = None
-        if seconds != _FAR:
+        if seconds is not None:
             self._log.after(seconds, partial(self._end, live, copy, copy.ends))
-
-    def _run_seconds(self, live: SimulatedWorkload) -> float:
-        past = live.past
-        if past.run_seconds is not None:
-            return past.run_seconds
-        return _FAR if past.running_since is not None else self._usual_run
 
     def _end(self, live: SimulatedWorkload, copy: SimulatedCopy, run: int) -> None:
         if copy.left or copy.job is None or copy.clone is None or copy.ends != run or copy.job.suspended:
@@ -256,8 +243,8 @@ class WorkerCopies:
             self._log.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
         if job is not None and not job.suspended and not job.finished:
             began = [at for at, where in live.past.began if where == cluster and at <= self._log.begin]
-            since, seconds = max(began, default=self._log.begin), self._run_seconds(live)
+            since, seconds = max(began, default=self._log.begin), self._history.run_seconds(live.past)
             copy.ends += 1
-            if seconds != _FAR:
+            if seconds is not None:
                 ran = (self._log.begin - since).total_seconds()
                 self._log.after(max(seconds - ran, 0.0), partial(self._end, live, copy, copy.ends))

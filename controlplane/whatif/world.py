@@ -21,6 +21,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.kube.conditions import Condition
 from controlplane.whatif.history import PastCopy, PastWorkload
+from controlplane.whatif.quota_history import QuotaRequest
 
 RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
 """The statuses of simulated jobs, in the place of the hashes of real ones."""
@@ -54,16 +55,40 @@ class SimulatedCopy:
         self.ends = 0
 
 
-class SimulatedWorkload:
-    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster."""
+class QuotaClaim:
+    """What the engine is told of a Workload: what the log knows of it (`past`), and what it asks for now (`wanted`). It
+    queues from `queued_at` on, or from its creation if that is 0, before those that had run for fewer than `lost_after`
+    seconds when their cluster was lost.
+
+    `grants`: how often it got quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`: how
+    often it was evicted, the last time with its quota free from `drained_at` on; `ran`: for how many seconds it was
+    admitted before `admitted_at`."""
 
     __slots__ = (
-        "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
+        "admitted_at", "drained_at", "evictions", "given", "grants", "lost_after", "past", "queued_at", "ran", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, past: QuotaRequest) -> None:
+        self.past, self.wanted = past, past.first
+        self.admitted_at: datetime | None = None
+        self.drained_at: datetime | None = None
+        self.given: tuple[str, list[str]] = "", []
+        self.queued_at = self.lost_after = 0.0
+        self.grants = self.evictions = self.ran = 0
+
+
+class SimulatedWorkload:
+    """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster;
+    `claim`: where the engine decides about that, what it is told."""
+
+    __slots__ = (
+        "claim", "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
         "request", "stream", "waits",
     )  # fmt: skip
 
-    def __init__(self, past: PastWorkload, request: dict[str, float]) -> None:
+    def __init__(self, past: PastWorkload, request: dict[str, float], asked: QuotaRequest | None = None) -> None:
         self.past, self.stream, self.request = past, past.stream, request
+        self.claim = QuotaClaim(asked) if asked is not None else None
         self.local: WorkloadObserved | None = None
         self.job: JobObserved | None = None
         self.place = ""
@@ -77,7 +102,12 @@ class SimulatedWorkload:
     @property
     def priority(self) -> int:
         """Its priority, by which queues are ordered."""
-        return self.past.first.priority.value
+        return (self.local or self.past.first).priority.value
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name."""
+        return self.stream.partition("/")[2]
 
     def recorded_copy(self, cluster: str) -> PastCopy | None:
         """Return the recorded copy that the next one on a cluster is like: the first one is like the first, and so on."""
@@ -106,19 +136,24 @@ def with_conditions(
     return list(found.values())
 
 
-def reserved(local: WorkloadObserved, like: WorkloadObserved, at: datetime, version: str) -> WorkloadObserved:
-    """Return a Workload as it is with quota: its checks pending, as those of one like it were."""
+def reserved(
+    local: WorkloadObserved,
+    like: WorkloadObserved,
+    at: datetime,
+    version: str,
+    given: tuple[str, list[str]] | None = None,
+) -> WorkloadObserved:
+    """Return a Workload as it is with quota: its checks pending. ClusterQueue and checks are those that are `given`, or
+    those of one like it."""
     known = {check.name: check for check in local.checks}
-    checks = [
-        CheckState(name=one.name, retry_count=known[one.name].retry_count if one.name in known else 0)
-        for one in like.checks
-    ]
+    cluster_queue, names = given or (like.cluster_queue, [one.name for one in like.checks])
+    checks = [CheckState(name=name, retry_count=known[name].retry_count if name in known else 0) for name in names]
     evicted: dict[str, Any] = {"Evicted": (False, "QuotaReserved")} if local.is_true("Evicted") else {}
     return _replace(
         local,
         conditions=with_conditions(local.conditions, at, QuotaReserved=True, **evicted),
         checks=checks,
-        cluster_queue=like.cluster_queue,
+        cluster_queue=cluster_queue,
         template=like.template,
         spec_key=like.spec_key,
         requests=like.requests or local.requests,

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
+from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
 from controlplane.dst.play import plan_of
@@ -21,6 +23,8 @@ from tests.cli.test_audit_verbs import fails
 from tests.dst.plans import plan, step
 from tests.support import postgres
 from tests.whatif.logs import played
+from tests.whatif.quota_logs import cluster_queue, cohort
+from tests.whatif.test_quota import BORROWS
 
 pytestmark = pytest.mark.xdist_group("cli-whatif")  # what the module prepares is prepared once
 QUEUED = plan(*(step(5 + 1.37 * n, "submit", f"job-{n}", 20 + n % 7 * 5.3, 1) for n in range(30)))
@@ -29,11 +33,14 @@ QUEUED = plan(*(step(5 + 1.37 * n, "submit", f"job-{n}", 20 + n % 7 * 5.3, 1) fo
 
 @pytest.fixture(scope="module")
 def urls(postgres_server: postgres.Server, migrated_template: str) -> Iterator[dict[str, str]]:
-    """Databases: one with the log of thirty Jobs; one with that of a seed that is full of trouble."""
-    made = {name: postgres_server.create(postgres.new_name(name), migrated_template) for name in ("queued", "trouble")}
+    """Databases: one with the log of thirty Jobs; one with that of a seed that is full of trouble; and one of a fleet where the
+    service decides about quota."""
+    names = ("queued", "trouble", "teams")
+    made = {name: postgres_server.create(postgres.new_name(name), migrated_template) for name in names}
     try:
         asyncio.run(keep(made["queued"], played(QUEUED)))
         asyncio.run(keep(made["trouble"], played(plan_of(9)), types=READ))
+        asyncio.run(keep(made["teams"], played(BORROWS), types=READ))
         yield made
     finally:
         for url in made.values():
@@ -62,7 +69,7 @@ def file(folder: Path, text: str) -> str:
 
 FIGURES = [
     "arrived", "started", "waiting", "finished", "wait_p50", "wait_p95", "wait_max", "wait_total", "utilisation",
-    "run_hours", "moves", "lost_hours", "clusters",
+    "run_hours", "moves", "lost_hours", "clusters", "preemptions", "queues",
 ]  # fmt: skip
 
 
@@ -71,12 +78,16 @@ def test_as_it_was(url: str) -> None:
     assert code == 0
     assert list(found) == [
         "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
-        "recorded", "played", "alternative",
+        "recorded", "played", "alternative", "queues", "quota",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
     assert found["placements"] == {"recorded": 30, "agree": 30, "share": 1.0, "differ": []}
     assert list(found["recorded"]) == list(found["played"]) == FIGURES
     assert found["recorded"]["moves"] == found["played"]["moves"] == 0
+    assert found["queues"] == {"cluster-queue": "capacity"}
+    assert found["quota"] == {"recorded": 0, "agree": 0, "share": 1.0, "differ": []}
+    given = {name: one["given"] for name, one in found["recorded"]["queues"].items()}
+    assert given == {"cluster-queue": 30}
 
 
 def test_without_a_cluster(url: str) -> None:
@@ -99,6 +110,87 @@ def test_with_other_quotas(url: str, tmp_path: Path) -> None:
     text = "clusters: {w1: {workloads: 60}}\nclusterQueues: {cluster-queue: {workloads: 100}}\n"
     found = asked(url, "--quota", file(tmp_path, text))[1]
     assert found["alternative"]["wait_total"] < found["played"]["wait_total"]
+
+
+def documents(*objects: Any) -> str:
+    return "---\n".join(yaml.safe_dump(one) for one in objects)
+
+
+def test_where_the_log_knows_the_queues_the_engine_decides(urls: dict[str, str]) -> None:
+    code, found = asked(urls["teams"])
+    assert code == 0
+    assert found["queues"] == {"cluster-queue": "engine", "queue-b": "engine"}
+    assert found["quota"] == {"recorded": 3, "agree": 3, "share": 1.0, "differ": []}
+    said = invoke(urls["teams"]).stdout
+    assert (
+        "Quota: 3 of 3 decisions of the engine agree (100.0%).\nQuota of cluster-queue, queue-b: by the engine.\n"
+        in said
+    )
+
+
+def test_other_settings_than_those_of_the_service_are_asked_for(
+    urls: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without CPUs nobody waits for quota as it was."""
+    (tmp_path / "settings.yaml").write_text("quota: {resources: {excludeResourcePrefixes: [cpu]}}\n")
+    given = file(tmp_path, documents(cluster_queue("queue-b", 3)))
+    settings = ["--config", str(tmp_path / "settings.yaml")]
+    assert run(["--database-url", urls["teams"], *settings, "whatif", "--quota", given]) == 1
+    told = capsys.readouterr().err
+    assert "of the decisions about quota were played again as they were" in told
+    assert "is the section quota of these settings that of the service?" in told
+
+
+def test_with_other_objects_of_kueues_api(urls: dict[str, str], tmp_path: Path) -> None:
+    lends = cluster_queue("queue-b", 3, preemption={"reclaimWithinCohort": "Any"})
+    given = file(tmp_path, documents(cluster_queue("cluster-queue", 3), lends, cohort("spare", 4)))
+    code, found = asked(urls["teams"], "--quota", given)
+    assert (code, found["changes"]) == (0, [f"with the quotas of {given}"])
+    assert (found["played"]["preemptions"], found["alternative"]["preemptions"]) == (0, 1)
+    assert found["alternative"]["queues"]["cluster-queue"]["preemptions"] == 1
+
+
+def test_a_capacity_beside_objects(urls: dict[str, str], tmp_path: Path) -> None:
+    text = "clusterQueues: {cluster-queue: {cpu: 2}}\n---\n" + documents(cluster_queue("queue-b", 0))
+    found = asked(urls["teams"], "--quota", file(tmp_path, text))[1]
+    assert found["alternative"]["waiting"] == 2
+
+
+BAD_NAME = {**cluster_queue("b", 1), "metadata": {}}
+BAD_SPEC = cluster_queue("queue-b", 1, stopPolicy=7)
+BAD_QUANTITY = cluster_queue("queue-b", 1)
+BAD_QUANTITY["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "many"
+OTHER_FLAVOR = cluster_queue("queue-b", 1)
+OTHER_FLAVOR["spec"]["resourceGroups"][0]["flavors"][0]["name"] = "gpus"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (documents({**cluster_queue("b", 1), "kind": "Job"}), 2, 'document 1: kind: "Job" cannot be given: write one of Clus'),
+        (documents({**cohort("b", 1), "apiVersion": "kueue.x-k8s.io/v1beta1"}), 2, "write kueue.x-k8s.io/v1beta2"),
+        (documents(BAD_NAME), 2, "metadata.name: the ClusterQueue has no name: write that of the one whose place it"),
+        (documents(cohort("a", 1), BAD_SPEC), 2, "document 2: ClusterQueue queue-b: spec.stopPolicy: expected"),
+        (documents(BAD_QUANTITY), 2, "ClusterQueue queue-b: spec.resourceGroups[0].flavors[default-flavor].resources[cpu]"),
+        (documents(cohort("a", 1), cohort("a", 2)), 2, "Cohort a is given twice: give it once"),
+        (documents(OTHER_FLAVOR), 2, "there is no ResourceFlavor gpus: give it in the file too"),
+        ("clusterQueues: {queue-b: {memory: 1Gi}}", 2, "queue-b.memory: the ClusterQueue has no quota of it: give the"),
+        ("clusterQueues: {queue: {cpu: 1}}", 5, "the log knows no ClusterQueue queue; did you mean queue-b"),
+    ],
+)  # fmt: skip
+def test_an_object_that_cannot_be_given_is_one_sentence(
+    urls: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, code: int, said: str
+) -> None:
+    found, told = fails(capsys, urls["teams"], "whatif", "--quota", file(tmp_path, text))
+    assert (found, said in told, len(told.splitlines())) == (code, True, 1), told
+
+
+def test_objects_mean_nothing_to_a_log_that_does_not_know_the_queues(
+    url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = file(tmp_path, documents(cluster_queue("cluster-queue", 3)))
+    code, told = fails(capsys, url, "whatif", "--quota", given)
+    assert (code, "ClusterQueue cluster-queue: the log does not say what its queues are" in told) == (2, True), told
 
 
 def test_with_another_dispatcher(url: str) -> None:
@@ -146,8 +238,6 @@ def test_the_output_is_the_same_each_time(url: str) -> None:
 def test_a_past_that_cannot_be_played_again_is_compared_with_nothing(
     urls: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from controlplane.__main__ import run
-
     code, found = asked(urls["trouble"])
     assert (code, found["reproduced"], found["alternative"]) == (1, False, None)
     assert run(["--database-url", urls["trouble"], "whatif", "--without", "w1", "-o", "json"]) == 1

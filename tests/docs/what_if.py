@@ -1,4 +1,4 @@
-"""The commands of the page about what would have been, and what they print on a log of the simulation.
+"""The commands of the page about what would have been, and what they print on logs of the simulation.
 
 `python -m tests.docs.what_if` writes what they print into the page anew: read it before it is committed."""
 
@@ -9,6 +9,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from controlplane.audit.reads import READ
 from controlplane.log import schema
 from tests.audit.database import keep
 from tests.docs.past import BLOCK, printed
@@ -16,6 +17,7 @@ from tests.docs.snippets import ROOT
 from tests.dst.plans import plan, step
 from tests.support import postgres
 from tests.whatif.logs import played
+from tests.whatif.quota_logs import fleet
 
 PAGE = ROOT / "docs/howto/what-if.md"
 FILE = re.compile(r"^```yaml\n# (?P<name>[\w.-]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,9 +28,17 @@ LOG = plan(
 )
 
 
+TEAMS = fleet(
+    *(step(5 + 4.3 * n, "submit", f"job-{n}-a-low", 150 + n % 3 * 20, 1) for n in range(1, 9)),
+    *(step(70 + 6.1 * n, "submit", f"job-{n}-b-mid", 60, 1) for n in range(1, 6)),
+)
+"""Two teams with a queue each: the first asks for more than it has, before the second asks for anything."""
+
+
 def tell(url: str) -> None:
-    """Write the log into a database."""
+    """Write the logs into a database."""
     asyncio.run(keep(url, played(LOG)))
+    asyncio.run(keep(url, played(TEAMS), "teams", READ))
 
 
 def write_files(folder: Path) -> None:

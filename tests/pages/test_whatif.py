@@ -62,6 +62,10 @@ def test_a_report_says_what_the_command_prints(shown: TestClient, queued: str, d
     (waits,) = [one["values"] for one in story["figures"] if one["name"] == "wait, median"]
     assert waits == [report[name]["wait_p50"] for name in ("recorded", "played", "alternative")]
     assert {one["name"] for one in story["clusters"]} == {"w1", "w2", "w3"}
+    assert [(one["name"], one["decided"], len(one["wait"])) for one in story["queues"]] == [
+        ("cluster-queue", "capacity", 3)
+    ]
+    assert "ClusterQueues" in page
     assert page.count("<path d=") > 20
 
 

@@ -22,11 +22,12 @@ from pathlib import Path
 import msgspec
 
 import controlplane
-from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.quota.controller import QuotaController
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import Outcome, simulate
+from controlplane.dst.scenes.admission.run import AdmissionRun
+from controlplane.dst.scenes.workloads.processes import BUILTIN, types_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.codec import Codec
@@ -56,7 +57,7 @@ def simulated(plan: Plan, place: Path | None = None) -> tuple[Outcome, PlayedLog
     runs: list[WorkloadRun] = []
 
     def run(plan: Plan) -> WorkloadRun:
-        runs.append(WorkloadRun(plan))
+        runs.append(AdmissionRun(plan) if plan.scene == "admission" else WorkloadRun(plan))
         return runs[-1]
 
     outcome = simulate(plan, run)
@@ -115,7 +116,7 @@ class _Kept(msgspec.Struct, forbid_unknown_fields=True):
 
 @functools.cache
 def _codec() -> Codec:
-    return Codec(merged([MultiKueueController.types, QuotaController.types]))
+    return Codec(merged([types_of([BUILTIN]), QuotaController.types]))
 
 
 @functools.cache

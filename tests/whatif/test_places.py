@@ -20,7 +20,8 @@ from controlplane.whatif.capacity import Capacities, Room
 from controlplane.whatif.history import History
 from controlplane.whatif.queue import AddedCluster, PlaceQueue, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulationStuck
-from tests.whatif.test_simulation import BUSY, past
+from tests.whatif.past import past
+from tests.whatif.test_simulation import BUSY
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

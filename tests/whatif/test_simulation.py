@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,16 +15,14 @@ from hypothesis import strategies as st
 from controlplane.controllers.multikueue.nominate import INCREMENTAL
 from controlplane.dst.engine.plan import Plan
 from controlplane.log.event import Recorded
-from controlplane.whatif.agreement import Agreement, agreement
-from controlplane.whatif.capacity import Capacities
-from controlplane.whatif.history import SLOTS, History
-from controlplane.whatif.measure import Figures, Measures
+from controlplane.whatif.agreement import agreement
+from controlplane.whatif.history import SLOTS
+from controlplane.whatif.measure import Measures
 from controlplane.whatif.queue import AddedCluster
-from controlplane.whatif.simulated_log import Alternative
-from controlplane.whatif.simulation import Simulation, SimulationResult
 from tests.dst.plans import plan, step
 from tests.support.deep import examples
-from tests.whatif.logs import PlayedLog, in_force, played
+from tests.whatif.logs import PlayedLog, played
+from tests.whatif.past import Past, near, past
 
 BUSY = plan(*(step(5 + 3 * n, "submit", f"job-{n}", 20 + n % 7 * 5, 1 + n % 3) for n in range(40)))
 """Forty Jobs of one to three CPUs for a fleet that has twelve: most wait."""
@@ -46,52 +43,6 @@ KILLED = plan(
     step(30, "crash", "replica-1", 12),
 )
 """The service is killed while most wait, and is away for twelve seconds."""
-
-
-class Past:
-    """A log with what was read out of it."""
-
-    def __init__(self, events: PlayedLog) -> None:
-        self.events, self.history = events, History(events.requests)
-        for one in events:
-            self.history.take(one)
-        self.capacities = Capacities(self.history)
-        self.begin, self.end = events[0].recorded_at - timedelta(seconds=1), events[-1].recorded_at
-
-    def play(self, begin: int = 0, policy: Mapping[str, Any] | None = None, **alternative: Any) -> SimulationResult:
-        """Play it from a position on."""
-        began = self.events[begin - 1].recorded_at if begin else self.begin
-        changed = msgspec.structs.replace(in_force(self.events).policy, **(policy or {}))
-        simulation = Simulation(self.history, self.capacities, changed, began, self.end, Alternative(**alternative))
-        for one in self.events[:begin]:
-            simulation.before(one)
-        return simulation.play()
-
-    def recorded(self, begin: int = 0) -> Figures:
-        measures = Measures(
-            self.events[begin - 1].recorded_at if begin else self.begin, self.end, self.history.requests
-        )
-        for one in self.events:
-            measures.take(one)
-        return measures.result({name: one for name, one in self.capacities.of.items() if "/" not in name})
-
-    def agrees(self, found: SimulationResult, begin: int = 0) -> Agreement:
-        began = self.events[begin - 1].recorded_at if begin else self.begin
-        return agreement(self.history, found.placements, began, self.end)
-
-
-_PASTS: dict[int, Past] = {}
-
-
-def past(of: Plan) -> Past:
-    """Return the past of a plan, which is played once."""
-    if id(of) not in _PASTS:
-        _PASTS[id(of)] = Past(played(of))
-    return _PASTS[id(of)]
-
-
-def near(one: float, other: float, share: float = 0.02, least: float = 0.5) -> bool:
-    return abs(one - other) <= max(least, share * max(one, other))
 
 
 # --- nothing changed -------------------------------------------------------------------------------------------------

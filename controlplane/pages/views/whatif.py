@@ -13,7 +13,7 @@ from pathlib import Path
 from controlplane.pages.asking import Asked, NotFound
 from controlplane.values import Value
 from controlplane.whatif.agreement import Placement
-from controlplane.whatif.report import FIGURES, Report, ReportError, Unit, read
+from controlplane.whatif.report import FIGURES, Report, ReportedChoices, ReportError, Unit, read
 
 _SUFFIX = ".json"
 _MOST = 200  # reports in the list
@@ -58,9 +58,20 @@ class ClusterRow(Value):
     utilisation: list[float | None]
 
 
+class QueueRow(Value):
+    """What each column says of a ClusterQueue: for how many seconds 95 of 100 Workloads waited for its quota at most, and how
+    many were preempted. `decided`: who decided about it when it was played, "" in reports of earlier versions."""
+
+    name: str
+    decided: str
+    wait: list[float | None]
+    preemptions: list[int | None]
+
+
 class WhatIfStory(Value):
     """A report: `columns` are recorded, played again, and what if, unless nothing was changed. `agree` of `choices`
-    recorded choices of a cluster were taken again; `differ` are the first of those that were not."""
+    recorded choices of a cluster were taken again; `differ` are the first of those that were not. `quota`: the
+    same of decisions about quota, None where there were none."""
 
     name: str
     log: str
@@ -70,6 +81,8 @@ class WhatIfStory(Value):
     columns: list[str]
     figures: list[Figure]
     clusters: list[ClusterRow]
+    queues: list[QueueRow]
+    quota: ReportedChoices | None
     choices: int
     agree: int
     share: float
@@ -166,6 +179,8 @@ def _story(name: str, found: Report) -> WhatIfStory:
             )
             for cluster in clusters
         ],
+        queues=_queues(found),
+        quota=found.quota if found.quota is not None and found.quota.recorded else None,
         choices=found.placements.recorded,
         agree=found.placements.agree,
         share=found.placements.share,
@@ -174,3 +189,16 @@ def _story(name: str, found: Report) -> WhatIfStory:
         differ=differ[:_DIFFER],
         more=max(len(differ) - _DIFFER, 0),
     )
+
+
+def _queues(found: Report) -> list[QueueRow]:
+    columns = list(found.columns.values())
+    return [
+        QueueRow(
+            name=name,
+            decided=found.queues.get(name, ""),
+            wait=[one.queues[name].wait_p95 if name in one.queues else None for one in columns],
+            preemptions=[one.queues[name].preemptions if name in one.queues else None for one in columns],
+        )
+        for name in sorted({queue for one in columns for queue in one.queues})
+    ]

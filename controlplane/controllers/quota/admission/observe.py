@@ -133,7 +133,7 @@ def seen(change: ObjectChange, *, workers: bool = False) -> tuple[str, Event, tu
         if change.gone:
             gone = _GONE[change.kind]
             return stream, gone(namespace=namespace, name=name, uid=change.uid), ()
-        return stream, _observed(change.kind, change.whole()), ()
+        return stream, observation(change.kind, change.whole()), ()
     except UNFIT as error:
         return refused(change, error)
 
@@ -147,7 +147,8 @@ def refused(change: ObjectChange, error: Exception) -> tuple[str, Event, tuple[B
     return f"{ADMISSION}/refused/{where}/{place}", event, (body,)
 
 
-def _observed(kind: Kind, obj: Json) -> Event:
+def observation(kind: Kind, obj: Json) -> Event:
+    """Return the observation of an object of the management cluster; `Misfit` names the field that does not fit."""
     if kind == kinds.WORKLOADS:
         return workload(obj)
     if kind == kinds.NAMESPACES:

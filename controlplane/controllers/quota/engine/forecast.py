@@ -168,12 +168,12 @@ class _Walk:
         """Decide until nothing new follows; return whether the workload got quota."""
         said: set[object] = set()
         while self.steps <= self.most_steps:
-            news = [one for one in decide(self.state, moment) if _said(one) not in said]
+            news = [one for one in decide(self.state, moment) if said_by(one) not in said]
             if not news:
                 return False
             self.steps += len(news)
             self.state.apply(news, moment)
-            said.update(map(_said, news))
+            said.update(map(said_by, news))
             for one in news:
                 if isinstance(one, Admit):
                     if one.second_pass:
@@ -207,11 +207,17 @@ class _Walk:
             self.state.put_workload(waits, moment)
 
 
-def _said(decision: Decision) -> object:
+def said_by(decision: Decision) -> object:
     """Return what a decision says, to know it again."""
     if isinstance(decision, Admit):
         return decision.workload
     if isinstance(decision, Evict):
         return decision.workload, decision.reason, decision.message
     tried: Iterable[Mapping[str, int]] = decision.progress.tried if decision.progress is not None else ()
-    return decision.workload, decision.reason, decision.message, repr([sorted(one.items()) for one in tried])
+    victims = [(one.workload, one.ongoing) for one in getattr(decision, "victims", ())]
+    return (
+        decision.workload,
+        decision.reason,
+        decision.message,
+        repr([victims, *(sorted(one.items()) for one in tried)]),
+    )

@@ -1,0 +1,83 @@
+"""Makes of what a user gives for ClusterQueues, Cohorts and flavors the observations that take the place of recorded ones.
+
+In: objects as Kueue's API has them, or amounts that are to be nominal quotas. Out: observations by their streams, or specs.
+What does not fit the API raises `Misfit`, which names the field. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+
+from controlplane.controllers.quota.admission.observe import observation, stream_of
+from controlplane.kube.fields import BadValue
+from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, Json
+from controlplane.log.event import Event
+from controlplane.whatif.capacity import Capacity, queue_place
+from controlplane.whatif.quota_history import QuotaHistory
+
+KINDS = {kind.kind: kind for kind in (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS)}
+"""The kinds of which objects may be given."""
+_UID = "what-if"
+
+
+def given_object(obj: Json) -> tuple[str, Event]:
+    """Return stream and observation of an object of one of `KINDS`; raises `Misfit`."""
+    kind = KINDS[obj["kind"]]
+    metadata = {**obj["metadata"], "uid": _UID, "resourceVersion": "1"}
+    name = str(metadata["name"])
+    return stream_of(kind, "", name), observation(kind, {**obj, "metadata": metadata})
+
+
+def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
+    """Return the spec of a ClusterQueue with other nominal quotas, by resource; raises `BadValue` for a resource that it does
+    not have, or has in several flavors."""
+    found = copy.deepcopy(spec)
+    for name, amount in amounts.items():
+        quotas = list(_quotas(found, name))
+        if len(quotas) != 1:
+            why = "it is in several flavors" if quotas else "the ClusterQueue has no quota of it"
+            raise BadValue(name, f"{why}: give the ClusterQueue as Kueue's API has it, with kind and spec")
+        quotas[0]["nominalQuota"] = f"{amount:.3f}".rstrip("0").rstrip(".")
+    return found
+
+
+def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], known: QuotaHistory) -> str:
+    """Return why quotas cannot be given to the queues that a log knows, in one sentence; "" if they can."""
+    if objects and not known.queues:
+        kind, name = _named(next(iter(objects)))
+        return (
+            f"{kind} {name}: the log does not say what its queues are, since Kueue decided about quota: give a capacity, "
+            "such as clusterQueues: {team-a: {cpu: 128}}"
+        )
+    for stream, event in objects.items():
+        flavors = {one["name"] for one in _flavors(getattr(event, "spec", {}))} if "/flavor/" not in stream else ()
+        for flavor in sorted(flavors):
+            place = stream_of(RESOURCE_FLAVORS, "", flavor)
+            if place not in known.seen and place not in objects:
+                kind, name = _named(stream)
+                return (
+                    f"{kind} {name}: spec.resourceGroups: there is no ResourceFlavor {flavor}: give it in the file too"
+                )
+    for name, queue in known.queues.items():
+        told = capacities.get(queue_place(name), {})
+        try:
+            with_nominal(queue.spec, told)
+        except BadValue as error:
+            return f"clusterQueues.{name}.{error}"
+    return ""
+
+
+def _named(stream: str) -> tuple[str, str]:
+    """Return kind and name of an object."""
+    name = stream.rpartition("/")[2]
+    return next(kind for kind, one in KINDS.items() if stream_of(one, "", name) == stream), name
+
+
+def _flavors(spec: Json) -> Iterator[Json]:
+    for group in spec.get("resourceGroups") or ():
+        yield from group.get("flavors") or ()
+
+
+def _quotas(spec: Json, resource: str) -> Iterator[Json]:
+    for flavor in _flavors(spec):
+        yield from (one for one in flavor.get("resources") or () if one.get("name") == resource)
