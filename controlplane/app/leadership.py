@@ -106,7 +106,13 @@ class ServiceTerm(LeadershipTerm):
             from controlplane.app.dynamic_watches import DynamicWatches
 
             self._extras = DynamicWatches(
-                hosted.sources, hosted.copies, self._connections, self._home_watches, self._recorder, bodies
+                hosted.sources,
+                hosted.copies,
+                self._connections,
+                self._home_watches,
+                self._recorder,
+                bodies,
+                hosted.virtual_nodes,
             )
         self._workers = Workers(hosted.fleet, self._connections, self._facts, profiles=profiles.on)
         capability = hosted.router
@@ -186,6 +192,10 @@ class ServiceTerm(LeadershipTerm):
         for name in self._hosted.abandoned():
             await self._facts(name, Removed())
         extras = [self._extras.run()] if self._extras is not None else []
+        if self._hosted.virtual_nodes is not None:
+            from controlplane.app.node_leases import renew_leases
+
+            extras.append(renew_leases(self._hosted.virtual_nodes, lambda: self._executor(MANAGEMENT), self._clock))
         self._home_watches.look()
         await self._together(self._home, [self._connections.run(), self._workers.run(), *extras], failure, stop)
 

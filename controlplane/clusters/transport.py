@@ -103,6 +103,8 @@ class Transport(ApiServer):
         path = ref.kind.path(ref.namespace, ref.name, request.subresource)
         if request.verb == "delete":
             options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": request.propagation}
+            if request.grace is not None:
+                options["gracePeriodSeconds"] = request.grace
             if preconditions := _present(uid=request.uid, resourceVersion=request.resource_version):
                 options["preconditions"] = preconditions
             return await self._json("DELETE", path, {}, options, _JSON)
