@@ -28,6 +28,7 @@ from controlplane.clusters.connection_reports import Fact, Removed
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import Delta, Executes, Looks, Sink
+from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterStandby
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
@@ -158,6 +159,15 @@ class ServiceTerm(LeadershipTerm):
     def current(self) -> bool:
         """Whether what was folded is what the log says now; of a follower, what it said half a second ago."""
         return self._silence() is None if self._live else self._reached_end
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps the log now."""
+        return self._live
+
+    def server(self, cluster: str) -> ApiServer | None:
+        """Return the API server of a connected cluster; None if it is not connected, or this process does not lead."""
+        return self._connections.server(cluster) if self._live else None
 
     async def _follow(self) -> bool:
         self._reached_end = await super()._follow()

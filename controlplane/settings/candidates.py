@@ -49,9 +49,10 @@ class VirtualNodeSettings(Value, rename="camel"):
         str,
         Setting(
             FILE,
-            "The authority (PEM) of the certificates with which the API server asks kubelets. Empty: only tokens count.",
+            "The authority (PEM) of the certificate with which the API server asks kubelets (`--kubelet-client-certificate`): in most "
+            "clusters the one that a pod finds with its token. Others show a token.",
         ),
-    ] = ""
+    ] = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     node_address: Annotated[
         str,
         Setting(
@@ -226,6 +227,7 @@ def virtual_node_contradictions(chosen: VirtualNodeSettings) -> Iterator[tuple[s
             f"{section}.nodeAddress",
             f"must be set with {section}.certificate: the API server asks for logs where the Nodes say; give the pod's own IP",
         )
-    for field, value in (("key", chosen.key), ("clientAuthority", chosen.client_authority)):
-        if value and not chosen.certificate:
-            yield f"{section}.{field}", f"is set without {section}.certificate"
+    if chosen.certificate and not chosen.client_authority:
+        yield f"{section}.clientAuthority", f"must be set with {section}.certificate: by it the API server is known"
+    if chosen.key and not chosen.certificate:
+        yield f"{section}.key", f"is set without {section}.certificate"

@@ -284,7 +284,10 @@ def test_a_bound_pod_is_counted_for_its_node() -> None:
         ({"certificate": "c.pem", "node_address": "10.0.0.1"}, "candidates.virtualNodes.certificate"),
         ({"enabled": "yes", "certificate": "c.pem"}, "candidates.virtualNodes.nodeAddress"),
         ({"enabled": "yes", "key": "k.pem"}, "candidates.virtualNodes.key"),
-        ({"enabled": "yes", "client_authority": "k.pem"}, "candidates.virtualNodes.clientAuthority"),
+        (
+            {"enabled": "yes", "certificate": "c.pem", "node_address": "10.0.0.1", "client_authority": ""},
+            "candidates.virtualNodes.clientAuthority",
+        ),
         ({"enabled": "yes"}, ""),
         ({"enabled": "yes", "certificate": "c.pem", "node_address": "10.0.0.1"}, ""),
     ],

@@ -176,7 +176,9 @@ def template(pod: Json) -> Body:
     marks = section(metadata, "annotations", "metadata")
     if HINT_TOLERATIONS in marks:
         own = tolerations.restored(items(spec, "tolerations", "spec"), str(marks[HINT_TOLERATIONS]))
-        spec = {key: value for key, value in spec.items() if key != "tolerations"} | ({"tolerations": own} if own else {})
+        spec = {key: value for key, value in spec.items() if key != "tolerations"} | (
+            {"tolerations": own} if own else {}
+        )
     return body_of(
         {
             "labels": _foreign(section(metadata, "labels", "metadata")),
