@@ -102,19 +102,7 @@ class ServiceTerm(LeadershipTerm):
             self._surroundings([*hosted.home, *self._sources()], settings.budgets.management, self._home_sink),
         )
         self._home_watches = HomeWatches(lambda: hosted.wanted, self._home, self._home_sink)
-        self._extras: DynamicWatches | None = None
-        if hosted.sources is not None:
-            from controlplane.app.dynamic_watches import DynamicWatches
-
-            self._extras = DynamicWatches(
-                hosted.sources,
-                hosted.copies,
-                self._connections,
-                self._home_watches,
-                self._recorder,
-                bodies,
-                hosted.virtual_nodes,
-            )
+        self._extras = self._dynamic_watches(bodies)
         self._workers = Workers(hosted.fleet, self._connections, self._facts, profiles=profiles.on)
         capability = hosted.router
         self._reads = Reads(log, capability, self._time, self._look, rng=context.random) if capability.reads else None
@@ -128,6 +116,22 @@ class ServiceTerm(LeadershipTerm):
             anticipating=capability,
             on_folded=self._heard,
             poll=context.ports.poll,
+        )
+
+    def _dynamic_watches(self, bodies: LiveObjectCache) -> DynamicWatches | None:
+        hosted = self._hosted
+        if hosted.sources is None:
+            return None
+        from controlplane.app.dynamic_watches import DynamicWatches
+
+        return DynamicWatches(
+            hosted.sources,
+            hosted.copies,
+            self._connections,
+            self._home_watches,
+            self._recorder,
+            bodies,
+            hosted.virtual_nodes,
         )
 
     def _warner(self) -> Warnings:

@@ -54,7 +54,7 @@ class KubeletRefusal(Exception):  # noqa: N818 - what the user is told
         self.code = code
 
 
-class Answers(Protocol):
+class KubeletAnswers(Protocol):
     """What a server needs to know. All but `node_of` and `pods` raise `KubeletRefusal`."""
 
     async def user(self, shown: tuple[str, tuple[str, ...]] | None, token: str) -> UserInfo | None:
@@ -96,7 +96,7 @@ class _Head:
 class KubeletServer:
     """A running server. `port` is the one it got."""
 
-    def __init__(self, answers: Answers, authority: ClientAuthority) -> None:
+    def __init__(self, answers: KubeletAnswers, authority: ClientAuthority) -> None:
         self._answers, self._authority = answers, authority
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None

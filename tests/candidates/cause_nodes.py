@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.nodes.events import NodeShape, VirtualNodeObserved
+from controlplane.controllers.candidates.nodes.events import VirtualNodeObserved, VirtualNodeStatus
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.observations import DelegateMissing
@@ -16,7 +16,7 @@ HINTS = {HINT_CLUSTER: "a", HINT_NAMESPACE: NS, HINT_POD: "p"}
 def noded(told: Told) -> Told:
     """The Node that stands for a target is seen."""
     head = {"name": "candidates-a", "uid": "n-a", "resource_version": "1"}
-    return told.put("virtualnode/a", VirtualNodeObserved(**head, target="a", shape=NodeShape(ready="True")))
+    return told.put("virtualnode/a", VirtualNodeObserved(**head, target="a", status=VirtualNodeStatus(ready="True")))
 
 
 def hinted() -> Told:

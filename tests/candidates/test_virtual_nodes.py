@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.candidates.nodes.decide import NodeContext, NodePolicy, counted, decide, request, shape
+from controlplane.controllers.candidates.nodes.decide import (
+    NodeContext,
+    NodePolicy,
+    counted,
+    decide,
+    request,
+    status_for,
+)
 from controlplane.controllers.candidates.nodes.events import (
-    NodeShape,
     TargetNodesCounted,
     VirtualNodeMade,
     VirtualNodeObserved,
     VirtualNodeRemoved,
     VirtualNodeShown,
+    VirtualNodeStatus,
 )
 from controlplane.controllers.candidates.objects import HINT_TOLERATIONS, is_virtual, template, virtual_node
 from controlplane.controllers.candidates.source import events
@@ -154,12 +161,12 @@ def around(connection: Connection = CONNECTED, *, wanted: bool = True, pods: int
     return NodeContext(policy=POLICY, cluster="east", wanted=wanted, pods=pods, connection=connection)
 
 
-def seen(shown: NodeShape, **more: Any) -> VirtualNodeObserved:
+def seen(shown: VirtualNodeStatus, **more: Any) -> VirtualNodeObserved:
     head = {"name": "candidates-east", "uid": "u", "resource_version": "7", "target": "east"}
-    return VirtualNodeObserved(**{**head, "shape": shown, **more})
+    return VirtualNodeObserved(**{**head, "status": shown, **more})
 
 
-AS_WANTED = shape(around(), COUNTS)
+AS_WANTED = status_for(around(), COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +175,9 @@ AS_WANTED = shape(around(), COUNTS)
         (around(), None, VirtualNodeMade),
         (around(Connection(name="east")), None, None),
         (around(wanted=False), None, None),
-        (around(), seen(NodeShape()), VirtualNodeShown),
+        (around(), seen(VirtualNodeStatus()), VirtualNodeShown),
         (around(), seen(AS_WANTED), None),
-        (around(), seen(NodeShape(), deleting=True), None),
+        (around(), seen(VirtualNodeStatus(), deleting=True), None),
         (around(LOST), seen(AS_WANTED), VirtualNodeShown),
         (around(Connection(name="east")), seen(AS_WANTED), None),
         (around(wanted=False, pods=1), seen(AS_WANTED), None),
@@ -188,21 +195,21 @@ def test_what_a_node_shows() -> None:
         {"cpu": "4"},
         "v1.36.2-controlplane.0.1.0",
     )
-    lost = shape(around(LOST), COUNTS)
+    lost = status_for(around(LOST), COUNTS)
     assert (lost.ready, lost.why) == ("False", "TargetUnreachable")
     assert lost.message == "cluster east cannot be reached (Unreachable)"
     assert lost.capacity == AS_WANTED.capacity
-    hidden = shape(around(), TargetNodesCounted(problem="its nodes cannot be read: forbidden"))
+    hidden = status_for(around(), TargetNodesCounted(problem="its nodes cannot be read: forbidden"))
     assert (hidden.ready, hidden.message) == ("True", "cluster east is reached; its nodes cannot be read: forbidden")
 
 
 def test_the_requests_name_what_they_are_for() -> None:
-    made = request(VirtualNodeMade(name="candidates-east", reason="TargetNamed"), "east", NodeShape(), START)  # type: ignore[arg-type]
+    made = request(VirtualNodeMade(name="candidates-east", reason="TargetNamed"), "east", VirtualNodeStatus(), START)  # type: ignore[arg-type]
     assert made is not None
     assert made.owner_label == ("candidates.controlplane.dev/target", "east")
-    shown = decide(around(), seen(NodeShape(capacity={"old": "1"})), COUNTS)
+    shown = decide(around(), seen(VirtualNodeStatus(capacity={"old": "1"})), COUNTS)
     assert shown is not None
-    written = request(shown, "east", NodeShape(capacity={"old": "1"}), START)
+    written = request(shown, "east", VirtualNodeStatus(capacity={"old": "1"}), START)
     assert written is not None
     assert (written.uid, written.resource_version, written.subresource) == ("u", "7", "status")
     status = written.body["status"]

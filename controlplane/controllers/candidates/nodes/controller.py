@@ -13,10 +13,10 @@ import msgspec
 from controlplane.controllers.candidates.nodes.decide import NodeContext, NodePolicy, decide, observed, request
 from controlplane.controllers.candidates.nodes.events import (
     NODE_EVENTS,
-    NodeShape,
     TargetNodesCounted,
     VirtualNodeGone,
     VirtualNodeObserved,
+    VirtualNodeStatus,
 )
 from controlplane.controllers.candidates.objects import TARGET_LABEL, virtual_node
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -167,7 +167,7 @@ class VirtualNodes(WritingController[CandidateWrite]):
         decision, state = self._decision(write), self._writes(write.stream)
         if decision is None or state is None:
             return None
-        before = state.seen.shape if state.seen is not None else NodeShape()
+        before = state.seen.status if state.seen is not None else VirtualNodeStatus()
         return request(decision, write.stream.partition("/")[2], before, now)
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.controllers.candidates.nodes.events import (
-    NodeShape,
     TargetNodesCounted,
     VirtualNodeMade,
     VirtualNodeObserved,
     VirtualNodeRemoved,
     VirtualNodeShown,
+    VirtualNodeStatus,
 )
 from controlplane.controllers.candidates.objects import TAINT, TARGET_LABEL, virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
@@ -87,14 +87,14 @@ def decide(
     at: dict[str, Any] = {"name": name, "uid": seen.uid, "resource_version": seen.resource_version}
     if not context.wanted:
         return None if context.pods else VirtualNodeRemoved(**at, reason=CandidateReason.TARGET_NOT_NAMED)
-    wanted = shape(context, counts or TargetNodesCounted(problem="its nodes were not read yet"))
+    wanted = status_for(context, counts or TargetNodesCounted(problem="its nodes were not read yet"))
     # Right after a start nothing is known of the target, and what the Node says is left to stand.
-    if context.connection.phase == "Unknown" or wanted == seen.shape:
+    if context.connection.phase == "Unknown" or wanted == seen.status:
         return None
-    return VirtualNodeShown(**at, shape=wanted, reason=CandidateReason.TARGET_SHOWS)
+    return VirtualNodeShown(**at, status=wanted, reason=CandidateReason.TARGET_SHOWS)
 
 
-def shape(context: NodeContext, counts: TargetNodesCounted) -> NodeShape:
+def status_for(context: NodeContext, counts: TargetNodesCounted) -> VirtualNodeStatus:
     """Return what the Node is to show."""
     connection, policy = context.connection, context.policy
     if connection.connected:
@@ -104,7 +104,7 @@ def shape(context: NodeContext, counts: TargetNodesCounted) -> NodeShape:
         ready, why = "False", UNREACHABLE
         message = f"cluster {context.cluster} cannot be reached ({connection.reason or connection.phase})"
     version = f"{connection.server_version or 'v0.0.0'}-controlplane.{policy.version}"
-    return NodeShape(
+    return VirtualNodeStatus(
         ready=ready,
         why=why,
         message=message,
@@ -116,7 +116,7 @@ def shape(context: NodeContext, counts: TargetNodesCounted) -> NodeShape:
     )
 
 
-def shape_of(node: Json) -> NodeShape:
+def status_of(node: Json) -> VirtualNodeStatus:
     """Return what a Node shows; `Misfit` for one that does not fit."""
     status = fields.section(node, "status")
     info = fields.section(status, "nodeInfo", "status")
@@ -126,7 +126,7 @@ def shape_of(node: Json) -> NodeShape:
     address = next(
         (str(a.get("address")) for a in fields.items(status, "addresses", "status") if a.get("type") in own), ""
     )
-    return NodeShape(
+    return VirtualNodeStatus(
         ready=str(said.get("status", "")),
         why=str(said.get("reason", "")),
         message=str(said.get("message", "")),
@@ -142,11 +142,11 @@ def observed(node: Json) -> VirtualNodeObserved:
     """Return the event of a Node that carries our label."""
     labels = fields.section(meta(node), "labels", "metadata")
     return VirtualNodeObserved(
-        **fields.identity(node), target=fields.text(labels, TARGET_LABEL, "metadata.labels"), shape=shape_of(node)
+        **fields.identity(node), target=fields.text(labels, TARGET_LABEL, "metadata.labels"), status=status_of(node)
     )
 
 
-def request(decision: CandidateWrite, cluster: str, before: NodeShape, now: datetime) -> Request | None:
+def request(decision: CandidateWrite, cluster: str, before: VirtualNodeStatus, now: datetime) -> Request | None:
     """Return the request of a write; `before` is what the Node shows."""
     owner = (TARGET_LABEL, cluster)
     match decision:
@@ -158,7 +158,7 @@ def request(decision: CandidateWrite, cluster: str, before: NodeShape, now: date
             }
             return Request("create", ObjectRef(NODES, "", decision.name), body, owner_label=owner)
         case VirtualNodeShown():
-            status = _status(decision.shape, decision.name, before, now)
+            status = _status(decision.status, decision.name, before, now)
             return Request(
                 "patch",
                 ObjectRef(NODES, "", decision.name),
@@ -175,7 +175,7 @@ def request(decision: CandidateWrite, cluster: str, before: NodeShape, now: date
             return None
 
 
-def _status(wanted: NodeShape, name: str, before: NodeShape, now: datetime) -> Json:
+def _status(wanted: VirtualNodeStatus, name: str, before: VirtualNodeStatus, now: datetime) -> Json:
     at = timestamp(now)
     said = {"lastHeartbeatTime": at, "lastTransitionTime": at}
     ready = {"type": "Ready", "status": wanted.ready, "reason": wanted.why, "message": wanted.message, **said}

@@ -21,7 +21,7 @@ class TargetNodesCounted(Event):
     problem: str = ""
 
 
-class NodeShape(Part):
+class VirtualNodeStatus(Part):
     """What a virtual Node shows. `ready`: the status of its condition; `port` is that of the kubelet API, 0 for none."""
 
     ready: str = ""
@@ -38,7 +38,7 @@ class VirtualNodeObserved(SourceObservation):
     """The Node that stands for a target, as the source's API server shows it."""
 
     target: str
-    shape: NodeShape
+    status: VirtualNodeStatus
 
 
 class VirtualNodeGone(SourceObjectGone):
@@ -58,7 +58,7 @@ class VirtualNodeShown(CandidateWrite):
     WHAT: ClassVar[str] = "Node"
     name: str
     uid: str
-    shape: NodeShape
+    status: VirtualNodeStatus
 
 
 class VirtualNodeRemoved(CandidateWrite):

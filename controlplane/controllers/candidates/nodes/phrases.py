@@ -16,10 +16,12 @@ def _counted(event: events.TargetNodesCounted) -> str:
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.TargetNodesCounted: _counted,
-        events.VirtualNodeObserved: lambda e: f"Node {e.name} is {'ready' if e.shape.ready == 'True' else 'not ready'}",
+        events.VirtualNodeObserved: lambda e: (
+            f"Node {e.name} is {'ready' if e.status.ready == 'True' else 'not ready'}"
+        ),
         events.VirtualNodeGone: "Node {e.name} is gone",
         events.VirtualNodeMade: "Node {e.name} is to be created",
-        events.VirtualNodeShown: lambda e: f"Node {e.name} is to say: {e.shape.message}",
+        events.VirtualNodeShown: lambda e: f"Node {e.name} is to say: {e.status.message}",
         events.VirtualNodeRemoved: "Node {e.name} is to be removed",
     }
 )

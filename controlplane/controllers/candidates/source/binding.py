@@ -12,9 +12,14 @@ from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
-from controlplane.controllers.candidates.source.events import DelegateHinted, SourceBound, SourceRemoved, StatusShown
+from controlplane.controllers.candidates.source.events import (
+    TO_POD,
+    DelegateHinted,
+    SourceBound,
+    SourceRemoved,
+    StatusShown,
+)
 from controlplane.controllers.candidates.source.observations import CandidateBound, DelegateStatus, SourcePodObserved
-from controlplane.controllers.candidates.source.state import TO_POD
 from controlplane.controllers.connectivity.events import MANAGEMENT
 
 _LOST = (

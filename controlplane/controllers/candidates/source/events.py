@@ -210,6 +210,10 @@ class SourceRemoved(CandidateWrite):
     node: str
 
 
+TO_POD = tuple(f"{MANAGEMENT}/{one.WHAT}" for one in (StatusShown, DelegateHinted, SourceBound, SourceRemoved))
+"""The keys of what may be on its way to the source pod."""
+
+
 class CleanupDone(CandidateDecision):
     """Nothing is left of a source pod, on any target."""
 

@@ -14,7 +14,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import binding
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
-from controlplane.controllers.candidates.source.events import StatusShown, amendment_of
+from controlplane.controllers.candidates.source.events import TO_POD, StatusShown, amendment_of
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
-from controlplane.controllers.candidates.source.state import TO_POD, SourceState
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say

@@ -13,7 +13,6 @@ import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events, observations
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
@@ -73,8 +72,7 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
     `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
-    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that was bound to a virtual
-    Node, or may be by a request that is on its way: it goes nowhere else."""
+    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node."""
 
     namespace: str
     name: str
@@ -115,11 +113,6 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
 
 
 _replace = msgspec.structs.replace
-TO_POD = tuple(
-    f"{MANAGEMENT}/{event.WHAT}"
-    for event in (events.StatusShown, events.DelegateHinted, events.SourceBound, events.SourceRemoved)
-)
-"""The keys of what may be on its way to the source pod."""
 
 
 source_stream = streams_of(STREAM)
@@ -294,7 +287,7 @@ def _fold_deleted(state: SourceState, event: observations.SourceDeleted) -> Sour
 
 def _settled_to_pod(state: SourceState) -> SourceState:
     """The pod has changed: what was on its way to it has arrived, or names a version that is not there any more."""
-    for key in TO_POD:
+    for key in events.TO_POD:
         state = closed(state, key)
     return state
 
