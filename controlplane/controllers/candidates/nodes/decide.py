@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Any
 
 from controlplane.controllers.candidates.nodes.events import (
@@ -206,7 +207,11 @@ _INFO = {
 
 
 def _addresses(address: str, name: str) -> list[Json]:
-    kind = "InternalIP" if address and set(address) <= set("0123456789abcdefABCDEF.:") else "InternalDNS"
+    try:
+        ip_address(address)
+        kind = "InternalIP"
+    except ValueError:
+        kind = "InternalDNS"
     found = [{"type": kind, "address": address}] if address else []
     # An API server that prefers names would look the Node's up: the address is given as its hostname too.
     return [*found, {"type": "Hostname", "address": address or name}]
