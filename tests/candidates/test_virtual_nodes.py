@@ -34,6 +34,7 @@ from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates, VirtualNodeSettings
 from controlplane.settings.model import contradictions
 from tests.candidates.cause_nodes import HINTS, hinted, noded, on_node
+from tests.candidates.cause_stories import R
 from tests.candidates.model.world import START
 from tests.candidates.stage import pod
 from tests.candidates.told import Told
@@ -276,6 +277,34 @@ def test_a_pod_that_may_be_bound_by_what_is_on_its_way_is_offered_to_nobody_else
 def test_a_bound_pod_that_the_log_does_not_know_is_offered_to_its_own_target_alone() -> None:
     told = noded(Told("a", "b", virtual_nodes=True)).pod(node="candidates-a")
     assert [one.targets for one in said(told, events.Elected)] == [["a"]]
+
+
+def test_a_bound_pod_that_is_deleted_shows_how_its_delegate_has_ended() -> None:
+    told = on_node().pod(deleting=True, stopping=True).settle()
+    assert not said(told, events.SourceRemoved)
+    told.status("a", 2, "Succeeded").settle()
+    assert [(one.phase, one.reason) for one in said(told, events.StatusShown)][-1] == ("Succeeded", "StatusFinal")
+    told.pod(phase="Succeeded").settle()
+    assert not said(told, events.SourceRemoved)
+    told.candidate_gone("a")
+    assert [one.node for one in said(told, events.SourceRemoved)] == ["candidates-a"]
+
+
+def test_a_pod_whose_node_is_on_its_way_out_is_not_bound_to_it() -> None:
+    told = noded(Told("a", virtual_nodes=True)).bound("a").pod(hints=HINTS, tolerates=True)
+    gone = VirtualNodeRemoved(name="candidates-a", uid="n-a", reason=R.TARGET_NOT_NAMED)
+    told.put("virtualnode/a", gone).status("a")
+    assert not said(told, events.SourceBound)
+    refusal = {"target": "@management/Node", "action": "VirtualNodeRemoved", "code": 403, "error": "Forbidden"}
+    told.put("virtualnode/a", events.CandidateWriteFailed(**refusal, message="no", failures=1, retry_at=START)).pod()
+    assert len(said(told, events.SourceBound)) == 1
+
+
+def test_a_pod_is_not_bound_by_what_a_target_said_before_it_went_out_of_view() -> None:
+    told = Told("a", virtual_nodes=True).bound("a").pod(hints=HINTS, tolerates=True).status("a").lose("a")
+    assert not said(noded(told), events.SourceBound)
+    told.connect("a").status("a", 2).pod()
+    assert len(said(told, events.SourceBound)) == 1
 
 
 def test_a_bound_pod_is_counted_for_its_node() -> None:

@@ -61,16 +61,20 @@ def refused(pass_: PodPass) -> str:
 
 
 def _node_for(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> str:
-    """Return the Node that a pod is to be bound to now, "" for none."""
+    """Return the Node that a pod is to be bound to now, "" for none: what its target says has to be current."""
     gang = pass_.context.gang
-    if pod.node or not _accepted(seen) or (gang is not None and not gang.formed):
+    if pod.node or not _accepted(seen) or not pass_.context.in_view(cluster):
+        return ""
+    if gang is not None and not gang.formed:
         return ""
     return pass_.context.nodes.get(cluster, "")
 
 
 def _accepted(seen: CandidateBound) -> bool:
     """Whether the delegate's kubelet has taken it: it says something of its containers."""
-    return isinstance(seen, DelegateStatus) and not seen.rejected and (bool(seen.restarts) or rank(seen.pod_phase) >= 1)
+    if not isinstance(seen, DelegateStatus) or seen.rejected or not seen.pod:
+        return False
+    return bool(seen.restarts) or rank(seen.pod_phase) >= 1
 
 
 def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:

@@ -14,12 +14,12 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.candidates.nodes.events import VirtualNodeGone, VirtualNodeObserved
-from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
+from controlplane.controllers.candidates.nodes.events import VirtualNodeGone, VirtualNodeObserved, VirtualNodeRemoved
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import targets as surroundings
 from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import StatusShown
+from controlplane.controllers.candidates.source.events import CandidateWriteFailed, StatusShown
 from controlplane.controllers.candidates.source.gang_events import (
     GROUP,
     GangWaits,
@@ -156,10 +156,13 @@ class SourceController(SourceCandidates):
     def _fold_node(self, cluster: str, recorded: Recorded) -> None:
         """Note which virtual Nodes there are: pods may be bound to them."""
         before, event = self.nodes.get(cluster), recorded.event
-        if isinstance(event, VirtualNodeGone) or (isinstance(event, VirtualNodeObserved) and event.deleting):
+        leaving = isinstance(event, (VirtualNodeGone, VirtualNodeRemoved))
+        if leaving or (isinstance(event, VirtualNodeObserved) and event.deleting):
             self.nodes.pop(cluster, None)
         elif isinstance(event, VirtualNodeObserved):
             self.nodes[cluster] = event.name
+        elif isinstance(event, CandidateWriteFailed) and event.action == VirtualNodeRemoved.__name__:
+            self.nodes[cluster] = virtual_node(cluster)
         if self.nodes.get(cluster) != before:
             self.marks.around[f"node/{cluster}"] = recorded.position
             self.touch_all()

@@ -45,6 +45,7 @@ def decide(state: SourceState, context: PodContext, now: datetime) -> PassResult
     if pod is None or pod.deleting:
         _drop_all(pass_, CandidateReason.SOURCE_DELETED)
         if pod is not None:
+            pod_status.show(pass_, pod)
             binding.end(pass_, pod)
         _cleaned(pass_)
     elif pod.phase in TERMINAL or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):

@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
-from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.candidates.source.state import Candidate, SourceState
 from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say
@@ -39,9 +39,9 @@ _ALL_ANSWERED = (
 
 def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
     """Bring what the pod shows in line with what is known; never back in its phases, and never after its end."""
-    if pod.deleting or pod.phase in TERMINAL:
-        return
     known, shown = pass_.state.chosen, _shown(pass_, pod)
+    if pod.phase in TERMINAL or (pod.deleting and not (pod.stopping and _has_ended(known))):
+        return
     if shown is not None and (shown.failed or rank(shown.phase) == 2):
         _write(pass_, pod, shown)  # what ended it is said until it is there
     elif binding.ended_by_loss(pass_, pod):
@@ -51,6 +51,11 @@ def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None =
             _delegate(pass_, pod, known.cluster, known.seen, shown)
     else:
         _waiting(pass_, pod, waits, shown)
+
+
+def _has_ended(known: Candidate | None) -> bool:
+    """Whether a delegate has ended by itself: a bound pod that is being deleted still shows how."""
+    return known is not None and isinstance(known.seen, DelegateStatus) and rank(known.seen.pod_phase) == 2
 
 
 def _say(pass_: PodPass, pod: SourcePodObserved, **said: Any) -> None:
