@@ -103,7 +103,9 @@ class VirtualNodes(WritingController[CandidateWrite]):
             self.nodes[name] = _fold(self.nodes.get(name, VirtualNodeState()), recorded)
             self._dirty[name] = None
         elif kind == "sourcepod":
-            self._dirty.update(dict.fromkeys(one for one in self.nodes if one not in self._placing.used))
+            left = [one for one in self.nodes if one not in self._placing.used]
+            self._around |= dict.fromkeys(left, recorded.position)
+            self._dirty.update(dict.fromkeys(left))
         else:
             at = [name] if kind == "cluster" and name != MANAGEMENT else [*self.clusters()]
             self._around |= dict.fromkeys(at, recorded.position)

@@ -105,6 +105,7 @@ def end(pass_: PodPass, pod: SourcePodObserved) -> None:
         pod,
         epoch=pass_.state.epoch,
         source=shown.source if shown is not None else "",
+        sequence=shown.sequence if shown is not None else 0,
         phase="Failed",
         mark=f"{why}: {message}",
         message=message,

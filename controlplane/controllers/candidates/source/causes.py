@@ -176,6 +176,7 @@ _AROUND = frozenset(("cluster", "fleet", "service", "candidatetarget", "sourcena
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "sourcepod": _AROUND | {"named", "copies", "virtualnode"},
     "sourcegroup": _AROUND,
+    "virtualnode": frozenset(("cluster", "candidatetarget", "service", "sourcepod", "virtualnode")),
     "copies": frozenset(("cluster", "service", "sourcepod", "named", "copies")),
 }
 """First words of the streams on which there is the cause of what is decided on a stream, by its first word."""

@@ -91,8 +91,9 @@ def _one(
     name: str,
 ) -> str:
     pod = there[name]
+    failed = environment.virtual and _has_failed(pod)
     running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
-    if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
+    if name.startswith("huge") or (not running and not failed and _waits_for_its_gang(environment, there, name)):
         shown = not running and scheduled(pod).get("status") == "False"
         return "" if shown else f"{name} cannot run, and does not say so"
     if away and not running and _finds_no_place_apart(pod):
@@ -134,7 +135,13 @@ def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, J
     if not group:
         return False
     found = [record for record in environment.management.store.records(POD_GROUPS) if record.name == group]
-    return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
+    members = [other for other, pod in there.items() if group_of(other) == group and not _has_failed(pod)]
+    return not found or len(members) < found[0].obj["spec"]["minMember"]
+
+
+def _has_failed(pod: Json) -> bool:
+    """Whether a pod was on a virtual Node, and went with its delegate: it counts for no gang any more."""
+    return bool(pod["status"].get("phase") == "Failed")
 
 
 def _apart(
