@@ -277,3 +277,16 @@ async def test_without_the_option_nothing_is_bound_and_there_is_no_node(stage: M
     assert not pod["spec"].get("tolerations")
     assert not node(it, "east")
     assert "podIP" not in pod["status"]
+
+
+async def test_the_stories_say_what_was_decided(stage: Make) -> None:
+    it = await stage("east", **ON)
+    it.submit()
+    await bound(it, "east")
+    told = {}
+    for words in (["timeline", f"pod/{NS}/web"], ["why", f"pod/{NS}/web"], ["events", "--stream", "virtualnode/east"]):
+        done = await asyncio.to_thread(CliRunner().invoke, cli, ["--database-url", it.url, *words])
+        told[words[0]] = done.output
+    assert "pod is to be bound to Node candidates-east" in told["timeline"], told["timeline"]
+    assert "the delegate's kubelet has accepted it" in told["timeline"] + told["why"], told
+    assert "Node candidates-east is to be created" in told["events"], told["events"]
