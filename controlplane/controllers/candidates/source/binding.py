@@ -60,6 +60,12 @@ def refused(pass_: PodPass) -> str:
     return ""
 
 
+def obstacle(pass_: PodPass, pod: SourcePodObserved) -> str:
+    """Return in words that a pod is not on its virtual Node, and why; "" if it is, or need not be."""
+    why = refused(pass_) if pass_.context.nodes and not pod.node else ""
+    return f"its binding to a virtual Node: {why}" if why else ""
+
+
 def _node_for(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> str:
     """Return the Node that a pod is to be bound to now, "" for none: what its target says has to be current."""
     gang = pass_.context.gang

@@ -40,7 +40,7 @@ _ALL_ANSWERED = (
 def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
     """Bring what the pod shows in line with what is known; never back in its phases, and never after its end."""
     known, shown = pass_.state.chosen, _shown(pass_, pod)
-    if pod.phase in TERMINAL or (pod.deleting and not (pod.stopping and _has_ended(known))):
+    if _is_left_alone(pod, known):
         return
     if shown is not None and (shown.failed or rank(shown.phase) == 2):
         _write(pass_, pod, shown)  # what ended it is said until it is there
@@ -53,9 +53,13 @@ def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None =
         _waiting(pass_, pod, waits, shown)
 
 
-def _has_ended(known: Candidate | None) -> bool:
-    """Whether a delegate has ended by itself: a bound pod that is being deleted still shows how."""
-    return known is not None and isinstance(known.seen, DelegateStatus) and rank(known.seen.pod_phase) == 2
+def _is_left_alone(pod: SourcePodObserved, known: Candidate | None) -> bool:
+    """Whether nothing is shown any more: the pod has ended, or is being deleted. A bound one that waits for its kubelet
+    still shows how its delegate has ended by itself."""
+    if pod.phase in TERMINAL or not pod.deleting:
+        return pod.phase in TERMINAL
+    seen = known.seen if known is not None else None
+    return not (pod.stopping and isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 
 
 def _say(pass_: PodPass, pod: SourcePodObserved, **said: Any) -> None:
@@ -106,8 +110,7 @@ def _obstacles(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: Candi
     # A claim or an account may be there by itself; a Service is asked for as a copy.
     asked = [need.name for need in pod.needs if need.kind == "Service" and need.kind not in seen.follows]
     services = f"Service {', '.join(asked)}: the CandidateSource there lets none follow: add Service to spec.follow"
-    unbound = binding.refused(pass_) if pass_.context.nodes and not pod.node else ""
-    bound = f"its binding to a virtual Node: {unbound}" if unbound else ""
+    bound = binding.obstacle(pass_, pod)
     return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes, bound)))
 
 

@@ -138,9 +138,7 @@ class Everything:
     def _committed(self, cluster: str, record: Record) -> None:
         """Note what the log of whoever watches it has to tell."""
         home, kind = cluster == MANAGEMENT, record.kind
-        ours = kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
-        virtual = self._environment.virtual and kind == NODES and TARGET_LABEL in record.labels
-        if home and (ours or virtual or kind in (CANDIDATE_TARGETS, POD_GROUPS)):
+        if home and self._concerns_the_source(record):
             self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
         elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
             self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
@@ -148,6 +146,13 @@ class Everything:
             kind in (CANDIDATES, CANDIDATE_SOURCES) or (kind == PODS and CANDIDATE_LABEL in record.labels)
         ):
             self._histories[cluster].committed(HOME, kind, record.uid, record.version)
+
+    def _concerns_the_source(self, record: Record) -> bool:
+        """Whether an object of the source's own cluster is recorded there."""
+        if record.kind == NODES:
+            return self._environment.virtual and TARGET_LABEL in record.labels
+        ours = record.kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
+        return ours or record.kind in (CANDIDATE_TARGETS, POD_GROUPS)
 
     def on_listed(self, log: str, cluster: str, kind: Kind, version: int) -> None:
         """Note that a process of a log was given a list of a cluster."""

@@ -108,9 +108,7 @@ def _of_virtual_nodes(write: Written) -> bool:
     pod that waits for its kubelet."""
     before = write.before
     if write.kind == NODES:
-        labels = before.labels if before is not None else meta(write.body).get("labels") or {}
-        named = before is None or write.uid == before.uid
-        return TARGET_LABEL in labels and named and (write.verb != "patch" or write.subresource == "status")
+        return _to_a_node(write)
     if write.kind == PODS and write.verb == "binding":
         return bool(meta(write.body).get("uid")) and is_virtual(write.body["target"]["name"])
     if write.kind != PODS or before is None or before.obj["spec"].get("schedulerName") != SCHEDULER_NAME:
@@ -118,11 +116,23 @@ def _of_virtual_nodes(write: Written) -> bool:
     if write.verb == "delete":
         over = before.obj["status"].get("phase") in ("Succeeded", "Failed")
         return over and write.uid == before.uid and "deletionTimestamp" in meta(before.obj)
+    return _tolerates(write)
+
+
+def _to_a_node(write: Written) -> bool:
+    """Whether a write is the creation, the status or the deletion of a Node of ours."""
+    before = write.before
+    if before is None:
+        return TARGET_LABEL in (meta(write.body).get("labels") or {})
+    named = TARGET_LABEL in before.labels and write.uid == before.uid
+    return named and (write.verb != "patch" or write.subresource == "status")
+
+
+def _tolerates(write: Written) -> bool:
+    """Whether a write says where a pod's delegate is, and what the pod tolerates, and nothing else."""
     spec = write.body.get("spec")
-    tolerates = (
-        write.verb == "patch" and not write.subresource and isinstance(spec, dict) and spec.keys() == {"tolerations"}
-    )
-    return tolerates and bool(write.uid and write.resource_version)
+    alone = isinstance(spec, dict) and spec.keys() == {"tolerations"} and not write.subresource
+    return alone and write.verb == "patch" and bool(write.uid and write.resource_version)
 
 
 def _in_target(write: Written) -> str:

@@ -91,9 +91,8 @@ def _one(
     name: str,
 ) -> str:
     pod = there[name]
-    failed = environment.virtual and _has_failed(pod)
     running = [(target, record) for target, record in runs_of(environment, name) if target not in away]
-    if name.startswith("huge") or (not running and not failed and _waits_for_its_gang(environment, there, name)):
+    if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
         shown = not running and scheduled(pod).get("status") == "False"
         return "" if shown else f"{name} cannot run, and does not say so"
     if away and not running and _finds_no_place_apart(pod):
@@ -132,7 +131,7 @@ def _runs(name: str, pod: Json, running: Sequence[tuple[str, Record]]) -> str:
 def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
     """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
     group = group_of(name)
-    if not group:
+    if not group or _has_failed(there[name]):
         return False
     found = [record for record in environment.management.store.records(POD_GROUPS) if record.name == group]
     members = [other for other, pod in there.items() if group_of(other) == group and not _has_failed(pod)]
