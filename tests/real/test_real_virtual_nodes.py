@@ -205,6 +205,7 @@ async def clusters(kubeconfigs: tuple[Path, dict[str, Json]], database_url: str)
         *_manifests(*SOURCE_RIGHTS, "candidates/source/binding", "rbac/management/clusterrole", "rbac/management/role"),
     )
     account = {**head, "metadata": {"name": "campus", "namespace": "candidate-sources"}}
+    await found.apply("campus", {**head, "metadata": {"name": "default", "namespace": "candidate-sources"}})
     rights = [_bound("RoleBinding", role, NS) for role in ROLES]
     await found.apply(
         "east",
@@ -379,6 +380,12 @@ async def test_a_target_is_a_node_and_a_pod_on_it_has_logs_and_a_shell(clusters:
     wrong = await clusters.kubectl("campus", "logs", "web", "-n", NS, "-c", "other", may_fail=True)
     assert "other" in wrong
 
+    # Who comes with a token is asked for, and what he may do, as at any kubelet.
+    admin = clusters.kubeconfigs["campus"]["users"][0]["user"]["token"]
+    nobody = (await clusters.account("campus", "candidate-sources", "default"))["users"][0]["user"]["token"]
+    asked = [await _direct(clusters, node, token) for token in (admin, nobody, "no token", "")]
+    assert asked == [200, 403, 401, 401]
+
     node = await home.get(NODES, "", "candidates-east")
     before = meta(node)["resourceVersion"]
     await asyncio.sleep(0)
@@ -399,6 +406,18 @@ async def test_a_target_is_a_node_and_a_pod_on_it_has_logs_and_a_shell(clusters:
         return False
 
     await until("the pod is gone", gone)
+
+
+async def _direct(clusters: Clusters, node: Json, token: str) -> int:
+    """Ask the Node's kubelet API without a certificate; return the code of the answer."""
+    trust = ssl.create_default_context(cafile=str(clusters.folder / "pki" / "ca.crt"))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+    writer.write(f"GET /pods HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return int(answer.split(b" ")[1])
 
 
 async def _upgraded(clusters: Clusters, path: str) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from click.testing import CliRunner
 
 from controlplane.cli import cli
@@ -290,3 +291,16 @@ async def test_the_stories_say_what_was_decided(stage: Make) -> None:
     assert "pod is to be bound to Node candidates-east" in told["timeline"], told["timeline"]
     assert "the delegate's kubelet has accepted it" in told["timeline"] + told["why"], told
     assert "Node candidates-east is to be created" in told["events"], told["events"]
+
+
+async def test_pods_that_run_already_are_bound_when_the_option_is_turned_on(stage: Make) -> None:
+    it = await stage("east")
+    it.submit()
+    await it.placed()
+    it.targets["east"].show("Running", **RUNNING)
+    await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
+    await it.kill()
+    candidates = msgspec.structs.replace(it.settings.candidates, **ON)
+    await it.up(msgspec.structs.replace(it.settings, candidates=candidates))
+    await bound(it, "east")
+    assert len(it.said("Elected")) == len(it.said("PermitGranted")) == 1

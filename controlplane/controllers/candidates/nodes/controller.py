@@ -52,7 +52,8 @@ class VirtualNodeState(OpenWrites[CandidateWrite, WriteFailure]):
 
 
 class VirtualNodes(WritingController[CandidateWrite]):
-    """See the module. `around` is the last event of a target's connection, or of who may use it."""
+    """See the module. `around` is the last event of a target's connection, or of who may use it; `left`: the Nodes of
+    targets that nobody may use any more."""
 
     types: Sequence[type[Event]] = (*NODE_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
@@ -64,6 +65,7 @@ class VirtualNodes(WritingController[CandidateWrite]):
         self.newest = ResourceVersionTracker(_shown)
         self._around: dict[str, int] = {}
         self._dirty: dict[str, None] = {}
+        self._left: list[str] = []
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -103,13 +105,14 @@ class VirtualNodes(WritingController[CandidateWrite]):
             self.nodes[name] = _fold(self.nodes.get(name, VirtualNodeState()), recorded)
             self._dirty[name] = None
         elif kind == "sourcepod":
-            left = [one for one in self.nodes if one not in self._placing.used]
-            self._around |= dict.fromkeys(left, recorded.position)
-            self._dirty.update(dict.fromkeys(left))
+            self._around |= dict.fromkeys(self._left, recorded.position)
+            self._dirty.update(dict.fromkeys(self._left))
         else:
             at = [name] if kind == "cluster" and name != MANAGEMENT else [*self.clusters()]
             self._around |= dict.fromkeys(at, recorded.position)
             self._dirty.update(dict.fromkeys(at))
+        if kind != "sourcepod":
+            self._left = sorted(self.nodes.keys() - self._placing.used)
 
     def clusters(self) -> set[str]:
         """Return the targets that have a Node, or are to have one."""
