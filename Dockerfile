@@ -17,6 +17,7 @@ COPY examples examples
 COPY deploy/candidates/source deploy/candidates/source
 COPY deploy/candidates/follow deploy/candidates/follow
 COPY deploy/candidates/target deploy/candidates/target
+COPY deploy/candidates/virtual-nodes deploy/candidates/virtual-nodes
 COPY deploy/coscheduling deploy/coscheduling
 COPY deploy/multikueue-webhook deploy/multikueue-webhook
 COPY deploy/pipelineruns deploy/pipelineruns

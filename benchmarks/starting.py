@@ -3,8 +3,7 @@ its own.
 
 In: the URL of a database, and how to begin: `nothing` reads the whole log and keeps a snapshot, `snapshot` begins
 with the newest one, `upgrade` with what another version's says is left, `following` has folded everything before it is
-measured. Out: a line of
-JSON: seconds, events, workloads, and the largest resident set in MiB."""
+measured. Out: a line of JSON: seconds, events, workloads, and the largest resident set in MiB."""
 
 from __future__ import annotations
 

@@ -13,12 +13,16 @@ from controlplane.app.home_watches import HomeWatches
 from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
+from controlplane.controllers.candidates.nodes.controller import VirtualNodes
+from controlplane.controllers.candidates.nodes.decide import counted
+from controlplane.controllers.candidates.nodes.events import TargetNodesCounted
 from controlplane.controllers.candidates.objects import LIVE, SOURCE_LABEL
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.hosting import candidates_in
 from controlplane.controllers.connectivity.events import KindOff, KindSynced
 from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.kube.kinds import NODES, Json, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
 from controlplane.runtime.recorder import Recorder
@@ -39,7 +43,9 @@ class DynamicWatches:
         home: HomeWatches,
         recorder: Recorder,
         held: LiveObjectCache,
+        nodes: VirtualNodes | None = None,
     ) -> None:
+        self._nodes = TargetNodesSink(nodes, recorder) if nodes is not None else None
         self._placing, self._copies, self._held = placing, copies, held
         self._connections, self._home, self._recorder = connections, home, recorder
         self._copy_sink = CopySink(recorder)
@@ -73,6 +79,9 @@ class DynamicWatches:
                 wanted.setdefault(cluster, {}).update({spec: self._sink(spec) for spec in watches})
         if self._copies is not None:
             self._follow(self._copies, wanted)
+        if self._nodes is not None:
+            for cluster in sorted(self._placing.used):
+                wanted.setdefault(cluster, {})[WatchSpec(NODES)] = self._nodes
         self._connections.want(wanted)
 
     def _follow(self, copies: ReferenceController, wanted: _Wanted) -> None:
@@ -98,6 +107,35 @@ class DynamicWatches:
     def _sink(self, spec: WatchSpec) -> Sink:
         """Return the one sink of a watch, so that wanting it again changes nothing."""
         return self._sinks.setdefault(spec, _NamespaceSink(spec, self._recorder))
+
+
+class TargetNodesSink:
+    """Counts together what the nodes of targets have. They are kept in memory: the log has what they come to."""
+
+    def __init__(self, nodes: VirtualNodes, recorder: Recorder) -> None:
+        self._nodes, self._recorder = nodes, recorder
+        self._seen: dict[str, dict[str, Json]] = {}
+        self._listed: set[str] = set()
+
+    async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
+        """Take what is shown, and record what it comes to, once all of it was listed."""
+        seen, problem = self._seen.setdefault(cluster, {}), ""
+        for delta in deltas:
+            if isinstance(delta, Off):
+                seen.clear()
+                self._listed.add(cluster)
+                problem = f"its nodes cannot be read: {delta.message}"
+            elif isinstance(delta, Synced):
+                self._listed.add(cluster)
+            elif delta.op == "gone" or delta.unreadable:
+                seen.pop(str(meta(delta.object).get("uid")), None)
+            else:
+                seen[str(meta(delta.object).get("uid"))] = delta.object
+        if cluster not in self._listed:
+            return
+        counts = TargetNodesCounted(problem=problem) if problem else counted(seen.values())
+        if (event := self._nodes.counted(cluster, counts)) is not None:
+            await self._recorder.record([event])
 
 
 def _place(ref: str) -> tuple[str, str, str]:

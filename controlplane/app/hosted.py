@@ -22,6 +22,7 @@ from controlplane.runtime.router import ControllerRouter, merged
 from controlplane.settings import Settings
 
 if TYPE_CHECKING:
+    from controlplane.controllers.candidates.nodes.controller import VirtualNodes
     from controlplane.controllers.candidates.references.controller import ReferenceController
     from controlplane.controllers.candidates.source.controller import SourceController
     from controlplane.controllers.coscheduling.controller import CoschedulingController
@@ -47,6 +48,7 @@ class HostedControllers:
         self.fleet: MultiKueueController = named["multikueue"]
         self.sources: SourceController | None = named.get("candidates")
         self.copies: ReferenceController | None = named.get("copies")
+        self.virtual_nodes: VirtualNodes | None = named.get("virtualnodes")
         self.groups: PodGroupController | None = named.get("podgroups")
         self.runs: CoschedulingController | None = named.get("coscheduling")
         self.jobs: JobFrameworkController | None = named.get("jobframework")

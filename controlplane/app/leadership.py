@@ -28,6 +28,7 @@ from controlplane.clusters.connection_reports import Fact, Removed
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import Delta, Executes, Looks, Sink
+from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterStandby
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
@@ -101,13 +102,7 @@ class ServiceTerm(LeadershipTerm):
             self._surroundings([*hosted.home, *self._sources()], settings.budgets.management, self._home_sink),
         )
         self._home_watches = HomeWatches(lambda: hosted.wanted, self._home, self._home_sink)
-        self._extras: DynamicWatches | None = None
-        if hosted.sources is not None:
-            from controlplane.app.dynamic_watches import DynamicWatches
-
-            self._extras = DynamicWatches(
-                hosted.sources, hosted.copies, self._connections, self._home_watches, self._recorder, bodies
-            )
+        self._extras = self._dynamic_watches(bodies)
         self._workers = Workers(hosted.fleet, self._connections, self._facts, profiles=profiles.on)
         capability = hosted.router
         self._reads = Reads(log, capability, self._time, self._look, rng=context.random) if capability.reads else None
@@ -121,6 +116,22 @@ class ServiceTerm(LeadershipTerm):
             anticipating=capability,
             on_folded=self._heard,
             poll=context.ports.poll,
+        )
+
+    def _dynamic_watches(self, bodies: LiveObjectCache) -> DynamicWatches | None:
+        hosted = self._hosted
+        if hosted.sources is None:
+            return None
+        from controlplane.app.dynamic_watches import DynamicWatches
+
+        return DynamicWatches(
+            hosted.sources,
+            hosted.copies,
+            self._connections,
+            self._home_watches,
+            self._recorder,
+            bodies,
+            hosted.virtual_nodes,
         )
 
     def _warner(self) -> Warnings:
@@ -152,6 +163,15 @@ class ServiceTerm(LeadershipTerm):
     def current(self) -> bool:
         """Whether what was folded is what the log says now; of a follower, what it said half a second ago."""
         return self._silence() is None if self._live else self._reached_end
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps the log now."""
+        return self._live
+
+    def server(self, cluster: str) -> ApiServer | None:
+        """Return the API server of a connected cluster; None if it is not connected, or this process does not lead."""
+        return self._connections.server(cluster) if self._live else None
 
     async def _follow(self) -> bool:
         self._reached_end = await super()._follow()
@@ -186,6 +206,10 @@ class ServiceTerm(LeadershipTerm):
         for name in self._hosted.abandoned():
             await self._facts(name, Removed())
         extras = [self._extras.run()] if self._extras is not None else []
+        if self._hosted.virtual_nodes is not None:
+            from controlplane.app.node_leases import renew_leases
+
+            extras.append(renew_leases(self._hosted.virtual_nodes, lambda: self._executor(MANAGEMENT), self._clock))
         self._home_watches.look()
         await self._together(self._home, [self._connections.run(), self._workers.run(), *extras], failure, stop)
 

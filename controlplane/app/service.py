@@ -17,6 +17,7 @@ from controlplane.app.leadership import ServiceTerm
 from controlplane.app.measure import Measure
 from controlplane.app.quota_measure import QuotaReport
 from controlplane.clock import Clock, SystemClock
+from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.codec import Codec
@@ -76,6 +77,15 @@ class Service(Process):
     def current(self) -> bool:
         """Whether what the controllers have folded is what the log says."""
         return self._present is not None and self._present.current
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps the log, and is connected to the clusters."""
+        return self._present is not None and self._present.leads
+
+    def server(self, cluster: str) -> ApiServer | None:
+        """Return the API server of a cluster that this process is connected to, None otherwise."""
+        return self._present.server(cluster) if self._present is not None else None
 
     def _term(self) -> ServiceTerm:
         if self._context.ports.tunes_collector:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from controlplane.log.connect import Database
     from controlplane.runtime.spans import Spans
     from controlplane.settings import Settings
+    from controlplane.settings.candidates import VirtualNodeSettings
     from controlplane.settings.quota import VisibilitySettings
     from controlplane.web import Certificate, Health, WebServer
     from controlplane.web.webhook import Answer
@@ -204,6 +205,7 @@ async def serve(
         async with (
             _admission(chosen, answers(settings, service, SystemClock(), metrics), certificate),
             _visibility(visible, shown, service, open_server),
+            _kubelet(settings.candidates.virtual_nodes, service, open_server),
         ):
             await service.run(stop)
 
@@ -257,6 +259,28 @@ async def _visibility(
 
     async with serving_visibility(chosen, certificate, service, open_server) as served:
         logger(__name__).info("serving the visibility API", address=chosen.address, port=served.port)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _kubelet(chosen: VirtualNodeSettings, service: Service, open_server: OpenManagement) -> AsyncIterator[None]:
+    """Serve the kubelet API of virtual Nodes while the block runs, if there is a certificate for it."""
+    from controlplane.telemetry import logger
+
+    certificate = _certificate("candidates.virtualNodes.certificate", chosen.certificate, chosen.key)
+    if certificate is None:
+        yield
+        return
+    from controlplane.app.virtual_kubelet import serving as serving_kubelet
+    from controlplane.app.virtual_kubelet import trusting
+    from controlplane.web import CertificateError
+
+    try:
+        authority = trusting(certificate, chosen.client_authority)
+    except CertificateError as error:
+        raise CommandFailure(f"candidates.virtualNodes.clientAuthority: {error}", Exit.CONFIGURATION) from None
+    async with serving_kubelet(chosen, authority, service, open_server) as served:
+        logger(__name__).info("serving the kubelet API of virtual nodes", address=chosen.address, port=served.port)
         yield
 
 

@@ -81,12 +81,18 @@ class ClusterConnection:
         self.name, self.source = name, source
         self.executor: Executor | None = None
         self.looks: Dynamic | None = None
+        self._server: ApiServer | None = None
         self._around, self._clock = around, around.clock
         self._budget = RequestBudget(around.limits, clock=around.clock, random=around.random)
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
         self._standby: Standby | None = None
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
+
+    @property
+    def server(self) -> ApiServer | None:
+        """The API server while it is connected to, else None."""
+        return self._server if self.executor is not None else None
 
     def nudge(self) -> None:
         """Look at the kubeconfig again: it, or its place, may have changed."""
@@ -304,6 +310,7 @@ class ClusterConnection:
     async def _announce(self, server: ApiServer, reached: Reached) -> None:
         """Open the cluster for writing and report that, once every kind is listed or known not to be had."""
         off = await self._watches.settled()
+        self._server = server
         self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
         self.looks = Dynamic(server, self._budget, self._counted)
         await self._say(Connected(reached.incarnation, reached.server_version, off))

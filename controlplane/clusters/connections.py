@@ -15,6 +15,7 @@ from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import Removed
 from controlplane.clusters.protocol import Executes, Looks, Sink
 from controlplane.clusters.sources import ProfileSource, SecretSource, Source
+from controlplane.clusters.streams import ApiServer
 from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
@@ -81,6 +82,11 @@ class Connections:
         """Return the verbs of a connected cluster, else None. Ask each time: it changes with the connection."""
         found = self._links.get(name)
         return found[0].executor if found else None
+
+    def server(self, name: str) -> ApiServer | None:
+        """Return the API server of a connected cluster, None otherwise."""
+        found = self._links.get(name)
+        return found[0].server if found else None
 
     def looks(self, name: str) -> Looks | None:
         """Return the reading face of a connected cluster, None otherwise."""

@@ -29,6 +29,7 @@ from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of,
 from controlplane.clusters.responses import api_error, decoded, scrubbed
 from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
+from controlplane.clusters.tunnel import Headers, Stream, open_tunnel
 from controlplane.clusters.validation import version_of
 from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 
@@ -103,6 +104,8 @@ class Transport(ApiServer):
         path = ref.kind.path(ref.namespace, ref.name, request.subresource)
         if request.verb == "delete":
             options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": request.propagation}
+            if request.grace is not None:
+                options["gracePeriodSeconds"] = request.grace
             if preconditions := _present(uid=request.uid, resourceVersion=request.resource_version):
                 options["preconditions"] = preconditions
             return await self._json("DELETE", path, {}, options, _JSON)
@@ -154,6 +157,13 @@ class Transport(ApiServer):
             while chunk := await response.content.readany():
                 if complete := lines.feed(chunk):
                     yield complete
+
+    async def tunnel(self, method: str, path: str, headers: Headers) -> Stream:
+        """Send one request on a connection of its own and return that, for whoever reads the answer."""
+        authorization = await self._authorization()
+        await self._present_certificate()
+        context = self._ssl if isinstance(self._ssl, ssl.SSLContext) else None
+        return await open_tunnel(self.name, self._config, context, (method, path, headers), authorization)
 
     async def version(self, timeout: float) -> Json:
         """Return `/version`, within `timeout` seconds in all."""

@@ -72,6 +72,14 @@ def _reads_worker_quota(settings: Settings) -> bool:
     return automated or settings.quota.counts_workers or bool(scoring and scoring.flavors_weight)
 
 
+def _has_virtual_nodes(settings: Settings) -> bool:
+    return "candidates" in settings.run.controllers and settings.candidates.virtual_nodes.on
+
+
+def _serves_kubelets(settings: Settings) -> bool:
+    return _has_virtual_nodes(settings) and bool(settings.candidates.virtual_nodes.certificate)
+
+
 _MANAGEMENT = (
     # Also where nothing is dispatched: MultiKueueClusters are how other controllers get to other clusters.
     _Granted(manifest="rbac/management/clusterrole.yaml", when=_secrets),
@@ -105,6 +113,16 @@ _MANAGEMENT = (
         when=lambda settings: "candidates" in settings.run.controllers and bool(settings.candidates.namespace_selector),
         role="controlplane-candidates-namespaces",
     ),
+    _Granted(
+        manifest="candidates/virtual-nodes/clusterrole.yaml",
+        when=_has_virtual_nodes,
+        role="controlplane-candidates-virtual-nodes",
+    ),
+    _Granted(
+        manifest="candidates/virtual-nodes/clusterrole.yaml",
+        when=_serves_kubelets,
+        role="controlplane-candidates-kubelet",
+    ),
     _Granted(manifest="podgroups/clusterrole.yaml", when=_hosts("podgroups")),
     _Granted(manifest="coscheduling/clusterrole.yaml", when=_hosts("coscheduling")),
     _Granted(
@@ -116,6 +134,12 @@ _MANAGEMENT = (
 _WORKER = (
     _Granted(manifest="rbac/worker/clusterrole.yaml", when=_hosts("multikueue")),
     _Granted(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_reads_worker_quota)),
+    _Granted(
+        manifest="candidates/target/clusterrole.yaml",
+        when=_has_virtual_nodes,
+        role="controlplane-candidate-source-nodes",
+        needed=False,
+    ),
     _Granted(manifest="pipelineruns/worker/clusterrole.yaml", when=_dispatches_and(_judges_runs), needed=False),
     _Granted(manifest="pipelineruns/worker/role.yaml", when=_dispatches_and(_judges_runs), needed=False),
 )
@@ -141,6 +165,9 @@ _SENDS = (
 _INVITED = (
     _Granted(manifest=_TARGET_RIGHTS, when=_hosts("candidates"), role="controlplane-candidate-source"),
     _Granted(manifest=_TARGET_RIGHTS, when=_follows, role="controlplane-candidate-source-follow", needed=False),
+    _Granted(
+        manifest=_TARGET_RIGHTS, when=_serves_kubelets, role="controlplane-candidate-source-streams", needed=False
+    ),
 )
 
 

@@ -80,7 +80,8 @@ class Request:
 
     `uid` and `resource_version` are preconditions: of a delete in its options, of a patch in the body's metadata. A
     create with a `subresource` is a POST to it (`pods/binding`) with the preconditions in the body. `owner_label` is
-    the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it."""
+    the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it. `grace`: within how
+    many seconds what is deleted stops, None for as it says itself."""
 
     verb: Verb
     ref: ObjectRef
@@ -92,12 +93,14 @@ class Request:
     owner_label: tuple[str, str] | None = None
     propagation: str = "Background"
     field_manager: str = ""
+    grace: int | None = None
 
 
 SECRETS = Kind("", "v1", "Secret", "secrets")
 NAMESPACES = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 LIMIT_RANGES = Kind("", "v1", "LimitRange", "limitranges")
 RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False)
+LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 JOBS = Kind("batch", "v1", "Job", "jobs")
 JOBSETS = Kind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")

@@ -2,15 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
-from controlplane.settings.rules import DNS_LABEL, DNS_NAME, Choice, Duration, Integer, Items, Setting, Text
-from controlplane.settings.words import CLOCK_SKEW, EXECUTION_POLICY, LABEL_VALUE, SCHEDULER_NAME, YES_NO
+from controlplane.settings.rules import (
+    DNS_LABEL,
+    DNS_NAME,
+    Checked,
+    Choice,
+    Duration,
+    Integer,
+    Items,
+    Setting,
+    Text,
+    ip_address,
+)
+from controlplane.settings.words import CLOCK_SKEW, EXECUTION_POLICY, FILE, LABEL_VALUE, SCHEDULER_NAME, YES_NO
 from controlplane.values import Value
 
 _TARGET = rf"{DNS_NAME}(:[0-9]{{1,2}})?"
+
+
+class VirtualNodeSettings(Value, rename="camel"):
+    """Whether this cluster has a Node for each target, to which the pods that run there are bound."""
+
+    enabled: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether source pods are bound to a virtual Node of their target: Services reach them where `podIps` is `show`, and "
+            "`kubectl get nodes` shows the targets. Needs `deploy/candidates/virtual-nodes`.",
+        ),
+    ] = "no"
+    certificate: Annotated[
+        str,
+        Setting(
+            FILE,
+            "The certificate (PEM) with which the kubelet API of virtual Nodes is served, for `kubectl logs`, `exec`, `attach` and "
+            "`port-forward`; read anew when it changes. Empty: it is not served.",
+        ),
+    ] = ""
+    key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
+    client_authority: Annotated[
+        str,
+        Setting(
+            FILE,
+            "The authority (PEM) of the certificate with which the API server asks kubelets (`--kubelet-client-certificate`): in most "
+            "clusters the one that a pod finds with its token. Others show a token.",
+        ),
+    ] = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+    node_address: Annotated[
+        str,
+        Setting(
+            Text(what="an IP address or a DNS name", pattern=r"[0-9A-Za-z][-0-9A-Za-z.:]*", longest=253, empty=True),
+            "Where the API server reaches this process: what virtual Nodes give as their address. Its own pod's IP, since the process "
+            "that leads answers. Needed with `certificate`.",
+        ),
+    ] = ""
+    address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
+    port: Annotated[int, Setting(Integer(least=1, most=65_535), "The port to listen on, which virtual Nodes name.")] = (
+        10250
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether there are virtual Nodes."""
+        return self.enabled == "yes"
 
 
 class Candidates(Value, rename="camel"):
@@ -145,6 +204,7 @@ class Candidates(Value, rename="camel"):
             "Whether a source pod shows its delegate's addresses: only where the clusters' pod networks reach each other.",
         ),
     ] = "hide"
+    virtual_nodes: VirtualNodeSettings = VirtualNodeSettings()
     follow: Annotated[
         str,
         Setting(
@@ -152,3 +212,22 @@ class Candidates(Value, rename="camel"):
             "Whether the ConfigMaps and Secrets that a pod names are copied to the target that won, and removed with it.",
         ),
     ] = "yes"
+
+
+def virtual_node_contradictions(chosen: VirtualNodeSettings) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
+    section = "candidates.virtualNodes"
+    if chosen.certificate and not chosen.on:
+        yield (
+            f"{section}.certificate",
+            f"is set and {section}.enabled is no: without virtual Nodes nobody asks a kubelet",
+        )
+    if chosen.certificate and not chosen.node_address:
+        yield (
+            f"{section}.nodeAddress",
+            f"must be set with {section}.certificate: the API server asks for logs where the Nodes say; give the pod's own IP",
+        )
+    if chosen.certificate and not chosen.client_authority:
+        yield f"{section}.clientAuthority", f"must be set with {section}.certificate: by it the API server is known"
+    if chosen.key and not chosen.certificate:
+        yield f"{section}.key", f"is set without {section}.certificate"

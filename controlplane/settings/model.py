@@ -17,7 +17,7 @@ from msgspec.structs import FieldInfo
 
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.custom import parse
-from controlplane.settings.candidates import Candidates
+from controlplane.settings.candidates import Candidates, virtual_node_contradictions
 from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
 from controlplane.settings.quota import QuotaSettings, quota_contradictions
@@ -301,6 +301,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             "candidates.clockSkew",
             "must be less than candidates.lease, because a target keeps off the end of a lease by it",
         )
+    yield from virtual_node_contradictions(candidates.virtual_nodes)
     yield from _dispatch_contradictions(settings.multikueue)
     waiting = any(name == "pod" or JOB_KINDS[name].suspends_pods for name in settings.multikueue.kinds)
     if settings.quota.builtin and waiting and settings.multikueue.pod_gate == "kueue":

@@ -54,13 +54,20 @@ class ClientAuthority:
 
     def common_name(self, connection: Any) -> str | None:
         """Return the common name of a client's certificate; None if it has shown none that is trusted now."""
+        shown = self.subject(connection)
+        return shown[0] if shown is not None else None
+
+    def subject(self, connection: Any) -> tuple[str, tuple[str, ...]] | None:
+        """Return the common name and the organizations of a client's certificate, which are a user and its groups to
+        Kubernetes; None if it has shown none that is trusted now."""
         if not isinstance(connection, ssl.SSLObject | ssl.SSLSocket) or connection.context is not self._current:
             return None
         shown = connection.getpeercert()
         if not shown or ssl.cert_time_to_seconds(str(shown["notAfter"])) < time.time():
             return None
-        subject: Any = shown.get("subject", ())
-        return next((str(value) for names in subject for name, value in names if name == "commonName"), "")
+        said: Any = [pair for names in shown.get("subject", ()) for pair in names]
+        name = next((str(value) for key, value in said if key == "commonName"), "")
+        return name, tuple(str(value) for key, value in said if key == "organizationName")
 
 
 def _asks_for_certificates(context: ssl.SSLContext) -> None:

@@ -15,10 +15,11 @@ from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.causes import CAUSES, may_cause
 from controlplane.runtime.marks import ANY
 from tests.candidates.cause_copies import COPIES
+from tests.candidates.cause_nodes import NODES
 from tests.candidates.cause_tables import ELECTIONS, ENDS, GANGS, PERMITS, REQUESTS, SHOWN
 from tests.candidates.told import Told
 
-TABLE = [*ELECTIONS, *REQUESTS, *PERMITS, *ENDS, *SHOWN, *GANGS, *COPIES]
+TABLE = [*ELECTIONS, *REQUESTS, *PERMITS, *ENDS, *SHOWN, *GANGS, *COPIES, *NODES]
 
 
 @pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])

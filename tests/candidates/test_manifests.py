@@ -75,11 +75,33 @@ def test_a_source_reaches_only_candidates() -> None:
         "controlplane-candidate-source",
         "controlplane-candidate-source-follow",
         "controlplane-candidate-source-objects",
+        "controlplane-candidate-source-streams",
+        "controlplane-candidate-source-nodes",
     }  # the scheduler has its own
     more = rights(one(roles, "ClusterRole", "controlplane-candidate-source-objects"))
     writes = tuple(sorted((*SEE, "create", "patch", "delete")))
     assert more.pop("core/persistentvolumeclaims") == tuple(sorted((*SEE, "create", "patch"))), "none is ever deleted"
     assert more == {"core/serviceaccounts": writes, "core/services": writes}
+    streams = {f"core/pods/{name}": ("create", "get") for name in ("exec", "attach", "portforward")}
+    found = rights(one(roles, "ClusterRole", "controlplane-candidate-source-streams"))
+    assert found == {**streams, "core/pods/log": ("get",)}
+    assert rights(one(roles, "ClusterRole", "controlplane-candidate-source-nodes")) == {"core/nodes": SEE}
+
+
+def test_only_with_virtual_nodes_a_source_touches_nodes_and_removes_pods() -> None:
+    made = render("deploy/candidates/virtual-nodes")
+    found = rights(one(made, "ClusterRole", "controlplane-candidates-virtual-nodes"))
+    assert found == {
+        "core/nodes": tuple(sorted((*SEE, "create", "delete"))),
+        "core/nodes/status": ("patch",),
+        "core/pods/binding": ("create",),
+        "core/pods": ("delete",),
+    }
+    leases = one(made, "Role", "controlplane-candidates-virtual-nodes")
+    assert leases["metadata"]["namespace"] == "kube-node-lease"
+    assert rights(leases) == {"coordination.k8s.io/leases": ("create", "patch")}
+    reviews = rights(one(made, "ClusterRole", "controlplane-candidates-kubelet"))
+    assert set(reviews) == {"authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews"}
 
 
 def test_the_policy_lets_the_targets_own_scheduler_pass() -> None:
@@ -95,7 +117,9 @@ def test_in_its_own_cluster_a_source_creates_and_deletes_no_pod() -> None:
     assert found["core/pods/status"] == ("patch",)
 
 
-@pytest.mark.parametrize("folder", ["deploy/candidates/source", "deploy/candidates/target"])
+@pytest.mark.parametrize(
+    "folder", ["deploy/candidates/source", "deploy/candidates/target", "deploy/candidates/virtual-nodes"]
+)
 def test_there_is_no_wildcard(folder: str) -> None:
     for item in render(folder):
         for rule in item.get("rules", ()):

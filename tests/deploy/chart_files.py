@@ -21,6 +21,7 @@ SHARED = (
     "candidates/source/*.yaml",
     "candidates/target/clusterrole.yaml",
     "candidates/target/policy.yaml",
+    "candidates/virtual-nodes/*.yaml",
     "candidates/webhook/webhook.yaml",
     "coscheduling/*.yaml",
     "crds/*.yaml",
@@ -152,6 +153,7 @@ def values_schema() -> Schema:
         webhook=_of(
             enabled=FLAG, defaultQueue=FLAG, failurePolicy={"enum": ["Ignore", "Fail"]}, certificate=certificate
         ),
+        virtualNodes=_of(certificate=_of(existingSecret=TEXT)),
         visibility=_of(enabled=FLAG, certificate=certificate),
         networkPolicy=_of(
             enabled=FLAG,

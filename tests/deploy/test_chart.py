@@ -37,7 +37,7 @@ EVERYTHING = {
             "clusterProfile": {"enabled": "yes"},
         },
         "quota": {"mode": "builtin", "objectRetention": {"afterDeactivated": "720h"}},
-        "candidates": {"cluster": "campus"},
+        "candidates": {"cluster": "campus", "virtualNodes": {"enabled": "yes"}},
         "web": {"serve": "yes", "address": "0.0.0.0", "authentication": "token"},
         "coscheduling": {"image": "nop:1"},
     },
@@ -56,6 +56,7 @@ EVERYTHING = {
         "certificate": {"existingSecret": "admission", "caBundle": "Q0E="},
     },
     "visibility": {"enabled": True, "certificate": {"existingSecret": "visibility", "caBundle": "Q0E="}},
+    "virtualNodes": {"certificate": {"existingSecret": "kubelet"}},
     "networkPolicy": {"enabled": True, "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
     "metrics": {
         "serviceMonitor": {"enabled": True},
@@ -222,15 +223,19 @@ def test_the_settings_that_it_writes_can_be_loaded(tmp_path: Path) -> None:
     settings = one(template(EVERYTHING), "ConfigMap", "controlplane-settings")["data"]["settings.yaml"]
     path = tmp_path / "settings.yaml"
     path.write_text(settings)
-    loaded = load(path, {"CONTROLPLANE_DATABASE_URL": "postgresql://a:b@db/c"})
+    container = one(template(EVERYTHING), "Deployment", "controlplane")["spec"]["template"]["spec"]["containers"][0]
+    address = next(v for v in container["env"] if v["name"] == "CONTROLPLANE_CANDIDATES_VIRTUAL_NODES_NODE_ADDRESS")
+    assert address["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    loaded = load(path, {"CONTROLPLANE_DATABASE_URL": "postgresql://a:b@db/c", address["name"]: "10.0.0.7"})
     assert loaded.webhook.certificate == "/etc/controlplane-admission/tls.crt"
     assert loaded.run.controllers == ("multikueue", "candidates", "podgroups", "coscheduling")
-    container = one(template(EVERYTHING), "Deployment", "controlplane")["spec"]["template"]["spec"]["containers"][0]
     assert {"name": "admission", "containerPort": loaded.webhook.port} in container["ports"]
     mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
     assert {"/etc/controlplane-admission", "/etc/controlplane-visibility"} <= set(mounted)
     assert loaded.quota.visibility.certificate == "/etc/controlplane-visibility/tls.crt"
     assert {"name": "visibility", "containerPort": loaded.quota.visibility.port} in container["ports"]
+    assert loaded.candidates.virtual_nodes.certificate == "/etc/controlplane-kubelet/tls.crt"
+    assert {"name": "kubelet", "containerPort": 10250} in container["ports"]
 
 
 @helm

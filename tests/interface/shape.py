@@ -30,6 +30,9 @@ def everything() -> Settings:
         settings,
         run=msgspec.structs.replace(settings.run, controllers=CONTROLLERS),
         quota=msgspec.structs.replace(settings.quota, mode="builtin"),
+        candidates=msgspec.structs.replace(
+            settings.candidates, virtual_nodes=msgspec.structs.replace(settings.candidates.virtual_nodes, enabled="yes")
+        ),
     )
 
 

@@ -9,6 +9,7 @@ import hashlib
 import re
 from datetime import datetime
 
+from controlplane.controllers.candidates import tolerations
 from controlplane.kube.fields import Misfit, items, number, section, text
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
@@ -48,6 +49,11 @@ OPTIONS = (OPT_TARGETS, OPT_PLACEMENT, OPT_MIN_CANDIDATES, OPT_MAX_WAIT, OPT_MAX
 # Where the delegate is: written by us on the source pod, for whoever looks for logs or a shell.
 HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace", f"{GROUP}/pod"
 HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
+# The tolerations that a source pod had before it was bound to a virtual Node: its delegate keeps those.
+HINT_TOLERATIONS = f"{GROUP}/tolerations"
+TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for
+TAINT = f"{GROUP}/virtual-node"  # on a virtual Node, so that no scheduler of its cluster puts a pod there
+_VIRTUAL, _LONGEST = "candidates-", 63
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
@@ -138,6 +144,20 @@ def candidate_name(pod: str, cluster: str, uid: str, epoch: int, target: str) ->
     return f"{stem}-{digest}"
 
 
+def virtual_node(target: str) -> str:
+    """Return the name of the Node that stands for a target: a label's value, so at most 63 characters."""
+    name = _VIRTUAL + target
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(target.encode()).hexdigest()[:16]
+    return f"{name[: _LONGEST - 17].rstrip('-.')}-{digest}"
+
+
+def is_virtual(node: str) -> bool:
+    """Whether a Node's name is that of one which stands for a target."""
+    return node.startswith(_VIRTUAL)
+
+
 def template(pod: Json) -> Body:
     """Return what a candidate is made of: a source pod's labels, annotations and spec, without what belongs to the
     source alone.
@@ -153,10 +173,16 @@ def template(pod: Json) -> Body:
             spec[field] = [_without_mounts(c, tokens) for c in items(spec, field, "spec")]
     if tokens:
         spec["volumes"] = [v for v in items(spec, "volumes", "spec") if str(v.get("name")) not in tokens]
+    marks = section(metadata, "annotations", "metadata")
+    if HINT_TOLERATIONS in marks:
+        own = tolerations.restored(items(spec, "tolerations", "spec"), str(marks[HINT_TOLERATIONS]))
+        spec = {key: value for key, value in spec.items() if key != "tolerations"} | (
+            {"tolerations": own} if own else {}
+        )
     return body_of(
         {
             "labels": _foreign(section(metadata, "labels", "metadata")),
-            "annotations": _foreign(section(metadata, "annotations", "metadata")),
+            "annotations": _foreign(marks),
             "spec": spec,
         }
     )

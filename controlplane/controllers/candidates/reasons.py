@@ -87,7 +87,13 @@ class CandidateReason(StrEnum):
     STATUS_FINAL = "StatusFinal"
     NOT_PLACED = "NotPlaced"
     DELEGATE_FOUND = "DelegateFound"
+    DELEGATE_ACCEPTED = "DelegateAccepted"
+    DELEGATE_STOPPED = "DelegateStopped"
     NOTHING_LEFT = "NothingLeft"
+    # virtual Nodes
+    TARGET_NAMED = "TargetNamed"
+    TARGET_SHOWS = "TargetShows"
+    TARGET_NOT_NAMED = "TargetNotNamed"
     # what follows a pod
     NAMED_BY_DELEGATE = "NamedByDelegate"
     NOT_NAMED = "NotNamedAnyMore"

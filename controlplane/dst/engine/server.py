@@ -253,7 +253,13 @@ def _patch(store: Store, request: Request) -> Json:
 def _delete(store: Store, request: Request) -> Json:
     ref, uid, version = request.ref, request.uid, request.resource_version
     return store.delete(
-        ref.kind, ref.namespace, ref.name, uid=uid, resource_version=version, propagation=request.propagation
+        ref.kind,
+        ref.namespace,
+        ref.name,
+        uid=uid,
+        resource_version=version,
+        propagation=request.propagation,
+        grace=request.grace,
     )
 
 

@@ -55,6 +55,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- if and .Values.controlPlane.enabled .Values.visibility.enabled -}}yes{{- end -}}
 {{- end -}}
 
+{{/* "yes" where there are virtual Nodes, by the settings. */}}
+{{- define "controlplane.virtualNodes" -}}
+{{- if and (include "controlplane.hosts" (dict "root" . "controller" "candidates")) (eq (dig "candidates" "virtualNodes" "enabled" "no" .Values.settings) "yes") -}}yes{{- end -}}
+{{- end -}}
+
+{{/* "yes" where the kubelet API of virtual Nodes is served. */}}
+{{- define "controlplane.kubelet" -}}
+{{- if and (include "controlplane.virtualNodes" .) .Values.virtualNodes.certificate.existingSecret -}}yes{{- end -}}
+{{- end -}}
+
 {{/* The port of the pages where they are served to others, "" where they are not, or on loopback alone. */}}
 {{- define "controlplane.web" -}}
 {{- $web := dig "web" dict .Values.settings -}}
@@ -130,6 +140,10 @@ spec:
 {{- $files := dict "certificate" "/etc/controlplane-visibility/tls.crt" "key" "/etc/controlplane-visibility/tls.key" -}}
 {{- $_ := set $quota "visibility" (mergeOverwrite $files (default dict $quota.visibility)) -}}
 {{- $_ := set $settings "quota" $quota -}}
+{{- end -}}
+{{- if include "controlplane.kubelet" . -}}
+{{- $files := dict "certificate" "/etc/controlplane-kubelet/tls.crt" "key" "/etc/controlplane-kubelet/tls.key" -}}
+{{- $_ := set $settings.candidates "virtualNodes" (mergeOverwrite $files (default dict $settings.candidates.virtualNodes)) -}}
 {{- end -}}
 {{ toYaml $settings }}
 {{- end -}}

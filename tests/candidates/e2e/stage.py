@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.objects import (
     SCHEDULER_NAME,
 )
 from controlplane.controllers.candidates.target.decide import TargetPolicy
-from controlplane.kube.kinds import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, SERVICES, Json, meta
+from controlplane.kube.kinds import JOBS, LEASES, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, SERVICES, Json, meta
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
@@ -45,6 +45,7 @@ KINDS = (
     *CANDIDATE_KINDS,
     ServedKind(ACCOUNTS, status_subresource=False),
     ServedKind(PERSISTENT_VOLUME_CLAIMS),
+    ServedKind(LEASES, status_subresource=False),
     ServedKind(SERVICES, strategic_keys={"spec.ports": ("port",)}),
     ServedKind(POD_GROUPS, status_subresource=False),
 )

@@ -57,7 +57,8 @@ _ANSWERS = ("{mine}.answer", "{every}.view", "{every}.failed", "spread", *_FREE)
 # What a deletion waits for, whatever its reason: the candidate, and that its target is in view.
 _THERE = ("{x}.there", "{c}.view")
 # Why an attempt ended is what its end was decided on, which is in the log by then.
-_LOST = (R.POD_MISSING, R.TARGET_LOST, R.TARGET_FORGOTTEN, R.GANG_DISSOLVED)
+_LOST = (R.POD_MISSING, R.POD_REJECTED, R.TARGET_LOST, R.TARGET_FORGOTTEN, R.GANG_DISSOLVED)
+_STOPPED = ("pod.present", "pod.deleting", "pod.over", "pod.node", "pod.stopped", "{c}.forgotten")
 _TOGETHER = (
     "members/{c}.ready",
     "members.permit",
@@ -133,10 +134,11 @@ CAUSES: Table = {
         R.TARGET_FORGOTTEN: ("{c}.forgotten", "pod.permit"),
     },
     events.StatusShown: {
-        R.STATUS_CHANGED: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
-        R.STATUS_FINAL: ("{x}.status", "{x}.bound", "pod.delegate", "{told}"),
+        R.STATUS_CHANGED: ("{x}.status", "{x}.bound", "pod.delegate", "pod.node", "pod.unready", "{told}"),
+        R.STATUS_FINAL: ("{x}.status", "{x}.bound", "pod.delegate", "pod.node", "{told}"),
+        R.DELEGATE_STOPPED: _STOPPED,
         **dict.fromkeys(_REFUSED, ("pod.refused",)),
-        **dict.fromkeys(_LOST, ("pod.epoch",)),
+        **dict.fromkeys(_LOST, ("pod.epoch", "pod.node")),
         R.UNSCHEDULABLE_EVERYWHERE: _ANSWERS,
         R.CANDIDATES_UNREADABLE: ("{every}.view", "pod.epoch"),
         R.SKEW_TOO_LARGE: _ANSWERS,
@@ -145,7 +147,13 @@ CAUSES: Table = {
         R.AWAITS_ANSWER: ("pod.permit", "{c}.view"),
         R.DELEGATE_WAS_LOST: ("pod.epoch",),
     },
-    events.DelegateHinted: {R.DELEGATE_FOUND: ("{x}.pod", "pod.delegate", "pod.hints")},
+    events.DelegateHinted: {
+        R.DELEGATE_FOUND: ("{x}.pod", "pod.delegate", "pod.hints", "pod.tolerates", "{c}.node", "gang.formed")
+    },
+    events.SourceBound: {
+        R.DELEGATE_ACCEPTED: ("{x}.status", "pod.delegate", "pod.hints", "pod.tolerates", "{c}.node", "gang.formed")
+    },
+    events.SourceRemoved: {R.DELEGATE_STOPPED: _STOPPED},
     events.CleanupDone: {R.NOTHING_LEFT: ("pod.present", "left", "pod.writes")},
     gang_events.GangPermitted: {
         **dict.fromkeys(_CHOICES, _TOGETHER),
@@ -166,8 +174,9 @@ CAUSES: Table = {
 
 _AROUND = frozenset(("cluster", "fleet", "service", "candidatetarget", "sourcenamespace", "sourcegroup", "sourcepod"))
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
-    "sourcepod": _AROUND | {"named", "copies"},
+    "sourcepod": _AROUND | {"named", "copies", "virtualnode"},
     "sourcegroup": _AROUND,
+    "virtualnode": frozenset(("cluster", "candidatetarget", "service", "sourcepod", "virtualnode")),
     "copies": frozenset(("cluster", "service", "sourcepod", "named", "copies")),
 }
 """First words of the streams on which there is the cause of what is decided on a stream, by its first word."""

@@ -14,11 +14,12 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS
+from controlplane.controllers.candidates.nodes.events import VirtualNodeGone, VirtualNodeObserved, VirtualNodeRemoved
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import targets as surroundings
 from controlplane.controllers.candidates.source.decision_pass import PodContext
-from controlplane.controllers.candidates.source.events import StatusShown
+from controlplane.controllers.candidates.source.events import CandidateWriteFailed, StatusShown
 from controlplane.controllers.candidates.source.gang_events import (
     GROUP,
     GangWaits,
@@ -55,7 +56,7 @@ from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
-HEARS = frozenset({"cluster", "fleet", "service"})
+HEARS = frozenset({"cluster", "fleet", "service", "virtualnode"})
 
 
 class SourceController(SourceCandidates):
@@ -76,6 +77,7 @@ class SourceController(SourceCandidates):
         self._namespaces: dict[str, SourceNamespaceObserved] = {}
         self.newest = ResourceVersionTracker(_shown)
         self.watch_changed = True
+        self.nodes: dict[str, str] = {}
         self._pairs: Counter[tuple[str, str]] = Counter()
         self._clusters: set[str] = set()
 
@@ -88,6 +90,19 @@ class SourceController(SourceCandidates):
             tier = min(seen.tier, own[seen.cluster].tier) if seen.cluster in own else seen.tier
             own[seen.cluster] = Target(name=seen.cluster, tier=tier)
         return sorted((self._common | own).values(), key=lambda target: target.name)
+
+    @property
+    def used(self) -> set[str]:
+        """The targets that some namespace may use."""
+        return {*self._common, *(seen.cluster for targets in self._own.values() for seen in targets.values())}
+
+    def bound_to(self, node: str, cluster: str) -> int:
+        """Return how many source pods are bound to the virtual Node of a target, or may be by what is on its way."""
+        return sum(
+            state.stays and (state.pod.node == node or (state.chosen is not None and state.chosen.cluster == cluster))
+            for state in self.sources.values()
+            if state.pod is not None
+        )
 
     def may_send(self, namespace: str) -> bool | None:
         """Return whether the pods of a namespace may be sent; None while it is not known which have the label for it."""
@@ -114,6 +129,8 @@ class SourceController(SourceCandidates):
         kind, _, name = recorded.stream.partition("/")
         if kind == "cluster":
             self._clusters.add(name)
+        elif kind == "virtualnode":
+            self._fold_node(name, recorded)
         before = _places(self.sources.get(recorded.stream))
         super().fold(recorded)
         self._count(before, _places(self.sources.get(recorded.stream)))
@@ -135,6 +152,20 @@ class SourceController(SourceCandidates):
             self.marks.around[f"targets/{namespace}"] = recorded.position
         self.watch_changed = True
         self.touch_all()
+
+    def _fold_node(self, cluster: str, recorded: Recorded) -> None:
+        """Note which virtual Nodes there are: pods may be bound to them."""
+        before, event = self.nodes.get(cluster), recorded.event
+        leaving = isinstance(event, (VirtualNodeGone, VirtualNodeRemoved))
+        if leaving or (isinstance(event, VirtualNodeObserved) and event.deleting):
+            self.nodes.pop(cluster, None)
+        elif isinstance(event, VirtualNodeObserved):
+            self.nodes[cluster] = event.name
+        elif isinstance(event, CandidateWriteFailed) and event.action == VirtualNodeRemoved.__name__:
+            self.nodes[cluster] = virtual_node(cluster)
+        if self.nodes.get(cluster) != before:
+            self.marks.around[f"node/{cluster}"] = recorded.position
+            self.touch_all()
 
     def _count(self, before: frozenset[tuple[str, str]], after: frozenset[tuple[str, str]]) -> None:
         """Keep count of the source pods that have a candidate in a namespace of a target."""
@@ -191,9 +222,9 @@ class SourceController(SourceCandidates):
         policy = self.policy
         if state.namespace in self._namespaces:
             policy = msgspec.structs.replace(policy, namespaces=policy.namespaces | {state.namespace})
-        ready = context.ready and self._around_in_view()
+        ready, nodes = context.ready and self.around_in_view(), self.nodes if policy.virtual_nodes else {}
         seen = context.connections if "*" in self.policy.namespaces else self._as_seen(state)
-        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen)
+        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen, nodes=nodes)
 
     def _as_seen(self, state: SourceState) -> Mapping[str, Connection]:
         """Return the connections as a pod's namespace sees them: Candidates are in view where those of the namespace
@@ -210,7 +241,8 @@ class SourceController(SourceCandidates):
                 seen[name] = msgspec.structs.replace(connection, off=off)
         return seen
 
-    def _around_in_view(self) -> bool:
+    def around_in_view(self) -> bool:
+        """Whether it is known which targets there are, and which namespaces may send."""
         home = self.connections[MANAGEMENT]
         kinds = [CANDIDATE_TARGETS.name, POD_GROUPS.name, *([NAMESPACES.name] if self._labelled else [])]
         return all(home.in_view(kind) or kind in home.off for kind in kinds)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
+from controlplane.controllers.candidates.objects import virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import permits, pod_status, scale_up
+from controlplane.controllers.candidates.source import binding, permits, pod_status, scale_up
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
@@ -43,6 +44,9 @@ def decide(state: SourceState, context: PodContext, now: datetime) -> PassResult
     pod = state.pod
     if pod is None or pod.deleting:
         _drop_all(pass_, CandidateReason.SOURCE_DELETED)
+        if pod is not None:
+            pod_status.show(pass_, pod)
+            binding.end(pass_, pod)
         _cleaned(pass_)
     elif pod.phase in TERMINAL or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):
         _over(pass_, pod)
@@ -88,7 +92,7 @@ def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
             permits.settle(pass_)
             _check_gang(pass_)
             _check_targets(pass_)
-    elif pod_status.ended_by_loss(pass_, pod):
+    elif binding.ended_by_loss(pass_, pod):
         pass_.closed = True
     elif _elect(pass_, pod):
         return  # the epoch is decided; its candidates follow once it is in the log
@@ -142,6 +146,8 @@ def _wanted(pass_: PodPass, pod: SourcePodObserved) -> list[str]:
     runs.
     """
     allowed, gang = [target.name for target in pass_.context.targets], pass_.context.gang
+    if pod.node:
+        return [name for name in allowed if virtual_node(name) == pod.node]
     if gang is None:
         return [name for name in allowed if not pod.options.targets or name in pod.options.targets]
     if gang.formed:

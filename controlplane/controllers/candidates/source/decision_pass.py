@@ -46,7 +46,7 @@ class PodContext(Value):
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to.
     `counts`: the workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when
     they last were. `gang`: that of which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following
-    it, in words."""
+    it, in words. `nodes`: the virtual Nodes that there are, by target."""
 
     policy: SourcePolicy
     ready: bool
@@ -57,6 +57,7 @@ class PodContext(Value):
     outage_ended: datetime | None = None
     gang: GangView | None = None
     obstacles: str = ""
+    nodes: Mapping[str, str] = {}
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a target's candidates is current."""

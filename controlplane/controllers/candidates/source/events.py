@@ -184,11 +184,34 @@ class StatusShown(CandidateWrite):
 
 
 class DelegateHinted(CandidateWrite):
-    """Say on the source pod where its delegate is: for `kubectl logs` and `exec` there."""
+    """Say on the source pod where its delegate is: for `kubectl logs` and `exec` there. `template`: the body of its
+    template, if its tolerations are to keep it on a virtual Node that is not ready; "" leaves them."""
 
     WHAT: ClassVar[str] = "Hint"
     uid: str
     hints: dict[str, str]
+    template: str = ""
+
+
+class SourceBound(CandidateWrite):
+    """Bind the source pod to the virtual Node of its delegate's target. It goes nowhere else from then on."""
+
+    WHAT: ClassVar[str] = "Binding"
+    uid: str
+    node: str
+    source: str
+
+
+class SourceRemoved(CandidateWrite):
+    """Remove a source pod that is being deleted, as its kubelet would: its delegate has stopped."""
+
+    WHAT: ClassVar[str] = "Removal"
+    uid: str
+    node: str
+
+
+TO_POD = tuple(f"{MANAGEMENT}/{one.WHAT}" for one in (StatusShown, DelegateHinted, SourceBound, SourceRemoved))
+"""The keys of what may be on its way to the source pod."""
 
 
 class CleanupDone(CandidateDecision):
@@ -221,6 +244,8 @@ EVENTS: tuple[type[Event], ...] = (
     EpochClosed,
     StatusShown,
     DelegateHinted,
+    SourceBound,
+    SourceRemoved,
     CleanupDone,
     CandidateWriteFailed,
     CandidateWriteUnneeded,

@@ -5,14 +5,18 @@ In: settings. Out: their parts of the log, what they watch of which cluster, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import metadata
 
-from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL
+from controlplane.controllers.candidates.nodes import controller as virtual
+from controlplane.controllers.candidates.nodes.controller import VirtualNodes
+from controlplane.controllers.candidates.nodes.decide import NodePolicy
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, SOURCE_LABEL, TARGET_LABEL
 from controlplane.controllers.candidates.references import controller as references
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source import controller as source
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.policy import Mode, PlacementPolicy, SourcePolicy, Target
-from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
+from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, NODES, POD_GROUPS
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -45,6 +49,11 @@ def host(settings: Settings) -> Sequence[HostedController]:
             noun="pod",
         )
     ]
+    if settings.candidates.virtual_nodes.on:
+        nodes = VirtualNodes(sources, node_policy_of(settings))
+        registration = Registration("virtualnodes", nodes, virtual.OWNS, virtual.HEARS, identities="virtualnodes")
+        watch = WatchSpec(NODES, TARGET_LABEL)
+        found.append(HostedController(registration=registration, home=[watch], knows=nodes, follows=True))
     if settings.candidates.follow == "yes":
         copies = ReferenceController(sources)
         registration = Registration("copies", copies, references.OWNS, references.HEARS, identities="copies")
@@ -70,10 +79,18 @@ def policy_of(settings: Settings) -> SourcePolicy:
         answer_timeout=chosen.answer_timeout,
         lost_after=chosen.lost_after,
         execution_policy=chosen.execution_policy,
+        virtual_nodes=chosen.virtual_nodes.on,
         mirror_pod_ips=chosen.pod_ips == "show",
         gang_wait=chosen.gang_wait,
         gang_timeout=chosen.gang_timeout,
     )
+
+
+def node_policy_of(settings: Settings) -> NodePolicy:
+    """Return where virtual Nodes say that their kubelet is: nowhere, if none is served."""
+    chosen = settings.candidates.virtual_nodes
+    address = chosen.node_address if chosen.certificate else ""
+    return NodePolicy(address=address, port=chosen.port, version=metadata.version("controlplane"))
 
 
 def targets_of(settings: Settings) -> list[Target]:

@@ -20,6 +20,7 @@ MANIFEST = Manifest(
         "candidatetarget/NS/NAME": "a CandidateTarget",
         "named/KIND/NS/NAME": "a ConfigMap or Secret that a placed pod names",
         "copies/CLUSTER/NS": "our copies of those in a namespace of a target",
+        "virtualnode/CLUSTER": "the Node of the source that stands for a target",
         "sourcenamespace/NAME": "a namespace that may send pods by its label",
     },
 )

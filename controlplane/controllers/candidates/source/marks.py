@@ -41,6 +41,9 @@ POD: Facets[SourceState] = {
     "refused": lambda state: state.refused,
     "writes": lambda state: bool(state.effects),
     "scale_up": lambda state: state.scale_up,
+    "node": lambda state: (state.pod.node or None) if state.pod else None,
+    "tolerates": lambda state: (state.pod.tolerates or None) if state.pod else None,
+    "unready": lambda state: (state.pod.unready or None) if state.pod else None,
 }
 CANDIDATE: Facets[Candidate] = {
     "there": lambda known: known.seen.uid if known.seen else None,
@@ -128,6 +131,7 @@ class SourceMarks:
             "unseen": self.connections.of(MANAGEMENT, [POD_GROUPS.name])[f"{MANAGEMENT}.view"],
         }
         for cluster in clusters:
+            found[f"{cluster}.node"] = self.around.get(f"node/{cluster}", 0)
             found |= self.connections.of(cluster, [CANDIDATES.name, f"{CANDIDATES.name}/{namespace}"])
         return found
 

@@ -61,7 +61,9 @@ class SourcePodObserved(SourceObservation):
     controller that owns the pod. `problem` and `problem_message`: why it cannot be elected. `hints`: where it says that
     its delegate is. `references`: the ConfigMaps and Secrets that it names; `needs`: its ServiceAccount, its
     claims, and the Services that it asks for. `group`: the PodGroup that it starts with,
-    or not at all. `restarts`: those that it shows, by container."""
+    or not at all. `restarts`: those that it shows, by container. `node`: the virtual Node that it is bound to, ""
+    for none; `tolerates`: it stays there while the Node is not ready; `stopping`: its deletion waits for its kubelet;
+    `unready`: a node controller took its readiness away."""
 
     template: str
     phase: str = "Pending"
@@ -80,6 +82,10 @@ class SourcePodObserved(SourceObservation):
     restarts: dict[str, int] = {}
     kept: Kept = {}
     needs: list[NamedObject] = []
+    node: str = ""
+    tolerates: bool = False
+    stopping: bool = False
+    unready: bool = False
 
 
 class SourceDeleted(SourceObjectGone):

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from msgspec import convert
 
@@ -117,8 +118,29 @@ def source_pod(obj: Json) -> observations.Built:
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
         restarts=restarts_of(status),
         needs=[] if reason else _needs(spec, annotations),
+        **_on_virtual_node(metadata, spec, status),
     )
     return source_stream(event.namespace, event.name), event, (template,)
+
+
+def _on_virtual_node(metadata: Json, spec: Json, status: Json) -> dict[str, Any]:
+    """Return what a pod says of the virtual Node that it is bound to, or about to be; nothing of any other pod."""
+    found: dict[str, Any] = {}
+    if objects.HINT_TOLERATIONS in section(metadata, "annotations", "metadata"):
+        found["tolerates"] = True
+    node = text(spec, "nodeName", "spec")
+    if objects.is_virtual(node):
+        waits = bool(metadata.get("deletionTimestamp")) and metadata.get("deletionGracePeriodSeconds") != 0
+        found |= {"node": node, "stopping": waits, "unready": _made_unready(status)}
+    return found
+
+
+def _made_unready(status: Json) -> bool:
+    """Whether a node controller says that the pod is not ready, and no kubelet: its containers are, and no reason is
+    given (kubernetes 1.36, pkg/controller/util/node, MarkPodsNotReady)."""
+    said = {entry.get("type"): entry for entry in fields.items(status, "conditions", "status")}
+    ready, containers = said.get("Ready", {}), said.get("ContainersReady", {})
+    return ready.get("status") == "False" and not ready.get("reason") and containers.get("status") == "True"
 
 
 def _needs(spec: Json, annotations: Json) -> list[NamedObject]:
@@ -138,13 +160,14 @@ def services_of(annotations: Json) -> list[str]:
 def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.PlacementOptions]:
     """Return what the pod's annotations ask for, and what is wrong with it or with its constraints."""
     spec = section(obj, "spec")
-    if text(spec, "nodeName", "spec"):
+    node = text(spec, "nodeName", "spec")
+    if node and not objects.is_virtual(node):
         message = (
             "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
         )
         return CandidateReason.BOUND_ELSEWHERE, message, observations.PlacementOptions()
     labels = section(meta(obj), "labels", "metadata").keys() - {objects.ELECT_LABEL}
-    marks = {*labels, *annotations} - {*objects.OPTIONS, *objects.HINTS}
+    marks = {*labels, *annotations} - {*objects.OPTIONS, *objects.HINTS, objects.HINT_TOLERATIONS}
     forged = sorted(key for key in marks if objects.ours(key))
     if forged:
         allowed = ", ".join(objects.OPTIONS)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from controlplane.controllers.candidates.nodes.events import NODE_EVENTS
+from controlplane.controllers.candidates.nodes.phrases import PHRASES as NODE_PHRASES
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import events as copies
 from controlplane.controllers.candidates.references.events import COPY_EVENTS
@@ -26,7 +28,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, Sentence, listed, told
 
-POD_EVENTS: tuple[type[Event], ...] = (*events.EVENTS, *GANG_EVENTS, *SURROUNDINGS, *COPY_EVENTS)
+POD_EVENTS: tuple[type[Event], ...] = (*events.EVENTS, *GANG_EVENTS, *SURROUNDINGS, *COPY_EVENTS, *NODE_EVENTS)
 
 
 def _pod(event: observations.SourcePodObserved) -> str:
@@ -82,6 +84,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.EpochClosed: "epoch {e.epoch} is over",
         events.StatusShown: _shown,
         events.DelegateHinted: "pod is to say where its delegate is",
+        events.SourceBound: "pod is to be bound to Node {e.node}",
+        events.SourceRemoved: "pod is to be removed from Node {e.node}",
+        **NODE_PHRASES,
         events.CleanupDone: "nothing is left of the pod",
         events.CandidateWriteFailed: lambda e: f"write refused ({' '.join(filter(None, [str(e.code), e.error]))})",
         events.CandidateWriteUnneeded: "write changed nothing",
@@ -186,6 +191,19 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     R.STATUS_FINAL: Sentence("the delegate has ended", "the delegate has ended"),
     R.NOT_PLACED: Sentence("the pod has no place", "the pod has no place"),
     R.DELEGATE_FOUND: Sentence("the delegate's place is known", "the delegate's place is known"),
+    R.DELEGATE_ACCEPTED: Sentence(
+        "the delegate's kubelet has accepted it, and its target has a virtual Node",
+        "the delegate's kubelet has accepted it, and its target has a virtual Node",
+    ),
+    R.DELEGATE_STOPPED: Sentence(
+        "the pod was deleted, and its delegate has stopped", "the pod was deleted, and its delegate has stopped"
+    ),
+    R.TARGET_NAMED: Sentence("pods may use its target", "pods may use its target"),
+    R.TARGET_SHOWS: Sentence("its target shows something else", "its target shows something else"),
+    R.TARGET_NOT_NAMED: Sentence(
+        "pods may not use its target any more, and none is bound to it",
+        "pods may not use its target any more, and none is bound to it",
+    ),
     R.NAMED_BY_DELEGATE: Sentence("a pod that is placed there names it", "a pod that is placed in {cluster} names it"),
     R.NOT_NAMED: Sentence(
         "no pod that is placed there names it", "no pod that is placed in {cluster} names it any more"

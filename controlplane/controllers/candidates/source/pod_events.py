@@ -5,6 +5,7 @@ is refused by its name."""
 
 from __future__ import annotations
 
+from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
 from controlplane.controllers.candidates.source.events import StatusShown
 from controlplane.controllers.candidates.source.observations import SourcePodObserved
@@ -14,6 +15,8 @@ def news(pod: SourcePodObserved, decision: StatusShown) -> tuple[str, str, str] 
     """Return type, reason and note of the Event that a status is worth; None if the pod shows already what is new in
     it.
     """
+    if decision.reason == CandidateReason.DELEGATE_STOPPED:
+        return None
     shown = {entry.type: entry.message for entry in pod.conditions}
     if shown.get("PodScheduled") != decision.message:
         good = bool(decision.source) and not decision.failed

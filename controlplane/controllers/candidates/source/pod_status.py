@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import binding
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
-from controlplane.controllers.candidates.source.events import DelegateHinted, StatusShown, amendment_of
+from controlplane.controllers.candidates.source.events import TO_POD, StatusShown, amendment_of
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
-from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.candidates.source.state import Candidate, SourceState
 from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say
@@ -39,18 +39,27 @@ _ALL_ANSWERED = (
 
 def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None = None) -> None:
     """Bring what the pod shows in line with what is known; never back in its phases, and never after its end."""
-    if pod.deleting or pod.phase in TERMINAL:
-        return
     known, shown = pass_.state.chosen, _shown(pass_, pod)
+    if _is_left_alone(pod, known):
+        return
     if shown is not None and (shown.failed or rank(shown.phase) == 2):
         _write(pass_, pod, shown)  # what ended it is said until it is there
-    elif shown is not None and ended_by_loss(pass_, pod):
-        _fail(pass_, pod, shown)
+    elif binding.ended_by_loss(pass_, pod):
+        _fail(pass_, pod, shown or StatusShown(uid=pod.uid, reason=CandidateReason.NOT_PLACED))
     elif known is not None and isinstance(known.seen, CandidateBound) and not pass_.closed:
-        _hint(pass_, pod, known.cluster, known.seen)
-        _delegate(pass_, pod, known.cluster, known.seen, shown)
+        if not binding.bind(pass_, pod, known.cluster, known.seen):
+            _delegate(pass_, pod, known.cluster, known.seen, shown)
     else:
         _waiting(pass_, pod, waits, shown)
+
+
+def _is_left_alone(pod: SourcePodObserved, known: Candidate | None) -> bool:
+    """Whether nothing is shown any more: the pod has ended, or is being deleted. A bound one that waits for its kubelet
+    still shows how its delegate has ended by itself."""
+    if pod.phase in TERMINAL or not pod.deleting:
+        return pod.phase in TERMINAL
+    seen = known.seen if known is not None else None
+    return not (pod.stopping and isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 
 
 def _say(pass_: PodPass, pod: SourcePodObserved, **said: Any) -> None:
@@ -101,7 +110,8 @@ def _obstacles(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: Candi
     # A claim or an account may be there by itself; a Service is asked for as a copy.
     asked = [need.name for need in pod.needs if need.kind == "Service" and need.kind not in seen.follows]
     services = f"Service {', '.join(asked)}: the CandidateSource there lets none follow: add Service to spec.follow"
-    return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes)))
+    bound = binding.obstacle(pass_, pod)
+    return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes, bound)))
 
 
 class _Reported(Value):
@@ -132,22 +142,10 @@ def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
     return shown.phase if shown is not None else later("Pending", pod.phase)
 
 
-def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
-    """Whether the pod is over with its lost delegate: it had started, and may not start twice."""
-    state = pass_.state
-    if state.electing or state.shown is None or state.shown.uid != pod.uid or state.uid != pod.uid:
-        return False
-    lost = state.closed_by in (
-        CandidateReason.POD_MISSING,
-        CandidateReason.TARGET_LOST,
-        CandidateReason.TARGET_FORGOTTEN,
-        CandidateReason.GANG_DISSOLVED,
-    )
-    return lost and rank(state.shown.phase) >= 1 and pod.restart_policy == "Never"
-
-
 def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
     lost = pass_.state.closed_by
+    why = "a pod that is bound to a node goes to no other" if pass_.state.stays else "restartPolicy is Never"
+    after = " after it had started" if rank(shown.phase) >= 1 else ""
     _say(
         pass_,
         pod,
@@ -156,7 +154,7 @@ def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
         status=shown.status,
         phase="Failed",
         mark=f"{shown.source} lost",
-        message=f"its delegate was lost ({lost}) after it had started, and restartPolicy is Never",
+        message=f"its delegate was lost ({lost}){after}, and {why}",
         failed=True,
         restarts=shown.restarts,
         totals=shown.totals,
@@ -277,23 +275,15 @@ def _out_of_view(unreadable: str) -> str:
     return "cannot be reached"
 
 
-def _hint(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> None:
-    hints = {HINT_CLUSTER: cluster, HINT_NAMESPACE: seen.namespace, HINT_POD: seen.pod}
-    if seen.pod and pod.hints != hints:
-        pass_.write(
-            DelegateHinted(
-                uid=pod.uid, hints=hints, resource_version=pod.resource_version, reason=CandidateReason.DELEGATE_FOUND
-            )
-        )
-
-
 def _write(pass_: PodPass, pod: SourcePodObserved, wanted: StatusShown) -> None:
     said = {entry.type: entry for entry in pod.conditions}
     there, followed = said.get(DELEGATED), said.get(FOLLOWED)
     obstacles = followed.message if followed is not None and followed.status == "False" else ""
-    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles:
+    # A readiness that a node controller took away while the target was out of view is given back.
+    taken = pod.unready and bool(wanted.source) and pass_.context.in_view(wanted.mark.partition("/")[0])
+    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles and not taken:
         return
-    # Both are writes to the same object: the second would only meet a conflict.
-    if any(key.endswith(("/Status", "/Hint")) for key in pass_.state.effects):
+    # All are writes to the same object: the second would only meet a conflict.
+    if any(key in pass_.state.effects for key in TO_POD):
         return
     pass_.write(msgspec.structs.replace(wanted, resource_version=pod.resource_version))

@@ -64,6 +64,7 @@ class SourcePolicy(Value):
     answer_timeout: timedelta = timedelta(seconds=30)
     lost_after: timedelta = timedelta(minutes=15)
     execution_policy: str = AT_LEAST_ONCE
+    virtual_nodes: bool = False
     mirror_pod_ips: bool = False
     gang_wait: timedelta = timedelta(seconds=15)
     gang_timeout: timedelta = timedelta(minutes=5)

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from controlplane.controllers.candidates.objects import CANDIDATES, FINALIZER, PODS, SOURCE_LABEL, stamp
+import msgspec
+
+from controlplane.controllers.candidates import tolerations
+from controlplane.controllers.candidates.objects import (
+    CANDIDATES,
+    FINALIZER,
+    HINT_TOLERATIONS,
+    PODS,
+    SOURCE_LABEL,
+    stamp,
+)
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import delegate_status as statuses
 from controlplane.controllers.candidates.source.events import (
@@ -23,6 +33,8 @@ from controlplane.controllers.candidates.source.events import (
     PermitGranted,
     PermitRevoked,
     ScaleUpSet,
+    SourceBound,
+    SourceRemoved,
     StatusShown,
 )
 from controlplane.controllers.candidates.source.observations import SourcePodObserved
@@ -41,6 +53,8 @@ def bodies_needed(decision: CandidateWrite) -> list[str]:
             return [decision.template, decision.before]
         case StatusShown() if decision.status:
             return [decision.status]
+        case DelegateHinted() if decision.template:
+            return [decision.template]
         case _:
             return []
 
@@ -79,7 +93,7 @@ def render(
                 resource_version=decision.resource_version,
                 owner_label=(SOURCE_LABEL, policy.cluster),
             )
-        case StatusShown() | DelegateHinted():
+        case StatusShown() | DelegateHinted() | SourceBound() | SourceRemoved():
             if state.pod is None or state.pod.uid != decision.uid:
                 raise Obsolete("the pod is gone")
             return _to_pod(state.pod, decision, bodies, policy, now)
@@ -127,19 +141,48 @@ def _patch(state: SourceState, decision: OnCandidate, body: Json) -> Request:
 
 def _to_pod(
     pod: SourcePodObserved,
-    decision: StatusShown | DelegateHinted,
+    decision: StatusShown | DelegateHinted | SourceBound | SourceRemoved,
     bodies: Mapping[str, bytes],
     policy: SourcePolicy,
     now: datetime,
 ) -> Request:
     ref = ObjectRef(PODS, pod.namespace, pod.name)
-    if pod.deleting or statuses.rank(pod.phase) == 2:
+    if isinstance(decision, SourceRemoved):
+        return Request("delete", ref, uid=pod.uid, resource_version=decision.resource_version, grace=0)
+    if (pod.deleting and not pod.stopping) or statuses.rank(pod.phase) == 2:
         raise Obsolete("the pod has ended: it is left as it is")
+    if isinstance(decision, SourceBound):
+        return _binding(ref, decision)
     if isinstance(decision, DelegateHinted):
-        body: Json = {"metadata": {"annotations": decision.hints}}
+        body = _hints(decision, bodies)
         return Request("patch", ref, body, uid=pod.uid, resource_version=decision.resource_version)
     body = {"status": _status(pod, decision, bodies, policy, now)}
     return Request("patch", ref, body, subresource="status", uid=pod.uid, resource_version=decision.resource_version)
+
+
+def _binding(ref: ObjectRef, decision: SourceBound) -> Request:
+    """Return a binding of the very version of the pod that was decided about."""
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "uid": decision.uid,
+            "resourceVersion": decision.resource_version,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+    }
+    return Request("create", ref, body, subresource="binding")
+
+
+def _hints(decision: DelegateHinted, bodies: Mapping[str, bytes]) -> Json:
+    if not decision.template:
+        return {"metadata": {"annotations": decision.hints}}
+    before = body_in(bodies, decision.template)["spec"].get("tolerations") or []
+    noted = {HINT_TOLERATIONS: msgspec.json.encode(before).decode()}
+    annotations = {**decision.hints, **noted}
+    return {"metadata": {"annotations": annotations}, "spec": {"tolerations": tolerations.unlimited(before)}}
 
 
 def _status(
@@ -159,7 +202,7 @@ def _status(
         )
     else:
         wanted = _without_delegate(pod, decision)
-    ours = _own_conditions(decision, by_type, at)
+    ours = _own_conditions(pod, decision, by_type, at)
     if not mirrors:
         ours += [
             statuses.condition(kind, False, reason, decision.message, at, by_type.get(kind))
@@ -196,14 +239,16 @@ def _without_delegate(pod: SourcePodObserved, decision: StatusShown) -> Json:
     return wanted
 
 
-def _own_conditions(decision: StatusShown, by_type: Mapping[str, Json], at: str) -> list[Json]:
+def _own_conditions(pod: SourcePodObserved, decision: StatusShown, by_type: Mapping[str, Json], at: str) -> list[Json]:
     """Return the conditions that are about the delegate, and not its own."""
     delegated = bool(decision.source) and not decision.failed and decision.mark.startswith(_of(decision))
     reason, known = str(decision.reason), by_type.get
-    scheduled = "" if delegated else _scheduling_reason(reason)
+    # A pod on a virtual Node is scheduled, whatever became of its delegate.
+    bound = delegated or bool(pod.node)
+    scheduled = "" if bound else _scheduling_reason(reason)
     ours = [
         statuses.condition(statuses.DELEGATED, delegated, reason, decision.mark, at, known(statuses.DELEGATED)),
-        statuses.condition("PodScheduled", delegated, scheduled, decision.message, at, known("PodScheduled")),
+        statuses.condition("PodScheduled", bound, scheduled, decision.message, at, known("PodScheduled")),
     ]
     if decision.obstacles or statuses.FOLLOWED in by_type:
         follows = not decision.obstacles

@@ -13,7 +13,6 @@ import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events, observations
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
@@ -73,7 +72,7 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
     `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
-    may add nodes for it, `scaled` how often each target's could."""
+    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node."""
 
     namespace: str
     name: str
@@ -95,6 +94,12 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     dirty: bool = False
     scale_up: ScaleUp | None = None
     scaled: dict[str, int] = {}
+    committed: str = ""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the pod is bound to a virtual Node, or may be: no other target gets it."""
+        return self.pod is not None and (bool(self.pod.node) or self.committed == self.pod.uid)
 
     @property
     def settled(self) -> bool:
@@ -108,7 +113,6 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
 
 
 _replace = msgspec.structs.replace
-_STATUS, _HINT = f"{MANAGEMENT}/{events.StatusShown.WHAT}", f"{MANAGEMENT}/{events.DelegateHinted.WHAT}"
 
 
 source_stream = streams_of(STREAM)
@@ -261,14 +265,15 @@ def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetim
             return _replace(state, permit=_replace(state.permit, revoking=True))
         case events.StatusShown():
             return _replace(state, shown=decision)
+        case events.SourceBound():
+            return _replace(state, committed=decision.uid)
         case _:
             return state
 
 
 def _fold_pod(state: SourceState, seen: observations.SourcePodObserved) -> SourceState:
     before = state.pod
-    state = closed(closed(state, _STATUS), _HINT)
-    state = _replace(state, pod=seen, dirty=True)
+    state = _replace(_settled_to_pod(state), pod=seen, dirty=True)
     if before is not None and before.uid != seen.uid:
         return _end(state)
     return state
@@ -277,8 +282,14 @@ def _fold_pod(state: SourceState, seen: observations.SourcePodObserved) -> Sourc
 def _fold_deleted(state: SourceState, event: observations.SourceDeleted) -> SourceState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
-    state = closed(closed(state, _STATUS), _HINT)
-    return _replace(_end(state), pod=None, dirty=True)
+    return _replace(_end(_settled_to_pod(state)), pod=None, dirty=True)
+
+
+def _settled_to_pod(state: SourceState) -> SourceState:
+    """The pod has changed: what was on its way to it has arrived, or names a version that is not there any more."""
+    for key in events.TO_POD:
+        state = closed(state, key)
+    return state
 
 
 def _end(state: SourceState) -> SourceState:

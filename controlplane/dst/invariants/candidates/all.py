@@ -17,6 +17,7 @@ from controlplane.controllers.candidates.objects import (
     CANDIDATE_TARGETS,
     CANDIDATES,
     SCHEDULER_NAME,
+    TARGET_LABEL,
 )
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.observations import SourceObjectGone
@@ -34,12 +35,13 @@ from controlplane.dst.invariants.candidates.permits import Permits
 from controlplane.dst.invariants.candidates.pod_status import Lives
 from controlplane.dst.invariants.candidates.replay import CandidateReplayRules, of_scheduler, of_source
 from controlplane.dst.invariants.candidates.runs import DelegateRunRules
+from controlplane.dst.invariants.candidates.virtual_nodes import VirtualNodeRules
 from controlplane.dst.invariants.workloads.history import HistoryRules
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, SOURCE_LOG
 from controlplane.dst.scenes.processes import named
-from controlplane.kube.kinds import POD_GROUPS, PODS, Kind
+from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, Kind
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.settings import Settings
 from controlplane.simulation.apiserver.history import Commit, Record
@@ -65,7 +67,8 @@ class Everything:
         )
         self._permits = Permits(trace, environment, self.targets)
         self._lives = Lives(trace, self.placing)
-        self._ownership = CandidateOwnershipRules(trace, self.targets)
+        self._ownership = CandidateOwnershipRules(trace, self.targets, virtual=environment.virtual)
+        self._virtual = VirtualNodeRules(trace, environment, self.forgotten)
         self._replay = CandidateReplayRules(trace)
         self._room = {
             n: NodeCapacityRules(trace, loop, environment.places[n], controllers)
@@ -105,7 +108,7 @@ class Everything:
             CANDIDATES,
             CANDIDATE_TARGETS,
             CANDIDATE_SOURCES,
-            *((POD_GROUPS,) if cluster == MANAGEMENT else ()),
+            *((POD_GROUPS, NODES) if cluster == MANAGEMENT else ()),
         ):
             for record in sorted(store.records(kind), key=lambda record: record.version):
                 self._committed(cluster, record)
@@ -125,6 +128,7 @@ class Everything:
         self._committed(cluster, commit.record if commit.type != "DELETED" else _gone(before, commit.record))
         if cluster == MANAGEMENT:
             self._lives.on_commit(commit)
+            self._virtual.on_commit(commit)
         else:
             self._gangs.on_commit(cluster, commit)
             self._runs.on_commit(cluster, commit)
@@ -134,8 +138,7 @@ class Everything:
     def _committed(self, cluster: str, record: Record) -> None:
         """Note what the log of whoever watches it has to tell."""
         home, kind = cluster == MANAGEMENT, record.kind
-        ours = kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
-        if home and (ours or kind in (CANDIDATE_TARGETS, POD_GROUPS)):
+        if home and self._concerns_the_source(record):
             self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
         elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
             self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
@@ -144,6 +147,13 @@ class Everything:
         ):
             self._histories[cluster].committed(HOME, kind, record.uid, record.version)
 
+    def _concerns_the_source(self, record: Record) -> bool:
+        """Whether an object of the source's own cluster is recorded there."""
+        if record.kind == NODES:
+            return self._environment.virtual and TARGET_LABEL in record.labels
+        ours = record.kind == PODS and record.obj["spec"].get("schedulerName") == SCHEDULER_NAME
+        return ours or record.kind in (CANDIDATE_TARGETS, POD_GROUPS)
+
     def on_listed(self, log: str, cluster: str, kind: Kind, version: int) -> None:
         """Note that a process of a log was given a list of a cluster."""
         self._histories[log].listed(cluster, kind, version)
@@ -151,6 +161,7 @@ class Everything:
     def on_written(self, write: Written) -> None:
         """Look at a write that an API server has carried out."""
         self._ownership.on_written(write)
+        self._virtual.on_written(write)
 
     # --- what is recorded and folded ---------------------------------------------------------------------------------
 
@@ -184,7 +195,7 @@ class Everything:
             self._histories[log].appended(
                 msgspec.structs.replace(new, event=msgspec.structs.replace(new.event, kind=kind))
             )
-        elif mark == ("candidates" if log == SOURCE_LOG else "candidate"):
+        elif mark in (("candidates", "virtualnodes") if log == SOURCE_LOG else ("candidate",)):
             self._histories[log].appended(msgspec.structs.replace(new, source=source))
 
     def source_folded(self, process: str, hosted: HostedControllers, position: int) -> None:

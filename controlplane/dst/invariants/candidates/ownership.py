@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATES, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_LABEL,
+    CANDIDATES,
+    SCHEDULER_NAME,
+    SOURCE_LABEL,
+    TARGET_LABEL,
+    is_virtual,
+)
 from controlplane.controllers.connectivity.events import MANAGEMENT as HOME
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.candidates.acts import PROFILE
 from controlplane.dst.scenes.candidates.environment import CAMPUS
-from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, MULTIKUEUE_CLUSTERS, PODS, SECRETS, SERVICES, meta
+from controlplane.kube.kinds import ADMISSION_CHECKS, EVENTS, MULTIKUEUE_CLUSTERS, NODES, PODS, SECRETS, SERVICES, meta
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.world import MANAGEMENT
 
@@ -25,17 +32,17 @@ _COPIES = (CONFIG_MAPS, SECRETS, SERVICES)
 
 
 class CandidateOwnershipRules:
-    """Who wrote what. `targets` are the folds of the targets' logs."""
+    """Who wrote what. `targets` are the folds of the targets' logs; `virtual`: the source has virtual Nodes."""
 
-    def __init__(self, trace: Trace, targets: Mapping[str, SchedulerControllers]) -> None:
-        self._trace, self._targets = trace, targets
+    def __init__(self, trace: Trace, targets: Mapping[str, SchedulerControllers], *, virtual: bool = False) -> None:
+        self._trace, self._targets, self._virtual = trace, targets, virtual
 
     def on_written(self, write: Written) -> None:
         """Look at a write that was carried out."""
         if "-scheduler-" in write.process:
             wrong = self._scheduler(write)
         elif write.cluster in (MANAGEMENT, HOME):
-            wrong = _at_home(write)
+            wrong = "" if self._virtual and _of_virtual_nodes(write) else _at_home(write)
         else:
             wrong = _in_target(write)
         if wrong:
@@ -94,6 +101,38 @@ def _at_home(write: Written) -> str:
         return "without a UID and a resourceVersion"
     hint = set(meta(write.body)) <= {"uid", "resourceVersion", "annotations"} and write.body.keys() == {"metadata"}
     return "" if write.subresource == "status" or hint else "neither its status nor a hint"
+
+
+def _of_virtual_nodes(write: Written) -> bool:
+    """Whether a write is one that is allowed beside: to a Node of ours, the binding of a pod to one, and the removal of a
+    pod that waits for its kubelet."""
+    before = write.before
+    if write.kind == NODES:
+        return _to_a_node(write)
+    if write.kind == PODS and write.verb == "binding":
+        return bool(meta(write.body).get("uid")) and is_virtual(write.body["target"]["name"])
+    if write.kind != PODS or before is None or before.obj["spec"].get("schedulerName") != SCHEDULER_NAME:
+        return False
+    if write.verb == "delete":
+        over = before.obj["status"].get("phase") in ("Succeeded", "Failed")
+        return over and write.uid == before.uid and "deletionTimestamp" in meta(before.obj)
+    return _tolerates(write)
+
+
+def _to_a_node(write: Written) -> bool:
+    """Whether a write is the creation, the status or the deletion of a Node of ours."""
+    before = write.before
+    if before is None:
+        return TARGET_LABEL in (meta(write.body).get("labels") or {})
+    named = TARGET_LABEL in before.labels and write.uid == before.uid
+    return named and (write.verb != "patch" or write.subresource == "status")
+
+
+def _tolerates(write: Written) -> bool:
+    """Whether a write says where a pod's delegate is, and what the pod tolerates, and nothing else."""
+    spec = write.body.get("spec")
+    alone = isinstance(spec, dict) and spec.keys() == {"tolerations"} and not write.subresource
+    return alone and write.verb == "patch" and bool(write.uid and write.resource_version)
 
 
 def _in_target(write: Written) -> str:

@@ -47,7 +47,10 @@ def of_source(hosted: HostedControllers) -> Parts:
     placing, copies = hosted.sources, hosted.copies
     assert placing is not None
     assert copies is not None
+    nodes = hosted.virtual_nodes
     own: Parts = [
+        ("virtual nodes", {} if nodes is None else nodes.nodes),
+        ("nodes to bind to", placing.nodes),
         ("sources", placing.sources),
         ("connections", placing.connections),
         ("outage", placing.outage),

@@ -176,9 +176,9 @@ def group_of(name: str) -> str:
     return name.rpartition("-")[0] if name.startswith("gang-") else ""
 
 
-def _delete(scene: Scene, step: Step) -> None:
+def _delete(scene: Scene, step: Step, grace: int | None = None) -> None:
     if step.where in scene.wanted:
-        scene.environment.management.store.delete(PODS, NAMESPACE, step.where)
+        scene.environment.management.store.delete(PODS, NAMESPACE, step.where, grace=grace)
         del scene.wanted[step.where]
 
 
@@ -186,7 +186,7 @@ def _replace(scene: Scene, step: Step) -> None:
     """As a StatefulSet's controller does: the pod goes, and another one of its name comes soon."""
     submitted = scene.wanted.get(step.where)
     if submitted is not None:
-        _delete(scene, step)
+        _delete(scene, step, grace=0)
         scene.after(step.seconds, _submit, scene, submitted)
 
 

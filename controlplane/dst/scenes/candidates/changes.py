@@ -5,7 +5,8 @@ pod its delegate does not have."""
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.objects import ours
+from controlplane.controllers.candidates import tolerations
+from controlplane.controllers.candidates.objects import HINT_TOLERATIONS, ours
 from controlplane.dst.engine.steps import Step
 from controlplane.kube.kinds import Json, meta
 
@@ -43,4 +44,7 @@ def _shown(pod: Json) -> tuple[dict[str, str], object, list[Json]]:
         if not ours(key)
     }
     images = [one["image"] for one in pod["spec"]["containers"]]
-    return marks, (images, pod["spec"].get("activeDeadlineSeconds")), pod["spec"].get("tolerations") or []
+    tolerated = pod["spec"].get("tolerations") or []
+    noted = (meta(pod).get("annotations") or {}).get(HINT_TOLERATIONS)
+    own = tolerations.restored(tolerated, noted) if noted is not None else tolerated
+    return marks, (images, pod["spec"].get("activeDeadlineSeconds")), own

@@ -131,10 +131,16 @@ def _runs(name: str, pod: Json, running: Sequence[tuple[str, Record]]) -> str:
 def _waits_for_its_gang(environment: CandidateEnvironment, there: Mapping[str, Json], name: str) -> bool:
     """Whether a pod is of a group that is not there, or has fewer members than have to start together."""
     group = group_of(name)
-    if not group:
+    if not group or _has_failed(there[name]):
         return False
     found = [record for record in environment.management.store.records(POD_GROUPS) if record.name == group]
-    return not found or sum(group_of(other) == group for other in there) < found[0].obj["spec"]["minMember"]
+    members = [other for other, pod in there.items() if group_of(other) == group and not _has_failed(pod)]
+    return not found or len(members) < found[0].obj["spec"]["minMember"]
+
+
+def _has_failed(pod: Json) -> bool:
+    """Whether a pod was on a virtual Node, and went with its delegate: it counts for no gang any more."""
+    return bool(pod["status"].get("phase") == "Failed")
 
 
 def _apart(

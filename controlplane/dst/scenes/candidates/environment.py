@@ -13,7 +13,13 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATE_TARGETS
 from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.network import Network, Storm
-from controlplane.dst.scenes.workloads.environment import BUSY, ClusterEnvironment, OnCommit, WorkloadEnvironment
+from controlplane.dst.scenes.workloads.environment import (
+    BUSY,
+    Backup,
+    ClusterEnvironment,
+    OnCommit,
+    WorkloadEnvironment,
+)
 from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES, Json, Kind, meta
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.pod_subresources import priority
@@ -42,6 +48,7 @@ class CandidateEnvironment(WorkloadEnvironment):
         self, loop: VirtualLoop, seed: str, nodes: Mapping[str, int], on_commit: OnCommit, *, follows: bool = False
     ) -> None:
         self.nodes, self.follows = dict(nodes), follows
+        self.virtual = False
         self._kubelets = random.Random(f"kubelets {seed}")  # noqa: S311 - reproducible on purpose
         self.ways: dict[str, Network] = {}
         self.idle: dict[str, str] = {}  # targets that do not do their part: "silent", or "forbidding"
@@ -101,6 +108,15 @@ class CandidateEnvironment(WorkloadEnvironment):
         if near is not None:
             near.cut("the API server went away")
         super()._end(place)
+
+    def bind_at_home(self, graceful: bool) -> None:
+        """Say whether pods of the source are bound there: deleted, such a pod waits for its kubelet."""
+        self.virtual = self.management.store.graceful = graceful
+
+    def restore(self, name: str, backup: Backup) -> None:
+        """Put a cluster back to an earlier state."""
+        super().restore(name, backup)
+        self.bind_at_home(self.virtual)
 
     # --- what an administrator sets up -------------------------------------------------------------------------------
 

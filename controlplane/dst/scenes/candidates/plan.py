@@ -21,6 +21,7 @@ from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
+VIRTUAL_NODES = "virtual-nodes"  # no plan is drawn with it: those that are drawn may be played with it as well
 GANG_PLUGIN = "gang-plugin"  # the schedulers reserve and report a quorum or nobody
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"

@@ -17,7 +17,7 @@ from controlplane.controllers.scheduling.framework.configuration import read
 from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE
 from controlplane.settings import Settings
-from controlplane.settings.candidates import Candidates
+from controlplane.settings.candidates import Candidates, VirtualNodeSettings
 from controlplane.settings.model import RunSettings
 
 LOST_AFTER = timedelta(minutes=2)
@@ -32,7 +32,9 @@ GANGS = {
 _LONGEST_CYCLE = 0.006  # seconds of the processor
 
 
-def source_settings(execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True) -> Settings:
+def source_settings(
+    execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True, virtual_nodes: bool = False
+) -> Settings:
     """Return the settings of the source's service; `jobs`: MultiKueue is on beside candidates."""
     settings = Settings()
     chosen = Candidates(
@@ -40,6 +42,7 @@ def source_settings(execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True)
         namespaces=(NAMESPACE,),
         lost_after=LOST_AFTER,
         execution_policy=execution_policy,
+        virtual_nodes=VirtualNodeSettings(enabled="yes" if virtual_nodes else "no"),
         scale_up_wait=timedelta(days=1),  # whose time is over is followed by another, and that is no quiet
     )
     controllers = ("multikueue", "candidates") if jobs else ("candidates",)

@@ -27,12 +27,12 @@ from controlplane.dst.invariants.candidates.all import Everything
 from controlplane.dst.scenes.candidates import acts, idle
 from controlplane.dst.scenes.candidates.ending import unfinished
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
-from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, process_names
+from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, VIRTUAL_NODES, process_names
 from controlplane.dst.scenes.candidates.processes import drawn_time, setup, source_settings
 from controlplane.dst.scenes.processes import HOME_TOKEN, scheduler, service
 from controlplane.dst.scenes.workloads.environment import Backup
 from controlplane.dst.scenes.workloads.operators import Operators
-from controlplane.kube.kinds import PODS
+from controlplane.kube.kinds import PODS, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
 from controlplane.settings import Settings
@@ -61,9 +61,11 @@ class CandidateRun(SceneRun):
         self.wanted: dict[str, Step] = {}
         self._set = False
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
-        self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits)
+        virtual = VIRTUAL_NODES in plan.traits
+        self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits, virtual_nodes=virtual)
         needy = any(step.where.startswith("conf-") for step in plan.steps if step.kind == "submit-pod")
         self.environment = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit, follows=needy)
+        self.environment.bind_at_home(virtual)
         self.rules = Everything(self.trace, self.loop, self.environment, self.settings, plan)
         self.databases = {SOURCE_LOG: SimulatedDatabase(self.loop, seed, Codec(TYPES))}
         for name, controllers in self.rules.targets.items():
@@ -201,7 +203,8 @@ class CandidateRun(SceneRun):
         self.environment.restore(cluster, backup)
         self.rules.began_anew(cluster)
         if cluster == MANAGEMENT:
-            there = sorted(record.name for record in self.environment.management.store.records(PODS))
+            records = self.environment.management.store.records(PODS)
+            there = sorted(record.name for record in records if "deletionTimestamp" not in meta(record.obj))
             self.wanted = {name: self.submitted[name] for name in there}
 
     def rebuild(self, target: str) -> None:

@@ -1,0 +1,1 @@
+"""Virtual Nodes: one in the source cluster for each target, to which source pods are bound."""
