@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -32,6 +33,7 @@ _PATIENCE = 10.0  # seconds for a request to arrive, for a TLS handshake, and fo
 _HEAD = 1 << 16  # bytes
 _CHUNK = 1 << 16
 _KEPT = frozenset({"connection", "upgrade", "x-stream-protocol-version"})
+_CONTROL = re.compile(rb"[\x00-\x08\n-\x1f\x7f]")  # a server further on may take them for the end of a line
 _UPGRADE_PREFIX = "sec-websocket-"
 _PHRASES = {
     400: "Bad Request",
@@ -200,23 +202,28 @@ class KubeletServer:
         kept = [(key, value) for key, value in head.headers if asked.streams and _is_kept(key)]
         target = await self._answers.open(asked, head.method, kept)
         _keep_alive(client[1], target[1])
-        # What the client says is handed on from the beginning: so it is noticed if it goes before there is an answer.
-        upward = asyncio.create_task(_copy(client[0], target[1]), name="to the target")
+        # What the client says is handed on once the target has agreed to an upgrade. Before, and of a log, it is read alone: so it
+        # is noticed if the client goes, and the target takes nothing of it for another request.
+        early = asyncio.create_task(client[0].read(_CHUNK), name="from the client")
+        upward: asyncio.Task[None] | None = None
         try:
-            answer = await _answer(target[0], upward)
+            answer = await _answer(target[0], early)
             if answer is None:
                 return
             code = _code(answer)
             if code != 101 and (asked.streams or code >= 300):
                 raise KubeletRefusal(502 if code == 401 else code, await _refusal(target[0]))
             client[1].write(answer)
+            upward = asyncio.create_task(
+                _upward(early, client[0], target[1] if code == 101 else None), name="to the target"
+            )
             downward = asyncio.create_task(_copy(target[0], client[1]), name="from the target")
             try:
                 await asyncio.wait([upward, downward], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 await end(downward)
         finally:
-            await end(upward)
+            await end(early, *([upward] if upward is not None else []))
             target[1].close()
 
 
@@ -228,7 +235,7 @@ def _read(raw: bytes) -> _Head | None:
     except ValueError:
         return None
     pairs = [line.partition(":")[::2] for line in lines]
-    if not version.startswith("HTTP/1.") or not target.startswith("/"):
+    if not version.startswith("HTTP/1.") or not target.startswith("/") or _CONTROL.search(raw.replace(b"\r\n", b"")):
         return None
     path, _, query = target.partition("?")
     return _Head(method, path, query, [(key.strip().lower(), value.strip()) for key, value in pairs])
@@ -239,15 +246,15 @@ def _is_kept(header: str) -> bool:
     return header in _KEPT or header.startswith(_UPGRADE_PREFIX)
 
 
-async def _answer(reader: asyncio.StreamReader, upward: asyncio.Task[None]) -> bytes | None:
+async def _answer(reader: asyncio.StreamReader, early: asyncio.Task[bytes]) -> bytes | None:
     """Return the head of an answer, however long it takes (a log that is followed may have nothing to say for hours); None if
     whoever asked has gone meanwhile."""
     reading = asyncio.create_task(reader.readuntil(b"\r\n\r\n"), name="answer of the target")
     try:
-        await asyncio.wait([reading, upward], return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
+        await asyncio.wait([reading, early], return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done() and (early.exception() is not None or not early.result()):
             return None
-        return reading.result()
+        return await reading
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise KubeletRefusal(502, "the cluster in which the pod runs did not answer") from None
     finally:
@@ -292,6 +299,19 @@ def _keep_alive(*writers: asyncio.StreamWriter) -> None:
         connection = writer.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+async def _upward(
+    early: asyncio.Task[bytes], client: asyncio.StreamReader, target: asyncio.StreamWriter | None
+) -> None:
+    """Hand on what a client says, what it said early first; without a target only wait until it goes."""
+    with contextlib.suppress(OSError):
+        data = await early
+        while data:
+            if target is not None:
+                target.write(data)
+                await target.drain()
+            data = await client.read(_CHUNK)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

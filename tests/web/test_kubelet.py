@@ -369,3 +369,39 @@ async def test_a_certificate_that_changes_is_served_from_then_on(
         for path, content in zip(served, before, strict=True):
             path.write_bytes(content)
         await other.stop()
+
+
+async def asked(kubelet: Kubelet, raw: str) -> bytes:
+    """Say something, and return the first line of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", kubelet.server.port, ssl=kubelet.context("front"))
+    writer.write(raw.encode())
+    try:
+        return await reader.readline()
+    finally:
+        writer.close()
+
+
+async def test_nothing_is_handed_on_before_the_target_has_agreed(kubelet: Kubelet) -> None:
+    """On a connection that is authenticated as a whole, what follows a refused upgrade would be another request."""
+    more: list[bytes] = []
+
+    async def refuses(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                more.append(await reader.read(100))
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
+        await writer.drain()
+
+    head = "POST /exec/team/web/main?command=sh HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+    async with kubelet.target(refuses):
+        assert b" 403 " in await asked(kubelet, f"{head}DELETE /api/v1/namespaces/kube-system HTTP/1.1\r\n\r\n")
+    assert len(kubelet.answers.heads) == 1
+    assert more in ([], [b""])
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\0"])
+async def test_a_header_is_one_line(kubelet: Kubelet, sign: str) -> None:
+    async with kubelet.target(says(b"HTTP/1.1 200 OK\r\n\r\n")):
+        headers = f"Connection: Upgrade\r\nUpgrade: SPDY/3.1{sign}Impersonate-User: admin\r\n\r\n"
+        assert b" 400 " in await asked(kubelet, f"POST /exec/team/web/main?command=sh HTTP/1.1\r\n{headers}")
+    assert kubelet.answers.heads == []
