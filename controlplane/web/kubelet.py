@@ -195,10 +195,7 @@ class KubeletServer:
                 raise KubeletRefusal(404, "a virtual Node has no such path")
 
     async def _hand_on(self, head: _Head, asked: KubeletRequest, client: Stream) -> None:
-        if not asked.streams and head.method != "GET":
-            raise KubeletRefusal(405, "logs are got by GET")
-        if asked.streams and not head.get("upgrade"):
-            raise KubeletRefusal(400, "this needs a connection that is upgraded, by SPDY or WebSocket")
+        _check(head, asked)
         kept = [(key, value) for key, value in head.headers if asked.streams and _is_kept(key)]
         target = await self._answers.open(asked, head.method, kept)
         _keep_alive(client[1], target[1])
@@ -225,6 +222,14 @@ class KubeletServer:
         finally:
             await end(early, *([upward] if upward is not None else []))
             target[1].close()
+
+
+def _check(head: _Head, asked: KubeletRequest) -> None:
+    """Refuse a request that is not made as its kind is."""
+    if not asked.streams and head.method != "GET":
+        raise KubeletRefusal(405, "logs are got by GET")
+    if asked.streams and not head.get("upgrade"):
+        raise KubeletRefusal(400, "this needs a connection that is upgraded, by SPDY or WebSocket")
 
 
 def _read(raw: bytes) -> _Head | None:
