@@ -147,7 +147,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         if now == before:
             return
         self.watch_changed = True
-        for there in {*before, *now}:
+        for there in {**before, **now}:  # in an order that does not change from run to run
             users = self._users.setdefault(there, set())
             others = [self._where[user][there] for user in users if user != stream]
             changed = before.get(there, frozenset()) ^ now.get(there, frozenset())
