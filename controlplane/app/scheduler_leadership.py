@@ -84,8 +84,16 @@ class SchedulerTerm(LeadershipTerm):
         self.measure = SchedulerMeasure(context.metrics, self.loop, context.spans)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self.measure.cycle)
         self._cycles.stopwatch = context.ports.stopwatch
+        hosted.ahead.connect(self.loop, lambda: gate.is_open and self._ready(), self._cycles.one)
         self.runner = Runner(
-            log, hosted.router, self._effects, gate, self._time, on_folded=self._heard, poll=context.ports.poll
+            log,
+            hosted.router,
+            self._effects,
+            gate,
+            self._time,
+            anticipating=hosted.router,
+            on_folded=self._heard,
+            poll=context.ports.poll,
         )
 
     # --- following and leading -----------------------------------------------------------------------------------
