@@ -145,6 +145,7 @@ class OwnPods(PodBook[PodState]):
     def __init__(self, profiles: Collection[str], identity: str) -> None:
         super().__init__(identity)
         self.profiles = frozenset(profiles)
+        self.readable: Container[int] = ()  # the ids of objects that the view has read already
         self._shown: dict[str, tuple[str, PendingPodObserved]] = {}  # the last that was offered to the log, by UID
         self._offered: dict[str, list[str]] = {}  # the versions of those that are not folded yet: the log may lack them
         self._awaited: dict[
@@ -166,7 +167,8 @@ class OwnPods(PodBook[PodState]):
             if before is None:
                 return None
             return change.observed(stream, PendingPodGone(uid=uid, resource_version=change.resource_version), now)
-        found = pending_pod(change.object, change.resource_version, self.profiles)
+        readable = id(change.object) in self.readable
+        found = pending_pod(change.object, change.resource_version, self.profiles, readable=readable)
         if found is None or not (news(before, found) or self._may_be_lost(uid, change)):
             return None
         stream = pod_stream(str(meta(change.object).get("namespace", "")), str(meta(change.object)["name"]))
