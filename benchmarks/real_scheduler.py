@@ -234,6 +234,7 @@ class Bench:
             f"{one.verb} {one.resource}"
             for one in asked
             if one.agent.startswith(self._contender.agent)
+            and f"({_BENCHMARK})" not in one.agent
             and since <= one.done <= until
             and one.resource not in _PROBES
         )
