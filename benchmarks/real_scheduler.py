@@ -188,7 +188,7 @@ class Bench:
         await self.load.pods("backlog", "spread", pods)
         already = self._tail.look()
         async with self._started("backlog") as (pid, again, before):
-            left = already + pods - self._tail.look()
+            left = max(1, already + pods - self._tail.look())
             await self._tail.until(already + pods)
             backlog = await self._ended("backlog", pid, left, before)
         return Result(self._contender.name, [start, again], [paced, burst, backlog])
