@@ -18,6 +18,7 @@ from benchmarks import (
     podgroups,
     quota,
     real,
+    real_scheduler,
     replay,
     scheduler,
     takeover,
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "quota": quota.run,
     "why": why.run,
     "real": real.run,
+    "real-scheduler": real_scheduler.run,
 }
 
 
@@ -112,6 +114,12 @@ def parser() -> argparse.ArgumentParser:
         "--latency", type=float, default=0, help="milliseconds to each API server and back, for the dispatcher"
     )
     real_.add_argument("--quiet", type=float, default=0, help="seconds in which nothing happens, measured too")
+    real_scheduler_ = found.add_argument_group(
+        "real-scheduler", "beside kube-scheduler, if KUBEBUILDER_ASSETS has it; --qps is the limit of both"
+    )
+    real_scheduler_.add_argument("--real-nodes", type=int, default=5000, help="nodes of the cluster")
+    real_scheduler_.add_argument("--real-pods", type=int, default=300, help="pods of each series")
+    real_scheduler_.add_argument("--real-rate", type=float, default=10.0, help="pods a second, where they are paced")
     return found
 
 

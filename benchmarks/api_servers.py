@@ -68,6 +68,10 @@ class ApiServers:
     def __init__(self, kubeconfigs: dict[str, Path]) -> None:
         self.kubeconfigs = kubeconfigs
 
+    def audit_log(self, name: str) -> Path:
+        """Return where a cluster's API server writes what it was asked."""
+        return self.kubeconfigs[name].with_name("audit.log")
+
     def text(self, name: str) -> str:
         """Return a cluster's kubeconfig."""
         return self.kubeconfigs[name].read_text()
@@ -78,7 +82,7 @@ class ApiServers:
 
     def asked(self, since: float, until: float) -> list[Asked]:
         """Return the requests that were done between two times, by time. A watch counts when it is opened."""
-        found = [one for name, path in self.kubeconfigs.items() for one in _asked(name, path.with_name("audit.log"))]
+        found = [one for name in self.kubeconfigs for one in _asked(name, self.audit_log(name))]
         return sorted((one for one in found if since <= one.done <= until), key=lambda one: one.received)
 
 
@@ -112,8 +116,9 @@ def _at(stamp: str) -> float:
 
 
 @asynccontextmanager
-async def api_servers(names: Sequence[str]) -> AsyncIterator[ApiServers]:
-    """Have an API server of each name, with the CRDs, and nothing else in it."""
+async def api_servers(names: Sequence[str], *flags: str, kueue: bool = True) -> AsyncIterator[ApiServers]:
+    """Have an API server of each name, with the CRDs of Kueue if wanted, and nothing else in it; `flags` are further
+    ones of kube-apiserver."""
     with ExitStack() as stack:
         top = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="controlplane-bench-")))
         kubeconfigs = {}
@@ -121,12 +126,13 @@ async def api_servers(names: Sequence[str]) -> AsyncIterator[ApiServers]:
             folder = top / name
             folder.mkdir()
             (folder / "policy.yaml").write_text(yaml.safe_dump(_POLICY))
-            flags = (f"--audit-policy-file={folder / 'policy.yaml'}", f"--audit-log-path={folder / 'audit.log'}")
-            server = await asyncio.to_thread(stack.enter_context, realserver.running(folder, *flags))
+            audit = (f"--audit-policy-file={folder / 'policy.yaml'}", f"--audit-log-path={folder / 'audit.log'}")
+            server = await asyncio.to_thread(stack.enter_context, realserver.running(folder, *audit, *flags))
             kubeconfigs[name] = folder / "kubeconfig"
             kubeconfigs[name].write_text(yaml.safe_dump(_kubeconfig(server, folder)))
         servers = ApiServers(kubeconfigs)
-        await asyncio.gather(*(_serve_kueue(servers.transport(name, "benchmark")) for name in names))
+        if kueue:
+            await asyncio.gather(*(_serve_kueue(servers.transport(name, "benchmark")) for name in names))
         yield servers
 
 

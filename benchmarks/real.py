@@ -20,45 +20,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-import psycopg
 import yaml
 
 from benchmarks.api_servers import ApiServers, api_servers, missing
+from benchmarks.costs import COUNTED, Cost, cost_of
 from benchmarks.fleet import ROLE
 from benchmarks.kueue_core import CHECK, MANAGEMENT
 from benchmarks.machine import database, show
+from benchmarks.processes import answers, process
 from benchmarks.waits import Waits, counts, waits
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.local.replica import free_port
-from controlplane.log.schema import libpq_url
 
 REFERENCE = "KUEUE_REFERENCE"
-_TICK = os.sysconf("SC_CLK_TCK")
 _PARTS = (0.5, 0.95, 0.99)
 _SETTLES = 10.0  # seconds
-_COUNTED = 12.0  # seconds until PostgreSQL's statistics have what idle sessions did before
 _PATIENCE = 60.0  # without a finished workload
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What processes and the database have used up until now."""
-
-    service: float
-    postgres: float
-    appends: int
-    transactions: int
-    events: int
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(
-            self.service - other.service,
-            self.postgres - other.postgres,
-            self.appends - other.appends,
-            self.transactions - other.transactions,
-            self.events - other.events,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,42 +117,16 @@ class Series:
 
     def cost(self, pid: int) -> Cost:
         """Return what was used up until now."""
-        with psycopg.connect(libpq_url(self.url)) as connection:
-            row = connection.execute(
-                "SELECT (regexp_match(pg_read_file('postmaster.pid'), '^[0-9]+'))[1]::int,"
-                " (SELECT coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables WHERE relname = 'log_head'),"
-                " (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),"
-                " (SELECT coalesce(max(position), 0) FROM controlplane.log_head)"
-            ).fetchone()
-        assert row is not None
-        return Cost(_cpu(pid), _family(row[0]), int(row[1]), int(row[2]), int(row[3]))
+        return cost_of(self.url, pid)
 
     async def quiet(self, pid: int, seconds: float) -> tuple[Cost, dict[str, int]]:
         """Do nothing for a while; return what it cost, and the requests by what they were."""
-        await asyncio.sleep(_COUNTED)
+        await asyncio.sleep(COUNTED)
         begun, before = time.time(), self.cost(pid)
         await asyncio.sleep(seconds)
         cost = self.cost(pid) - before
         asked = counts(self._servers.asked(begun, time.time()))
         return cost, {" ".join(what): sum(by_cluster.values()) for what, by_cluster in sorted(asked.items())}
-
-
-def _cpu(pid: int, *, reaped: bool = False) -> float:
-    """Return the processor seconds of a process, and of its children that have ended if wanted."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(int(one) for one in fields[11 : 15 if reaped else 13]) / _TICK
-
-
-def _family(pid: int) -> float:
-    """Return the processor seconds of a process and of all its children."""
-    total = _cpu(pid, reaped=True)
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
-                total += _cpu(int(path.parent.name))
-        except OSError:  # it has just ended
-            continue
-    return total
 
 
 class Child:
@@ -274,29 +226,6 @@ async def _set_up(servers: ApiServers, ways: dict[str, Path]) -> None:
 
 
 @asynccontextmanager
-async def _process(ready: Callable[[], bool], *command: str, **environment: str) -> AsyncIterator[int]:
-    """Have a process, and wait until it is ready; its messages are shown if it ends by itself."""
-    with tempfile.TemporaryFile() as messages:
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**os.environ, **environment}, stdout=messages, stderr=messages
-        )
-        try:
-            while not ready():
-                if process.returncode is not None:
-                    raise RuntimeError(f"{command[0]} has ended by itself; it said why above")
-                await asyncio.sleep(0.05)
-            yield process.pid
-        except BaseException:
-            messages.seek(0)
-            print(messages.read()[-2000:].decode(errors="replace"), file=sys.stderr)
-            raise
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-
-
-@asynccontextmanager
 async def _service(kubeconfig: Path, url: str, qps: int) -> AsyncIterator[int]:
     port = free_port()
     settings = {
@@ -311,19 +240,8 @@ async def _service(kubeconfig: Path, url: str, qps: int) -> AsyncIterator[int]:
         settings |= {f"BUDGETS_{cluster}_QPS": str(qps), f"BUDGETS_{cluster}_BURST": str(qps)}
     environment = {f"CONTROLPLANE_{name}": value for name, value in settings.items()}
     command = (sys.executable, "-m", "controlplane", "run")
-    async with _process(lambda: _answers(port), *command, **environment) as pid:
+    async with process(lambda: answers(port), *command, **environment) as pid:
         yield pid
-
-
-def _answers(port: int) -> bool:
-    import urllib.error
-    import urllib.request
-
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1) as answer:
-            return int(answer.status) == 200
-    except (OSError, urllib.error.URLError):
-        return False
 
 
 @asynccontextmanager
@@ -346,7 +264,7 @@ async def _reference(management: Path, program: str) -> AsyncIterator[int]:
             "KUEUE_ADAPTERS": "Job.v1.batch",
             "KUEUE_DISPATCHER": "kueue.x-k8s.io/multikueue-dispatcher-all-at-once",
         }
-        async with _process(ready.exists, program, **environment) as pid:
+        async with process(ready.exists, program, **environment) as pid:
             await asyncio.sleep(_SETTLES)  # it says that it is ready before it has connected to the workers
             yield pid
 

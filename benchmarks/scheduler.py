@@ -44,27 +44,32 @@ def _cycles(nodes: int, shape: str, cycles: int, *, vectorised: bool) -> list[fl
     framework = default_framework()
     framework.vectorised = vectorised
     seconds = []
-    for number, pod in enumerate(pods(shape, cycles)):
+    for number, new in enumerate(pods(shape, cycles)):
         started = time.perf_counter()
-        found = schedule(framework, snapshot, pod, pick=number)
+        found = schedule(framework, snapshot, new, pick=number)
         if not found.node:
-            raise RuntimeError(f"pod {pod.name} found no node: {found.status.reasons}")
-        snapshot.add_pod(pod, found.node)
+            raise RuntimeError(f"pod {new.name} found no node: {found.status.reasons}")
+        snapshot.add_pod(new, found.node)
         seconds.append(time.perf_counter() - started)
     return seconds
 
 
 def cluster(nodes: int) -> Snapshot:
     """Return a cluster of so many nodes, with their pods."""
-    made = [read_node(_node(number)) for number in range(nodes)]
+    made = [read_node(node(number)) for number in range(nodes)]
     return Snapshot(made, (read_pod(_existing(number, nodes)) for number in range(nodes * PODS_A_NODE)))
 
 
 def pods(shape: str, count: int) -> Iterator[Pod]:
     """Yield pods to be scheduled, of deployments that are there already."""
     for number in range(count):
-        name = f"app-{number // 10 % 20}"
-        yield read_pod(_pod(f"new-{number}", name, **_wishes(shape, name)))
+        yield read_pod(pod(f"new-{number}", shape, number))
+
+
+def pod(name: str, shape: str, number: int, **spec: object) -> Json:
+    """Return a pod of one of `SHAPES`; ten in a row are of one app."""
+    app = f"app-{number // 10 % 20}"
+    return _pod(name, app, **_wishes(shape, app), **spec)
 
 
 def _wishes(shape: str, name: str) -> Json:
@@ -92,7 +97,8 @@ def _wishes(shape: str, name: str) -> Json:
     }
 
 
-def _node(number: int) -> Json:
+def node(number: int) -> Json:
+    """Return a node: one of ten zones."""
     labels = {HOSTNAME: f"node-{number}", ZONE: f"zone-{number % 10}", "disk": "ssd" if number % 2 else "hdd"}
     room = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     taints = [{"key": "team", "value": "x", "effect": "NoSchedule"}] if number % 50 == 7 else []

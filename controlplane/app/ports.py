@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from importlib import metadata
 
+from controlplane.log.appender import LINGER
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.port import Log
@@ -17,11 +18,11 @@ from controlplane.log.snapshots import PostgresSnapshots
 from controlplane.runtime.lifecycle import OnBatch, OnState, Ports
 
 
-def ports_of(database: Database) -> Ports:
-    """Return the ports of a process whose log is in a database."""
+def ports_of(database: Database, *, linger: float = LINGER) -> Ports:
+    """Return the ports of a process whose log is in a database; for `linger` seconds a few observations wait for others."""
 
     def open_log(name: str, codec: Codec, on_state: OnState, on_batch: OnBatch) -> Log:
-        return PostgresLog(database, codec, log=name, on_state=on_state, on_batch=on_batch)
+        return PostgresLog(database, codec, log=name, linger=linger, on_state=on_state, on_batch=on_batch)
 
     def snapshots(log: Log) -> PostgresSnapshots | None:
         return PostgresSnapshots(database, log) if isinstance(log, PostgresLog) else None

@@ -21,6 +21,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.local_connection import LocalConnection
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.versions import ShownVersion
+from controlplane.controllers.scheduling.anticipation import PodAnticipation
 from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods
 from controlplane.controllers.scheduling.events import (
     GangGone,
@@ -51,6 +52,7 @@ class SchedulerControllers:
     def __init__(self, settings: Settings, profiles: Sequence[str], *, gangs: bool = False) -> None:
         identity = settings.leader.identity
         self.placements, self.evictions = OwnPods(profiles, identity), Evictions(identity)
+        self.ahead = PodAnticipation(self.placements)
         own = settings.scheduler
         policy = TargetPolicy(
             scheduler_name=own.candidate_profile or profiles[0],
@@ -65,7 +67,7 @@ class SchedulerControllers:
         self.verdicts = PodGroupConditions(identity, enabled=gangs)
         self.router = ControllerRouter(
             [
-                Registration("placements", self.placements, frozenset({"pod"})),
+                Registration("placements", self.placements, frozenset({"pod"}), anticipating=self.ahead),
                 Registration("evictions", self.evictions, frozenset({"victim"}), identities="victim"),
                 Registration("verdicts", self.verdicts, frozenset({"gang"}), identities="gang"),
                 Registration(

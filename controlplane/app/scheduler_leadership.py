@@ -63,6 +63,7 @@ class SchedulerTerm(LeadershipTerm):
         super().__init__(context, hosted, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
         self._hosted = hosted
         self._begun = False
+        self._handed: Sequence[Delta] = ()  # the pods that were handed over last
         self._classes: set[str] = set()
         surroundings = self._given(hosted.watches, self._sink, _no_secret, budget)
         self._home = ManagementConnection(MANAGEMENT, context.open_management, surroundings)
@@ -84,8 +85,16 @@ class SchedulerTerm(LeadershipTerm):
         self.measure = SchedulerMeasure(context.metrics, self.loop, context.spans)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self.measure.cycle)
         self._cycles.stopwatch = context.ports.stopwatch
+        hosted.ahead.connect(self.loop, lambda: gate.is_open and self._ready(), self._cycles.one)
         self.runner = Runner(
-            log, hosted.router, self._effects, gate, self._time, on_folded=self._heard, poll=context.ports.poll
+            log,
+            hosted.router,
+            self._effects,
+            gate,
+            self._time,
+            anticipating=hosted.router,
+            on_folded=self._heard,
+            poll=context.ports.poll,
         )
 
     # --- following and leading -----------------------------------------------------------------------------------
@@ -129,8 +138,10 @@ class SchedulerTerm(LeadershipTerm):
 
     async def _sink(self, cluster: str, deltas: Sequence[Delta]) -> None:
         now = self._time.now()
+        # What waits in the log for more is handed over again with it: the snapshot has it already.
+        before = {id(delta) for delta in self._handed}
         for delta in deltas:
-            if not isinstance(delta, Change):
+            if not isinstance(delta, Change) or id(delta) in before:
                 continue
             if delta.kind in KINDS or delta.kind == POD_GROUPS:
                 self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
@@ -138,7 +149,14 @@ class SchedulerTerm(LeadershipTerm):
                 self.loop.changed(delta.kind, delta.object, now, gone=delta.op == "gone", unreadable=delta.unreadable)
                 self._class_changed(str(meta(delta.object)["name"]), delta.op == "gone")
         self._cycles.wake()
-        await self._recorder(cluster, deltas)
+        if deltas and isinstance(deltas[0], Change) and deltas[0].kind == PODS:
+            self._handed = deltas
+            if not self.loop.view.problems:
+                self._hosted.placements.readable = {id(one.object) for one in deltas if isinstance(one, Change)}
+        try:
+            await self._recorder(cluster, deltas)
+        finally:
+            self._hosted.placements.readable = ()
 
     def _class_changed(self, name: str, gone: bool) -> None:
         if gone:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 import structlog
 
@@ -79,14 +80,19 @@ class CycleDriver:
         """Run cycles for a moment; return whether there are more to run now."""
         until = self.stopwatch() + _SLICE
         while len(self._under_way) + len(self._loop.outbox) < _MOST_UNDER_WAY:
-            began = self.stopwatch()
-            if not self._loop.schedule_one(self._clock.now()):
+            if not self.one(self._clock.now()):
                 return False
-            ended = self.stopwatch()
-            self._on_cycle(ended - began)
-            if ended >= until:
+            if self.stopwatch() >= until:
                 return True
         return False  # the next proposal that is through wakes us
+
+    def one(self, now: datetime) -> bool:
+        """Run one cycle; False if there is none to run."""
+        began = self.stopwatch()
+        ran = self._loop.schedule_one(now)
+        if ran:
+            self._on_cycle(self.stopwatch() - began)
+        return ran
 
     def _send(self) -> None:
         while self._loop.outbox:

@@ -111,7 +111,7 @@ async def serve_scheduler(
         serving(settings, SCHEDULER_CHECKS, revision, open_server, started) as health,
         tracing(settings, settings.scheduler.log) as spans,
     ):
-        service = SchedulerService(
-            settings, setup, ports_of(database), open_server, metrics=metrics, health=health, spans=spans
-        )
+        # One watch shows what is decided on: an observation has no others to wait for, and a pod waits for it.
+        ports = ports_of(database, linger=0.0)
+        service = SchedulerService(settings, setup, ports, open_server, metrics=metrics, health=health, spans=spans)
         await service.run(stop)

@@ -158,6 +158,8 @@ class Appender:
         """Add to a group what else is there. A few observations wait a moment for those that come with them; a decision
         waits for nothing."""
         self._take_all(group)
+        if self._linger <= 0:
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._linger):
                 while _may_wait(group):

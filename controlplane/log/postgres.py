@@ -17,7 +17,7 @@ from typing import LiteralString, NamedTuple
 import psycopg
 import structlog
 
-from controlplane.log.appender import Appender
+from controlplane.log.appender import LINGER, Appender
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage, recorded
 from controlplane.log.connect import Database, bounded, first_line
@@ -91,7 +91,8 @@ FROM controlplane.take_epoch(%s, %s, %s, %s::text)"""
 
 
 class PostgresLog:
-    """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back."""
+    """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back; for `linger` seconds
+    a few observations wait for others."""
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class PostgresLog:
         *,
         log: str = "main",
         max_batch: int = 1000,
+        linger: float = LINGER,
         on_state: Callable[[bool, str], None] | None = None,
         on_batch: Callable[[Sequence[str], float], None] | None = None,
     ) -> None:
@@ -110,6 +112,7 @@ class PostgresLog:
             log,
             codec,
             max_batch=max_batch,
+            linger=linger,
             on_state=on_state,
             on_batch=on_batch,
             on_committed=self._committed.add,

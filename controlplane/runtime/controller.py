@@ -58,7 +58,7 @@ class ObjectChange(msgspec.Struct, frozen=True):
     incarnations apart.
 
     `unreadable`: why no more of it could be read than its identity; `object` holds nothing else then. `manager`: see
-    `controlplane.clusters.protocol.Change`.
+    `controlplane.clusters.protocol.Change`. `listed`: a list shows it, so it may be no news.
     """
 
     cluster: str
@@ -69,6 +69,7 @@ class ObjectChange(msgspec.Struct, frozen=True):
     gone: bool
     unreadable: str = ""
     manager: str = ""
+    listed: bool = False
 
     def whole(self) -> Json:
         """Return the object as it now is; raises `UnreadableObject`, a `Misfit`, if it could not be read."""

@@ -100,6 +100,7 @@ class Recorder:
             gone,
             change.unreadable,
             change.manager,
+            change.op == "listed",
         )
         events = self._observe(shown, now)
         self._bodies.saw(shown, [body for event in events for body in event.bodies])

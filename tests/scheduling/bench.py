@@ -4,10 +4,12 @@ hand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.app.scheduler_profiles import load
+from controlplane.controllers.scheduling.anticipation import PodAnticipation
 from controlplane.controllers.scheduling.binding.assumed import Proposal
 from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods
 from controlplane.controllers.scheduling.binding.protocol import Plain
@@ -45,6 +47,7 @@ class Bench:
         self.log: list[Recorded] = []
         self.versions: dict[str, int] = {}
         self.bound: dict[str, list[str]] = {}
+        self.how = "apart"  # how the log takes what is seen: before it is decided on, or as `arrive` says
         self.start()
 
     # --- the process -------------------------------------------------------------------------------------------------
@@ -65,6 +68,9 @@ class Bench:
         )
         self.loop.gangs.recorded = self.verdicts
         self.outbox: list[Proposal] = []
+        self.under_way: list[tuple[NewEvent, Sequence[NewEvent]]] = []
+        self.anticipation = PodAnticipation(self.placements)
+        self.anticipation.connect(self.loop, lambda: True, self.loop.schedule_one)
         for recorded in self.log:
             self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
         known = self.placements.known() | self.evictions.known()
@@ -148,7 +154,10 @@ class Bench:
 
     def settle(self, rounds: int = 60) -> None:
         """Let everything happen, with every answer good."""
+        self.how = "apart"
         for _ in range(rounds):
+            while self.under_way:
+                self.arrive(decision=False)
             for _ in range(100):
                 if not self.turn():
                     break
@@ -234,7 +243,32 @@ class Bench:
                 ObjectChange("@management", "life", kind, obj, version, gone), self.now
             )
             if event is not None:
-                self.append([event])
+                self._observed(event)
+        self.take()
+
+    def _observed(self, event: NewEvent) -> None:
+        if self.how == "apart" and not self.under_way:
+            self.append([event])
+            return
+        self.under_way.append((event, self._decided_with(event)))
+        if self.how in ("together", "alone"):
+            self.arrive(decision=self.how == "together")
+
+    def _decided_with(self, event: NewEvent) -> Sequence[NewEvent]:
+        """What follows from an observation before it is in the log, if it is the next that the log gets."""
+        if self.under_way:
+            return ()
+        version = self.versions.get(event.stream, 0) + 1
+        recorded = Recorded(
+            position=len(self.log) + 1, stream=event.stream, version=version, event=event.event, recorded_at=self.now
+        )
+        decided = self.anticipation.anticipate([recorded], self.now)
+        return decided.events if decided is not None else ()
+
+    def arrive(self, *, decision: bool) -> None:
+        """What was seen gets into the log, with what was decided on it or without."""
+        event, decided = self.under_way.pop(0)
+        self.append([event, *(decided if decision else ())])
         self.take()
 
     def _merge(self, request: Request) -> int:

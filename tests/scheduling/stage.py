@@ -119,7 +119,7 @@ class Replica:
         self.cluster, self.stop = cluster, asyncio.Event()
         named = msgspec.structs.replace(settings, leader=LeaderSettings(identity=f"replica-{number}"))
         self.service = SchedulerService(
-            named, setup, ports_of(Database(url)), self._open, metrics=self.metrics, health=self.health
+            named, setup, ports_of(Database(url), linger=0.0), self._open, metrics=self.metrics, health=self.health
         )
         self.task: asyncio.Task[None] | None = None
 

@@ -305,6 +305,17 @@ class NothingTwice(AnyOrder):
         if ("pods", f"p{number}") not in self.bench.objects:
             self.bench.pod(f"p{number}", cpu, priority)
 
+    @rule(how=st.sampled_from(["apart", "together", "alone", "later"]))
+    def the_log_takes_what_is_seen(self, how: str) -> None:
+        while self.bench.under_way:
+            self.bench.arrive(decision=False)
+        self.bench.how = how
+
+    @precondition(lambda self: self.bench.under_way)
+    @rule(decision=st.booleans())
+    def arrive(self, decision: bool) -> None:
+        self.bench.arrive(decision=decision)
+
     @rule(number=st.integers(0, 5))
     def pod_goes(self, number: int) -> None:
         self.bench.delete("pods", f"p{number}")

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
+from controlplane.controllers.scheduling.anticipation import Ahead
 from controlplane.controllers.scheduling.attempt import Trying
 from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal, SchedulerProfiles
 from controlplane.controllers.scheduling.binding.prebind import Preparing
@@ -49,6 +50,7 @@ class Loop:
     ) -> None:
         self.profiles, self.queue, self.view, self._protocols = profiles, queue, view, protocols
         self.outbox: deque[Proposal] = deque()
+        self.ahead = Ahead(self.outbox)
         self.nominations = Nominations(view.pods)
         self._try = Trying(profiles, view, self.nominations, pick)
         self.faults = self._try.faults
@@ -73,11 +75,14 @@ class Loop:
                 self._node_gone(event.old.name)
         self.gangs.look(now)
         self._preparing.changed(kind)
-        if kind == PODS and not gone:
-            self._pod_changed(str(meta(obj).get("uid", "")), now)
+        if kind == PODS:
+            self._pod_changed(str(meta(obj).get("uid", "")), now, gone=gone)
 
-    def _pod_changed(self, identity: str, now: datetime) -> None:
+    def _pod_changed(self, identity: str, now: datetime, *, gone: bool) -> None:
         pod, stream = self.view.pods.get(identity), self._streams.get(identity)
+        if gone and stream is not None and stream in self.ahead:
+            self.ahead.folded(stream)  # what was seen of it may never come to be in the log
+            self._leave(identity, stream, now)
         if pod is None or pod.node_name:
             return
         if identity in self.queue:
@@ -105,7 +110,7 @@ class Loop:
     def sync(self, stream: str, now: datetime) -> None:
         """Bring snapshot and queue up to what the log says of a pod now."""
         protocol = self._protocols.get(stream.partition("/")[0])
-        if protocol is None:
+        if protocol is None or (stream in self.ahead and not protocol.version(stream)):
             return
         identity, before = protocol.identity(stream), self._identities.get(stream, "")
         if before and before != identity:
@@ -118,8 +123,10 @@ class Loop:
         pending = self._pending.get(identity)
         if pending is not None:
             if protocol.version(stream) < pending.folded:
+                self.ahead.missed(stream)
                 return
             del self._pending[identity]
+            self.ahead.folded(stream)
         node = protocol.taken(stream)
         self.view.claim(identity, node)
         if node:

@@ -21,8 +21,10 @@ CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
 SCALE_UP = "candidates.controlplane.dev/scale-up"
 
 
-def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> PendingPodObserved | None:
-    """Return the event of a pod that names one of the profiles, None for any other."""
+def pending_pod(
+    obj: Json, resource_version: str, profiles: Collection[str], *, readable: bool = False
+) -> PendingPodObserved | None:
+    """Return the event of a pod that names one of the profiles, None for any other. `readable`: it was read already."""
     metadata, spec = meta(obj), obj.get("spec")
     if not isinstance(spec, dict) or str(spec.get("schedulerName")) not in profiles:
         return None
@@ -37,7 +39,8 @@ def pending_pod(obj: Json, resource_version: str, profiles: Collection[str]) -> 
         scale_up=not (isinstance(notes, dict) and notes.get(SCALE_UP) == "false"),
     )
     try:
-        read_pod(obj)
+        if not readable:
+            read_pod(obj)
         status = section(obj, "status", "pod")
         return msgspec.structs.replace(
             found,

@@ -7,7 +7,8 @@ recorded last of each pod."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -144,7 +145,9 @@ class OwnPods(PodBook[PodState]):
     def __init__(self, profiles: Collection[str], identity: str) -> None:
         super().__init__(identity)
         self.profiles = frozenset(profiles)
-        self._shown: dict[str, tuple[str, PendingPodObserved]] = {}
+        self.readable: Container[int] = ()  # the ids of objects that the view has read already
+        self._shown: dict[str, tuple[str, PendingPodObserved]] = {}  # the last that was offered to the log, by UID
+        self._offered: dict[str, list[str]] = {}  # the versions of those that are not folded yet: the log may lack them
         self._awaited: dict[
             tuple[str, str, str], str
         ] = {}  # what a request before a binding is about → the pod's stream
@@ -163,17 +166,22 @@ class OwnPods(PodBook[PodState]):
         if change.gone:
             if before is None:
                 return None
-            del self._shown[uid]
             return change.observed(stream, PendingPodGone(uid=uid, resource_version=change.resource_version), now)
-        found = pending_pod(change.object, change.resource_version, self.profiles)
-        if found is None or not news(before, found):
+        readable = id(change.object) in self.readable
+        found = pending_pod(change.object, change.resource_version, self.profiles, readable=readable)
+        if found is None or not (news(before, found) or self._may_be_lost(uid, change)):
             return None
-        if found.node:
-            self._shown.pop(uid, None)
-        else:
-            stream = pod_stream(str(meta(change.object).get("namespace", "")), str(meta(change.object)["name"]))
-            self._shown[uid] = (stream, found)
+        stream = pod_stream(str(meta(change.object).get("namespace", "")), str(meta(change.object)["name"]))
+        self._shown[uid] = (stream, found)
+        if change.resource_version not in (offered := self._offered.setdefault(uid, [])):
+            offered.append(change.resource_version)
         return change.observed(stream, found, now)
+
+    def _may_be_lost(self, uid: str, change: ObjectChange) -> bool:
+        """Whether what was offered to the log has to be offered again: it was taken back, or the watch was cut meanwhile.
+        What the log has by then it knows."""
+        offered = self._offered.get(uid)
+        return offered is not None and (change.listed or change.resource_version in offered)
 
     def _pre_bind_seen(self, stream: str, change: ObjectChange) -> NewEvent | None:
         state = self.states.get(stream)
@@ -197,10 +205,43 @@ class OwnPods(PodBook[PodState]):
             known = self._shown.get(event.uid)
             if known is None or _older(known[1], event):
                 self._shown[event.uid] = (stream, event)
+            self._was_folded(event)
         elif isinstance(event, PendingPodObserved | PendingPodGone):
             self._shown.pop(event.uid, None)
+            self._offered.pop(event.uid, None)
         self._await(stream, before, after)
         self._keep(stream, before, after)
+
+    def overtakes(self, uid: str, ahead: Container[str]) -> bool:
+        """Whether another pod was seen before this one and is not folded yet, unless it is decided about already."""
+        for other in self._offered:
+            if other == uid:
+                break
+            stream, shown = self._shown[other]
+            if not shown.node and stream not in ahead:
+                return True
+        return False
+
+    def _was_folded(self, event: PendingPodObserved) -> None:
+        offered = self._offered.get(event.uid)
+        if offered is None or event.resource_version not in offered:
+            return
+        if left := offered[offered.index(event.resource_version) + 1 :]:
+            self._offered[event.uid] = left
+        else:
+            del self._offered[event.uid]
+
+    @contextmanager
+    def assumed(self, recorded: Recorded) -> Iterator[None]:
+        """Have the state of a pod as if the first event of its stream were folded already."""
+        stream, before = recorded.stream, PodState.initial(recorded.stream)
+        after = self.states[stream] = pod_fold(before, recorded)
+        self._marks[stream] = {}
+        self.PARTS.note(self._marks[stream], before, after, recorded.position)
+        try:
+            yield
+        finally:
+            del self.states[stream], self._marks[stream]
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
         if before.pre_bind is not None or after.pre_bind is not None:
