@@ -151,12 +151,16 @@ class SchedulerTerm(LeadershipTerm):
         self._cycles.wake()
         if deltas and isinstance(deltas[0], Change) and deltas[0].kind == PODS:
             self._handed = deltas
-            if not self.loop.view.problems:
-                self._hosted.placements.readable = {id(one.object) for one in deltas if isinstance(one, Change)}
+            self._hosted.placements.readable = self._read(deltas)
         try:
             await self._recorder(cluster, deltas)
         finally:
             self._hosted.placements.readable = ()
+
+    def _read(self, deltas: Sequence[Delta]) -> frozenset[int]:
+        """Return which objects the snapshot could read, by their identity in this process: they need not be read again."""
+        changes = () if self.loop.view.problems else (one for one in deltas if isinstance(one, Change))
+        return frozenset(id(one.object) for one in changes)
 
     def _class_changed(self, name: str, gone: bool) -> None:
         if gone:
