@@ -15,7 +15,7 @@ from controlplane.app import scheduler_leadership as scheduling
 from controlplane.clusters import connection_watches, history, listing
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.references import controller as copies
-from controlplane.controllers.candidates.source import decide, permits, pod_status, pods, render
+from controlplane.controllers.candidates.source import binding, decide, permits, pod_status, pods, render
 from controlplane.controllers.candidates.source import decision_pass as source_turn
 from controlplane.controllers.candidates.source import state as source_state
 from controlplane.controllers.candidates.source.events import CandidateDropped, PermitGranted
@@ -81,7 +81,7 @@ def a_deleted_pod_leaves_its_candidates(patch: pytest.MonkeyPatch) -> None:
 
 def a_status_goes_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pod_status, "later", lambda shown, said: said or "Pending")
-    patch.setattr(pod_status, "ended_by_loss", lambda turn, pod: False)
+    patch.setattr(binding, "ended_by_loss", lambda pass_, pod: False)
 
 
 def a_permit_is_decided_anew(patch: pytest.MonkeyPatch) -> None:
