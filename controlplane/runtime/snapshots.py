@@ -256,7 +256,8 @@ class Snapshots:
         self._router.tidy()
         states = {name: taken(one) for name, one in self._kept.items()}
         streams, said = self._live.left(self._position, at), msgspec.to_builtins(self._live.said())
-        chunks = [(_STREAMS, _chunk(streams[first : first + _MANY])) for first in range(0, len(streams), _MANY)]
+        several = [streams[first : first + _MANY] for first in range(0, len(streams), _MANY)]
+        chunks = [(_STREAMS, await to_the_end(partial(_chunk, some))) for some in several]
         counts = {_STREAMS: len(chunks)}
         for name in list(states):
             written = await self._written(states.pop(name))
