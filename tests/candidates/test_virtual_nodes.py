@@ -279,6 +279,25 @@ def test_a_bound_pod_that_the_log_does_not_know_is_offered_to_its_own_target_alo
     assert [one.targets for one in said(told, events.Elected)] == [["a"]]
 
 
+def test_a_pod_on_a_node_that_only_has_such_a_name_is_left_alone() -> None:
+    """Somebody's own Node may be called as a virtual one would be: its kubelet runs the pod, and ends it."""
+    told = Told("a", virtual_nodes=True).pod(node="candidates-a")
+    assert not said(told, events.Elected)
+    assert [one.reason for one in said(told, events.ElectionRefused)] == ["BoundElsewhere"]
+    told.pod(deleting=True, stopping=True).settle()
+    told.pod(deleting=True, stopping=True, phase="Succeeded").settle()
+    assert not said(told, events.SourceRemoved)
+    assert {one.phase for one in said(told, events.StatusShown)} == {"Pending"}, "as with any other node"
+
+
+def test_a_pod_that_somebody_binds_elsewhere_while_it_is_placed_is_not_ended() -> None:
+    told = Told("a", virtual_nodes=True).pod().settle().reserves("a").settle()
+    told.pod(node="candidates-a", deleting=True, stopping=True).settle()
+    told.candidate_gone("a")
+    assert not said(told, events.SourceRemoved)
+    assert "Failed" not in [one.phase for one in said(told, events.StatusShown)]
+
+
 def test_a_bound_pod_that_is_deleted_shows_how_its_delegate_has_ended() -> None:
     told = on_node().pod(deleting=True, stopping=True).settle()
     assert not said(told, events.SourceRemoved)

@@ -83,10 +83,15 @@ def _accepted(seen: CandidateBound) -> bool:
     return bool(seen.restarts) or rank(seen.pod_phase) >= 1
 
 
+def is_elsewhere(pass_: PodPass, pod: SourcePodObserved) -> bool:
+    """Whether a pod is bound to a Node that only has the name of a virtual one: its own kubelet has it, and ends it."""
+    return bool(pod.node) and pass_.state.committed != pod.uid and pod.node not in pass_.context.nodes.values()
+
+
 def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
     """Whether the pod is over with its lost delegate: it is bound to a Node, or it had started and may not start twice."""
     state = pass_.state
-    if state.electing or state.uid != pod.uid:
+    if state.electing or state.uid != pod.uid or is_elsewhere(pass_, pod):
         return False
     if state.stays:
         return bool(state.closed_by)
@@ -97,7 +102,9 @@ def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
 
 def end(pass_: PodPass, pod: SourcePodObserved) -> None:
     """Let a bound pod that is being deleted go, once its delegate has stopped; until that is known it stays."""
-    if not pod.stopping or any(key in pass_.state.effects for key in TO_POD) or _may_run(pass_, pod):
+    if not pod.stopping or is_elsewhere(pass_, pod) or _may_run(pass_, pod):
+        return
+    if any(key in pass_.state.effects for key in TO_POD):
         return
     why = CandidateReason.DELEGATE_STOPPED
     if pod.phase in TERMINAL:

@@ -32,6 +32,7 @@ from controlplane.controllers.candidates.source.observations import (
     DelegateStatus,
     SourcePodObserved,
 )
+from controlplane.controllers.candidates.source.observe import BOUND_HERE
 from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
 from controlplane.runtime.decision_pass import PassResult
 
@@ -159,6 +160,8 @@ def _refusal(pass_: PodPass, pod: SourcePodObserved) -> tuple[CandidateReason, s
     """Return why a pod cannot be elected, and what to do about it."""
     if pod.problem:
         return CandidateReason(pod.problem), pod.problem_message
+    if binding.is_elsewhere(pass_, pod):
+        return CandidateReason.BOUND_ELSEWHERE, BOUND_HERE
     if not pass_.context.policy.allows(pod.namespace):
         return (
             CandidateReason.NAMESPACE_NOT_ALLOWED,

@@ -157,15 +157,15 @@ def services_of(annotations: Json) -> list[str]:
     return named
 
 
+BOUND_HERE = "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
+
+
 def _asked(obj: Json, annotations: Json) -> tuple[str, str, observations.PlacementOptions]:
     """Return what the pod's annotations ask for, and what is wrong with it or with its constraints."""
     spec = section(obj, "spec")
     node = text(spec, "nodeName", "spec")
     if node and not objects.is_virtual(node):
-        message = (
-            "spec.nodeName is set: the pod is bound here already; leave it empty to have it placed in another cluster"
-        )
-        return CandidateReason.BOUND_ELSEWHERE, message, observations.PlacementOptions()
+        return CandidateReason.BOUND_ELSEWHERE, BOUND_HERE, observations.PlacementOptions()
     labels = section(meta(obj), "labels", "metadata").keys() - {objects.ELECT_LABEL}
     marks = {*labels, *annotations} - {*objects.OPTIONS, *objects.HINTS, objects.HINT_TOLERATIONS}
     forged = sorted(key for key in marks if objects.ours(key))
