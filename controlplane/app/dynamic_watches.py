@@ -13,8 +13,8 @@ from controlplane.app.home_watches import HomeWatches
 from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
+from controlplane.controllers.candidates.nodes.capacity import TargetCapacity
 from controlplane.controllers.candidates.nodes.controller import VirtualNodes
-from controlplane.controllers.candidates.nodes.decide import counted
 from controlplane.controllers.candidates.nodes.events import TargetNodesCounted
 from controlplane.controllers.candidates.objects import LIVE, SOURCE_LABEL
 from controlplane.controllers.candidates.references.controller import ReferenceController
@@ -22,7 +22,7 @@ from controlplane.controllers.candidates.source.controller import SourceControll
 from controlplane.controllers.candidates.source.hosting import candidates_in
 from controlplane.controllers.connectivity.events import KindOff, KindSynced
 from controlplane.controllers.connectivity.local_connection import connectivity_event
-from controlplane.kube.kinds import NODES, Json, meta
+from controlplane.kube.kinds import NODES, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
 from controlplane.runtime.recorder import Recorder
@@ -110,30 +110,30 @@ class DynamicWatches:
 
 
 class TargetNodesSink:
-    """Counts together what the nodes of targets have. They are kept in memory: the log has what they come to."""
+    """Counts together what the nodes of targets have, in memory: the log has what they come to."""
 
     def __init__(self, nodes: VirtualNodes, recorder: Recorder) -> None:
         self._nodes, self._recorder = nodes, recorder
-        self._seen: dict[str, dict[str, Json]] = {}
+        self._capacities: dict[str, TargetCapacity] = {}
         self._listed: set[str] = set()
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
         """Take what is shown, and record what it comes to, once all of it was listed."""
-        seen, problem = self._seen.setdefault(cluster, {}), ""
+        capacity, problem = self._capacities.setdefault(cluster, TargetCapacity()), ""
         for delta in deltas:
             if isinstance(delta, Off):
-                seen.clear()
+                capacity.clear()
                 self._listed.add(cluster)
                 problem = f"its nodes cannot be read: {delta.message}"
             elif isinstance(delta, Synced):
                 self._listed.add(cluster)
             elif delta.op == "gone" or delta.unreadable:
-                seen.pop(str(meta(delta.object).get("uid")), None)
+                capacity.drop(str(meta(delta.object).get("uid")))
             else:
-                seen[str(meta(delta.object).get("uid"))] = delta.object
+                capacity.put(delta.object)
         if cluster not in self._listed:
             return
-        counts = TargetNodesCounted(problem=problem) if problem else counted(seen.values())
+        counts = TargetNodesCounted(problem=problem) if problem else capacity.counted()
         if (event := self._nodes.counted(cluster, counts)) is not None:
             await self._recorder.record([event])
 

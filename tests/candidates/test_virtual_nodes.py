@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from controlplane.controllers.candidates.nodes import capacity
+from controlplane.controllers.candidates.nodes.capacity import TargetCapacity
 from controlplane.controllers.candidates.nodes.decide import (
     NodeContext,
     NodePolicy,
-    counted,
     decide,
     request,
     status_for,
@@ -141,15 +144,58 @@ def test_whose_word_it_is_that_a_pod_is_not_ready(ready: Json, containers: Json,
 # --- the Node --------------------------------------------------------------------------------------------------------
 
 
-def node(cpu: str, **spec: Any) -> Json:
-    room = {"cpu": cpu, "memory": "1Gi", "example.com/gpu": "2", "odd": "x"}
-    return {"spec": spec, "status": {"capacity": room, "allocatable": {"cpu": cpu}}}
+def node(name: str, cpu: str, **spec: Any) -> Json:
+    has = {"cpu": cpu, "memory": "1Gi", "example.com/gpu": "2", "hugepages-2Mi": "0", "odd": "x"}
+    return {"metadata": {"uid": name}, "spec": spec, "status": {"capacity": has, "allocatable": {"cpu": cpu}}}
+
+
+def together(*nodes: Json) -> TargetCapacity:
+    found = TargetCapacity()
+    for one in nodes:
+        found.put(one)
+    return found
 
 
 def test_what_nodes_have_together() -> None:
-    found = counted([node("4"), node("500m"), node("8", unschedulable=True), {}])
+    found = together(node("a", "4"), node("b", "500m"), node("c", "8", unschedulable=True), {}).counted()
     assert (found.nodes, found.allocatable) == (3, {"cpu": "4500m"})
-    assert found.capacity == {"cpu": "4500m", "memory": "2Gi", "example.com/gpu": "4"}
+    assert found.capacity == {"cpu": "4500m", "memory": "2Gi", "example.com/gpu": "4", "hugepages-2Mi": "0"}
+
+
+def test_what_a_node_has_goes_with_it() -> None:
+    alone = together(node("a", "4")).counted()
+    both = together(node("a", "4"), node("b", "1"))
+    both.put(node("b", "2"))
+    both.put(node("b", "2", unschedulable=True))
+    assert both.counted() == alone
+    both.put(node("b", "3"))
+    both.drop("a")
+    assert both.counted() == together(node("b", "3")).counted()
+    both.clear()
+    assert both.counted() == TargetNodesCounted()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "250m", "x"]), st.booleans(), st.booleans())),
+)
+def test_counted_one_by_one_is_counted_at_once(changes: list[tuple[str, str, bool, bool]]) -> None:
+    last: dict[str, Json] = {}
+    counting = TargetCapacity()
+    for name, cpu, out, gone in changes:
+        if gone:
+            counting.drop(name)
+            last.pop(name, None)
+        else:
+            last[name] = node(name, cpu, unschedulable=out)
+            counting.put(last[name])
+    assert counting.counted() == together(*last.values()).counted()
+
+
+def test_a_report_that_says_nothing_new_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, read = together(node("a", "4")), list[str]()
+    monkeypatch.setattr(capacity, "nanos", read.append)
+    found.put(node("a", "4"))
+    assert read == []
 
 
 POLICY = NodePolicy(address="10.1.2.3", port=10250, version="0.1.0")

@@ -5,7 +5,6 @@ request for it. Pure. A target that cannot be reached makes the Node not ready; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Any
@@ -24,7 +23,6 @@ from controlplane.controllers.candidates.source.events import CandidateWrite
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube import fields
 from controlplane.kube.kinds import NODES, Json, ObjectRef, Request, meta
-from controlplane.kube.quantities import NANO, nanos, spell
 from controlplane.kube.requests import timestamp
 from controlplane.values import Value
 
@@ -55,24 +53,6 @@ class NodeContext(Value):
     wanted: bool
     pods: int
     connection: Connection
-
-
-def counted(nodes: Iterable[Json]) -> TargetNodesCounted:
-    """Return what the schedulable ones of a target's nodes have together; an amount that is none counts as nothing."""
-    usable = [node for node in nodes if not fields.section(node, "spec").get("unschedulable")]
-    capacity, allocatable = _summed(usable, "capacity"), _summed(usable, "allocatable")
-    return TargetNodesCounted(nodes=len(usable), capacity=capacity, allocatable=allocatable)
-
-
-def _summed(nodes: list[Json], field: str) -> dict[str, str]:
-    found: dict[str, int] = {}
-    for node in nodes:
-        for resource, amount in fields.section(fields.section(node, "status"), field, "status").items():
-            try:
-                found[resource] = found.get(resource, 0) + nanos(amount)
-            except ValueError:
-                continue
-    return {resource: spell(resource, -(-amount * 1000 // NANO)) for resource, amount in sorted(found.items())}
 
 
 def decide(
