@@ -9,6 +9,7 @@ import asyncio
 import sys
 
 from controlplane.audit.reads import READ
+from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import simulate
 from controlplane.dst.scenes.admission.plan import plan_of
 from controlplane.dst.scenes.admission.run import AdmissionRun
@@ -21,8 +22,8 @@ def main(url: str, jobs: int) -> None:
     """Record."""
     runs: list[AdmissionRun] = []
 
-    def run(plan: object) -> AdmissionRun:
-        runs.append(AdmissionRun(plan))  # type: ignore[arg-type]
+    def run(plan: Plan) -> AdmissionRun:
+        runs.append(AdmissionRun(plan))
         return runs[-1]
 
     outcome = simulate(plan_of(SEED, trouble=0, jobs=jobs), run)

@@ -264,17 +264,14 @@ def _by_verb(requests: Counter[str]) -> Counter[str]:
 
 def _print_table(results: list[Result], args: argparse.Namespace) -> None:
     rows: list[list[object]] = []
-
-    def row(what: str, figure: Callable[[Result], float]) -> None:
-        rows.append([what, *(figure(one) for one in results)])
-
     for place, what in enumerate(("start to first bind", "start on a backlog to first bind")):
-        row(f"{what}, s", lambda one, place=place: one.starts[place].seconds)  # type: ignore[misc]
-        row(f"{what}, processor s", lambda one, place=place: one.starts[place].processor)  # type: ignore[misc]
+        starts = [one.starts[place] for one in results]
+        rows.append([f"{what}, s", *(one.seconds for one in starts)])
+        rows.append([f"{what}, processor s", *(one.processor for one in starts)])
     names = (f"plain, {args.real_rate:g}/s", "plain, all at once", "spread, backlog")
     for place, name in enumerate(names):
-        for what, figure in _FIGURES.items():
-            row(f"{name}: {what}", lambda one, place=place, figure=figure: figure(one.series[place]))  # type: ignore[misc]
+        series = [one.series[place] for one in results]
+        rows += [[f"{name}: {what}", *map(figure, series)] for what, figure in _FIGURES.items()]
     title = f"schedulers on {args.real_nodes:,} nodes, {args.real_pods:,} pods in each series"
     show(title, ["", *(one.name for one in results)], rows)
 
