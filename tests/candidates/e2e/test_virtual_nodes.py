@@ -64,6 +64,14 @@ async def bound(it: Stage, target: str, name: str = "web") -> Json:
     return found
 
 
+async def runs(it: Stage) -> None:
+    """Have a pod whose delegate runs, and shows it."""
+    it.submit()
+    await it.placed()
+    it.targets["east"].show("Running", **RUNNING)
+    await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
+
+
 async def test_each_target_is_a_node_with_what_its_nodes_have_together(stage: Make) -> None:
     it = await stage("east", "west", **ON)
     it.store.create(NAMESPACES, {"metadata": {"name": "kube-node-lease"}})
@@ -257,20 +265,14 @@ async def test_a_node_of_that_name_that_is_not_ours_is_left_alone_and_nothing_is
     it = await stage("east", targets=(), **ON)
     it.store.create(NODES, {"metadata": {"name": "candidates-east"}, "spec": {}})
     it.allow("east")
-    it.submit()
-    await it.placed()
-    it.targets["east"].show("Running", **RUNNING)
-    await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
+    await runs(it)
     assert not it.pod()["spec"].get("nodeName")  # type: ignore[index]
     assert TARGET_LABEL not in (meta(node(it, "east")).get("labels") or {})
 
 
 async def test_without_the_option_nothing_is_bound_and_there_is_no_node(stage: Make) -> None:
     it = await stage("east")
-    it.submit()
-    await it.placed()
-    it.targets["east"].show("Running", **RUNNING)
-    await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
+    await runs(it)
     await it.quiet()
     pod = it.pod()
     assert pod is not None
@@ -295,10 +297,7 @@ async def test_the_stories_say_what_was_decided(stage: Make) -> None:
 
 async def test_pods_that_run_already_are_bound_when_the_option_is_turned_on(stage: Make) -> None:
     it = await stage("east")
-    it.submit()
-    await it.placed()
-    it.targets["east"].show("Running", **RUNNING)
-    await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
+    await runs(it)
     await it.kill()
     candidates = msgspec.structs.replace(it.settings.candidates, **ON)
     await it.up(msgspec.structs.replace(it.settings, candidates=candidates))
