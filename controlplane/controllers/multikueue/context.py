@@ -12,7 +12,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.controllers.multikueue.observations import JobObserved, ObservationRefused
 from controlplane.controllers.multikueue.scoring import ScoringRules, Subject, WorkloadScoring
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds.base import JobKind
@@ -91,7 +91,8 @@ class WorkloadContext(Value):
     take the job, None where nobody judges its kind. `scoring`: what clusters are scored by, None where they are not.
     `core_writes_until`: until when a write of Kueue's core to the Workload is waited for. `slices`: the other Workloads
     of the same elastic job; `members`: the pods of the group beside `job`; `components`: the other Workloads of a job
-    that has several."""
+    that has several. `unread`: the clusters on which there is something of the Workload that nobody could read yet, with
+    what was wrong: it is unknown there what runs."""
 
     policy: MultiKueuePolicy
     ready: bool
@@ -110,9 +111,13 @@ class WorkloadContext(Value):
     slices: tuple[WorkloadState, ...] = ()
     members: tuple[JobObserved, ...] = ()
     components: tuple[WorkloadState, ...] = ()
+    unread: Mapping[str, ObservationRefused] = {}
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
+        return self._watched(cluster) and cluster not in self.unread
+
+    def _watched(self, cluster: str) -> bool:
         connection = self.connections.get(cluster)
         return connection is not None and connection.in_view(WORKLOADS.name)
 
@@ -120,9 +125,9 @@ class WorkloadContext(Value):
         """Whether a worker can take this Workload: its copies and jobs of this kind are in view there."""
         connection = self.connections.get(cluster)
         return (
-            connection is not None
+            self.in_view(cluster)
+            and connection is not None
             and self.adapter is not None
-            and connection.in_view(WORKLOADS.name)
             and connection.in_view(self.adapter.kind.name)
         )
 
@@ -173,7 +178,10 @@ class WorkloadContext(Value):
         None: it does not end by itself, or not during a mass outage. Under `never-twice` only the cluster's return, or
         an operator who gives it up, tells that the old copy is dead. Our own absence does not count, neither before the
         first process of ours nor between two. After a mass outage the grace begins anew for all that are still away.
+        A copy that can be seen there, and not be read, has no grace: it ends when the copy is read, or gone.
         """
+        if cluster in self.unread and self._watched(cluster):
+            return None
         connection = self.connections.get(cluster)
         since = (connection.out_of_view_since(kind) if connection is not None else None) or default
         if connection is not None and connection.forgotten:

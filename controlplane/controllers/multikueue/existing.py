@@ -5,7 +5,7 @@ In: the states that `controlplane.controllers.multikueue.index` keeps. Out: answ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.conditions import route_of
@@ -19,10 +19,12 @@ from controlplane.controllers.multikueue.observations import (
     MultiKueueClusterObserved,
     MultiKueueConfigObserved,
     Observation,
+    ObservationRefused,
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.observe import Queue, job_stream, local_queue_stream
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unread_copies import UnreadCopies
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -55,6 +57,7 @@ class ExistingObjects:
         self.local_queues: dict[str, LocalQueueObserved] = {}
         self._remote_jobs: dict[tuple[str, str], str] = {}
         self._groups: dict[tuple[str, str], set[str]] = {}
+        self.unread = UnreadCopies()
 
     def stream_of_job(self, state: WorkloadState | None) -> str:
         """Return the stream of the job of a Workload, "" if that cannot be told."""
@@ -108,8 +111,17 @@ class ExistingObjects:
         )
 
     def stream_of_remote_job(self, cluster: str, uid: str) -> str:
-        """Return the stream that a job's copy was recorded on; "" if it is not known."""
-        return self._remote_jobs.get((cluster, uid), "")
+        """Return the stream that a job's copy was recorded on, or its refusal; "" if it is not known."""
+        return self._remote_jobs.get((cluster, uid), "") or self.unread.stream_of(cluster, uid)
+
+    def unread_of(self, state: WorkloadState) -> Mapping[str, ObservationRefused]:
+        """Return the clusters on which there is something of a Workload that nobody has read, and what was wrong with it."""
+        copies = [(WORKLOADS.name, state.namespace, state.name)]
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
+        if adapter is not None and state.owner is not None:
+            jobs = (state.owner.name, *(member.name for member in self.members_of(state)))
+            copies += [(adapter.kind.name, state.namespace, name) for name in jobs]
+        return self.unread.of(copies, state.remotes)
 
     def route(self, local: WorkloadObserved) -> Route | None:
         """Return the check of ours that a Workload has, and the clusters that it leads to; None if it has none."""
@@ -153,7 +165,9 @@ class ExistingObjects:
 
         A reflector that starts with it notices what vanished while nobody watched.
         """
-        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in self._existing(cluster, kind)}
+        unread = {one.uid: (one.namespace, one.name, one.resource_version) for one in self.unread.seen(cluster, kind)}
+        read = {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in self._existing(cluster, kind)}
+        return unread | read
 
     def _existing(self, cluster: str, kind: str) -> Iterable[Observation]:
         if cluster == MANAGEMENT:

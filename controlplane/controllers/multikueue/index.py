@@ -43,7 +43,6 @@ from controlplane.controllers.multikueue.state import (
     fold,
     fold_listed,
     fold_return,
-    fold_unreadable,
     without_write,
 )
 from controlplane.controllers.multikueue.taken_names import TakenNames
@@ -121,8 +120,8 @@ class WorkloadIndex(SharedJobs):
                 self._fold_local_queue(recorded)
             case _ if kind == FIT:
                 self._dirty.update(dict.fromkeys(sorted(self._dependents.get(self._judgements.fold(recorded), ()))))
-            case "refused" if isinstance(recorded.event, observations.ObservationRefused):
-                self._fold_refused(recorded, recorded.event)
+            case "refused":
+                self._fold_unread(recorded)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
                 self._mark_workloads()
@@ -172,6 +171,7 @@ class WorkloadIndex(SharedJobs):
             slices=self.slices_of(state, self._siblings(state)),
             members=self.members_of(state),
             components=self.components_of(state),
+            unread=self.unread_of(state),
         )
 
     def _existing(self, cluster: str, kind: str) -> Iterable[observations.Observation]:
@@ -226,6 +226,7 @@ class WorkloadIndex(SharedJobs):
         if stream not in self.workloads:
             self.names.gone(recorded, state)
         self._mark(stream)
+        self._fold_unread(recorded)
         self._share(recorded)
         self._wake_components(before, state)
         for other in self.history.fold(recorded, before, state, self.workloads):
@@ -250,14 +251,6 @@ class WorkloadIndex(SharedJobs):
         if adapter is None or connection is None or connection.in_view(adapter.kind.name):
             return state
         return fold_left_behind(before, state, cluster, adapter.kind.name)
-
-    def _fold_refused(self, recorded: Recorded, event: observations.ObservationRefused) -> None:
-        clone = f"workload/{event.namespace}/{event.name}"
-        stream = clone if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
-        state = self.workloads.get(stream)
-        if state is not None and recorded.cluster in state.remotes:
-            self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
-            self._mark(stream)
 
     def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
         """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""

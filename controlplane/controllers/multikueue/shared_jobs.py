@@ -11,8 +11,9 @@ from controlplane.controllers.multikueue.components import standing
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.existing import ExistingObjects
 from controlplane.controllers.multikueue.job_changes import fold_moved
-from controlplane.controllers.multikueue.observe import job_stream
-from controlplane.controllers.multikueue.state import WorkloadState, fold_remote
+from controlplane.controllers.multikueue.observe import job_stream, workload_stream
+from controlplane.controllers.multikueue.state import WorkloadState, fold_remote, fold_unreadable
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 
 
@@ -43,6 +44,25 @@ class SharedJobs(ExistingObjects):
 
     def _mark(self, stream: str) -> None:
         self._dirty[stream] = None
+
+    def _fold_unread(self, recorded: Recorded) -> None:
+        """Take a refusal of a copy, or what may end one, and have those looked at again whom it concerns."""
+        event = recorded.event
+        if isinstance(event, observations.ObservationRefused):
+            own = workload_stream(event.namespace, event.name)
+            stream = own if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
+            state = self.workloads.get(stream)
+            if state is not None and recorded.cluster in state.remotes:
+                self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
+                self._mark(stream)
+        if (copy := self.unread.fold(recorded)) is None:
+            return
+        kind, namespace, name = copy
+        if kind == WORKLOADS.name:
+            self._mark(workload_stream(namespace, name))
+        else:
+            for stream in sorted(self.dependents(job_stream(kind, namespace, name))):
+                self._mark(stream)
 
     def dependents(self, job: str) -> set[str]:
         """Return the streams of the Workloads that have a job, given by its stream."""

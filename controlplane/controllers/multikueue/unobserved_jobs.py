@@ -24,6 +24,10 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
     seen or given up.
     """
     found: dict[str, datetime | None] = {}
+    for cluster in sorted(context.unread.keys() - {but}):
+        until = context.lost_until(cluster, now)
+        if until is None or now < until:
+            found[cluster] = until
     for one in (state, *context.slices, *context.components):
         if of_another_job(one):
             continue
