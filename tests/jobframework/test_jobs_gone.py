@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindSynced, cluster_stream
+from controlplane.controllers.jobframework.events import JobWorkloadCreationDecided
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import (
     JOBS,
@@ -10,6 +11,7 @@ from controlplane.kube.kinds import (
     meta,
 )
 from controlplane.log.event import NewEvent
+from controlplane.runtime.controller import ObjectChange
 from tests.jobframework.scene import NS, Scene, job
 from tests.jobframework.test_jobs_more import running, waiting
 
@@ -127,3 +129,32 @@ def test_nothing_is_decided_before_all_is_in_view() -> None:
     scene.connect()
     scene.settle()
     assert len(scene.workloads()) == 1
+
+
+def test_the_end_of_a_job_is_recorded_though_the_log_does_not_have_its_beginning_yet() -> None:
+    """Created and deleted while the database is slow: else a Workload would be made for it again and again."""
+    scene = Scene()
+    scene.create(job())
+    obj = scene.job()
+
+    def seen(*, gone: bool) -> NewEvent | None:
+        change = ObjectChange(MANAGEMENT, "i", JOBS, obj, meta(obj)["resourceVersion"], gone)
+        return scene.controller.observe(change, scene.clock.now())
+
+    began, ended = seen(gone=False), seen(gone=True)
+    assert began is not None
+    assert ended is not None
+    for new in (began, ended):
+        scene.record(new)
+    scene.store.delete(JOBS, NS, "a")
+    scene.settle()
+    assert scene.workloads() == []
+    assert scene.decided(JobWorkloadCreationDecided) == []
+
+
+def test_the_end_of_a_job_that_was_never_recorded_is_not() -> None:
+    scene = Scene()
+    scene.create(job())
+    obj = scene.job()
+    change = ObjectChange(MANAGEMENT, "i", JOBS, obj, meta(obj)["resourceVersion"], True)
+    assert scene.controller.observe(change, scene.clock.now()) is None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
     DeactivationDecided,
@@ -249,3 +250,19 @@ def test_it_does_not_while_its_copy_may_run_on_a_cluster_that_is_away() -> None:
     scene.lose("a")
     deleted(scene)
     assert StatusRelayDecided not in [type(one) for one in scene.decide()]
+
+
+def test_it_is_looked_at_when_any_cluster_is_back_that_was_away_meanwhile() -> None:
+    """After a log that went back each of them may have had a copy, also one where the Workload is not said to be."""
+    scene = Scene("a", "b", policy={"execution_policy": NEVER_TWICE}).running("a", "a", "b").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False)
+    scene.decide()
+    scene.lose("b")
+    deleted(scene)
+    scene.remote_job_gone("a").clone_gone("a")
+    assert StatusRelayDecided not in [type(one) for one in scene.decide()]
+    scene.fleet.take_dirty()
+    scene.connect("b")
+    assert STREAM in scene.fleet.take_dirty()
+    assert only(scene.decide(), StatusRelayDecided).drain

@@ -44,6 +44,8 @@ from controlplane.runtime.decision_pass import PassResult
 from controlplane.runtime.writes import OpenWrites, WritingController
 
 _JOBS, _PODS = f"{WORD}/job/", f"{WORD}/topology/"
+_ENDED_IF_KNOWN = (events.QueuedJobObserved, pod_events.QueuedPodObserved, set_events.QueuedSetObserved)
+"""What is seen of objects whose end is recorded only if they were."""
 
 
 class JobFrameworkController(WritingController[events.JobWrite]):
@@ -60,7 +62,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
     )
     FAILED, UNNEEDED = events.JobWriteFailed, events.JobWriteUnneeded
 
-    GIVEN = ("policy", "identity", "_adapters")
+    GIVEN = ("policy", "identity", "_adapters", "_coming")
     ENDING = frozenset({WORD})
     """The first word of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
@@ -69,6 +71,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         self.index = JobIndex(policy)
         self._adapters = {kind.name: one for kind, one in (*policy.adapters.items(), *policy.parents.items())}
         self._repeats = Deduplicator()
+        self._coming: set[str] = set()
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -91,6 +94,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
                 return None
         else:
             self._repeats.forget(change.source)
+        if isinstance(event, _ENDED_IF_KNOWN):
+            self._coming.add(event.uid)
         return change.observed(stream, event, now, bodies)
 
     def _placed_pod(self, change: ObjectChange, now: datetime) -> NewEvent | None:
@@ -102,13 +107,20 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return change.observed(*found, now) if found is not None else None
 
     def _is_known(self, stream: str, event: Any) -> bool:
-        """Whether anything was recorded of an object that is gone: of most jobs without a queue nothing is."""
+        """Whether anything was recorded of an object that is gone, or is on its way to the log: of most jobs without a queue
+        nothing is.
+        """
         if not isinstance(event, (events.QueuedJobGone, pod_events.QueuedPodGone, set_events.QueuedSetGone)):
+            return True
+        if event.uid in self._coming:
+            self._coming.discard(event.uid)
             return True
         return stream in self.index.states or event.uid in self.index.places.known(MANAGEMENT, event.kind)
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
+        if isinstance(recorded.event, _ENDED_IF_KNOWN):
+            self._coming.discard(recorded.event.uid)
         self.index.fold(recorded)
 
     def take_dirty(self) -> list[str]:

@@ -50,7 +50,7 @@ def anticipated(index: WorkloadIndex, events: Sequence[Recorded]) -> tuple[Workl
 def _concerns_one(index: WorkloadIndex, state: WorkloadState, recorded: Recorded) -> bool:
     """Whether an event changes nothing but the state of its own stream, as far as decisions on it go."""
     event, local = recorded.event, state.local
-    if local is None or is_slice(state) or index.composed(state):
+    if local is None or is_slice(state) or index.composed(state) or index.unread.ended(recorded) is not None:
         return False
     match event:
         case WorkloadObserved():

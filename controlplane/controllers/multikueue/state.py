@@ -88,9 +88,10 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     def concerns(self, cluster: str) -> bool:
         """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left
-        there.
+        there. Of one that is being deleted, and of one of which the log knows no attempt, something may be anywhere.
         """
-        placed = self.local.cluster_name if self.local is not None else ""
+        local = self.local
+        placed = local.cluster_name if local is not None and self.attempt and not local.deleting else ""
         return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
 
     def has_to_do_with(self, cluster: str) -> bool:

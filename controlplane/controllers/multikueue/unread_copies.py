@@ -51,27 +51,32 @@ class UnreadCopies:
     def fold(self, recorded: Recorded) -> Copy | None:
         """Take one more event; return the copy whose refusal began or ended."""
         event, cluster = recorded.event, recorded.cluster
-        if cluster == MANAGEMENT:
-            return None
-        match event:
-            case ObservationRefused():
-                copy = (event.kind, event.namespace, event.name)
-                self._end(copy, cluster)
-                self._refusals.setdefault(copy, {})[cluster] = event
-                self._streams[cluster, event.uid] = recorded.stream
-                return copy
+        if isinstance(event, ObservationRefused):
+            if cluster == MANAGEMENT:
+                return None
+            copy = (event.kind, event.namespace, event.name)
+            self._end(copy, cluster)
+            self._refusals.setdefault(copy, {})[cluster] = event
+            self._streams[cluster, event.uid] = recorded.stream
+            return copy
+        if (ended := self.ended(recorded)) is not None:
+            self._end(ended, cluster)
+            if recorded.stream.startswith("workload/"):
+                self._ended_by.add(recorded.stream)
+        return ended
+
+    def ended(self, recorded: Recorded) -> Copy | None:
+        """Return the copy whose refusal an event will end, None if it ends none."""
+        match event := recorded.event:
             case CloneObserved() | CloneGone():
                 copy = (WORKLOADS.name, event.namespace, event.name)
             case RemoteJobObserved() | RemoteJobGone():
                 copy = (event.kind, event.namespace, event.name)
             case _:
                 return None
-        refusal = self._refusals.get(copy, {}).get(cluster)
+        refusal = self._refusals.get(copy, {}).get(recorded.cluster)
         if refusal is None or (not isinstance(event, Observation) and event.uid != refusal.uid):
             return None
-        self._end(copy, cluster)
-        if recorded.stream.startswith("workload/"):
-            self._ended_by.add(recorded.stream)
         return copy
 
     def _end(self, copy: Copy, cluster: str) -> None:
