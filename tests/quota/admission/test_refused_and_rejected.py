@@ -3,6 +3,7 @@ check has rejected, and conditions whose write was refused."""
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 
 from controlplane.controllers.quota.admission import events
@@ -30,6 +31,26 @@ def test_a_reservation_that_was_overtaken_is_out_of_the_ledger_before_the_next_o
         one.event for one in scene.log if isinstance(one.event, events.QuotaReservationDecided | events.QuotaPosted)
     ]
     assert [one.amounts["default"]["cpu"] for one in entries] == [5000, -5000, 5000]
+
+
+def test_a_reservation_that_was_not_written_when_the_cluster_was_put_back_is_decided_anew() -> None:
+    """What else has quota is as it was at the backup: what was free when it was decided may not be."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "5")
+    scene.settle()
+    backup = copy.deepcopy(scene.of("a"))
+    scene.workload("b", "q", "5")
+    scene.settle()
+    scene.finish("a")
+    scene.decide()
+    assert len(scene.said(events.QuotaReservationDecided, "b")) == 1
+    scene.objects[kinds.WORKLOADS, NS, "a"] = backup
+    scene.show(kinds.WORKLOADS, backup)
+    scene.show(kinds.WORKLOADS, scene.of("b"))  # with the version that it had
+    scene.settle()
+    assert (scene.is_true("a", "Admitted"), scene.is_true("b", "QuotaReserved")) == (True, False)
+    assert sum(scene.posted()[f"admission/workload/{NS}/b"].values()) == 0
 
 
 def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> None:

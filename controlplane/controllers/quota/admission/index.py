@@ -32,6 +32,7 @@ from controlplane.log.event import Recorded
 
 _replace = msgspec.structs.replace
 _SECOND = (topology_events.TopologyAssignmentDecided, topology_events.TopologyAssignmentFailed)
+_GIVEN = (events.QuotaReservationDecided, topology_events.TopologyAssignmentDecided)
 _OBJECTS = frozenset(
     ("clusterqueue", "cohort", "localqueue", "flavor", "check", "limitrange", "runtimeclass", "topology")
 )
@@ -134,8 +135,9 @@ class AdmissionIndex(FoldedAdmission):
         elif old is not None and old.queue != event.queue:
             self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
-        if old is None or old.resource_version != event.resource_version:
-            state = _replace(state, reservation=None, placement=None)
+        # Also of the same version: the cluster was put back, and what else has quota may not be what it was.
+        effects = {key: one for key, one in state.effects.items() if not isinstance(one.decision, _GIVEN)}
+        state = _replace(state, reservation=None, placement=None, effects=effects)
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
@@ -191,6 +193,6 @@ class AdmissionIndex(FoldedAdmission):
             info = self.engine.snapshot.workloads.get(key)
         if info is not None:
             self.engine.take(decision_of(event, info), recorded.recorded_at.timestamp())
-        if isinstance(event, events.QuotaReservationDecided | topology_events.TopologyAssignmentDecided):
+        if isinstance(event, _GIVEN):
             self.moved = recorded.position
         self._dirty[CYCLE] = None
