@@ -53,6 +53,37 @@ def test_a_reservation_that_was_not_written_when_the_cluster_was_put_back_is_dec
     assert sum(scene.posted()[f"admission/workload/{NS}/b"].values()) == 0
 
 
+def test_a_reservation_that_is_refused_after_it_was_overtaken_is_not_tried_again_at_once() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "5")
+    scene.decide()
+    (write,) = [one for one in scene.open_writes() if one.stream.endswith("/a")]
+    scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
+    scene.record(scene.controller.failed(write, WriteRefusal(500, "InternalError", "no"), scene.now))
+    scene.decide()
+    scene.decide()
+    assert len(scene.said(events.QuotaReservationDecided, "a")) == 1
+    scene.pass_time(2)
+    assert scene.is_true("a", "Admitted")
+    assert sum(scene.posted()[f"admission/workload/{NS}/a"].values()) == 5000
+
+
+def test_a_reservation_that_meets_a_newer_version_keeps_its_place() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "5")
+    scene.decide()
+    (write,) = [one for one in scene.open_writes() if one.stream.endswith("/a")]
+    scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
+    scene.record(scene.controller.failed(write, WriteRefusal(409, "Conflict", "no"), scene.now))
+    scene.decide()
+    scene.decide()
+    assert len(scene.said(events.QuotaReservationDecided, "a")) == 2
+
+
 def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> None:
     """The echo of that write would overtake the reservation: the Workload would lose its place, and its victims be preempted
     twice."""

@@ -33,6 +33,8 @@ from controlplane.log.event import Recorded
 _replace = msgspec.structs.replace
 _SECOND = (topology_events.TopologyAssignmentDecided, topology_events.TopologyAssignmentFailed)
 _GIVEN = (events.QuotaReservationDecided, topology_events.TopologyAssignmentDecided)
+_RESERVATION = events.QuotaReservationDecided.__name__
+_PREEMPTION = events.WorkloadPreemptionDecided.__name__
 _OBJECTS = frozenset(
     ("clusterqueue", "cohort", "localqueue", "flavor", "check", "limitrange", "runtimeclass", "topology")
 )
@@ -160,10 +162,10 @@ class AdmissionIndex(FoldedAdmission):
         self._forget(key)
 
     def _fold_failed(self, recorded: Recorded, key: str, state: WorkloadState, event: Any) -> None:
-        if state.reservation is not None or event.action == events.WorkloadPreemptionDecided.__name__:
+        if state.reservation is not None or event.action == _PREEMPTION or _is_refused(event):
             state = _replace(state, reservation=None, held=True)
             self.workloads[key] = state
-            if event.action == events.QuotaReservationDecided.__name__:
+            if event.action == _RESERVATION:
                 self.engine.history.leave(key)
             self.put(recorded, state)
         elif state.placement is not None:
@@ -196,3 +198,11 @@ class AdmissionIndex(FoldedAdmission):
         if isinstance(event, _GIVEN):
             self.moved = recorded.position
         self._dirty[CYCLE] = None
+
+
+def _is_refused(event: events.AdmissionWriteFailed | events.AdmissionWriteUnneeded) -> bool:
+    """Whether a reservation was refused, which may have been overtaken meanwhile: it is not tried again at once. One that only
+    met a newer version is, and keeps its place.
+    """
+    failed = isinstance(event, events.AdmissionWriteFailed) and event.error != "Conflict"
+    return failed and event.action == _RESERVATION

@@ -7,6 +7,7 @@ fit is set aside as inadmissible, with all of its shape if the ClusterQueue is B
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
 from controlplane.controllers.quota.engine import reasons
@@ -213,7 +214,8 @@ class PendingQueue:
         if old is not None and not _concerns(old, info.workload):
             self._set_aside(info.having(evaluated_generation=old.evaluated_generation))
             return
-        if key not in self.active:
+        not_to_be_tried = info.workload.requeue_at == math.inf  # not a back-off of Kueue's, which only keeps new ones out
+        if key not in self.active or not_to_be_tried:
             known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self.no_fit
             if known_not_to_fit or info.workload.requeue_at > now:
                 self._set_aside(info)
