@@ -27,6 +27,7 @@ from controlplane.dst.invariants.log_rules import EventMeanings, LogRules
 from controlplane.dst.invariants.workloads.spread import RULE as SPREAD
 from controlplane.dst.invariants.workloads.spread import SpreadRule
 from controlplane.dst.scenes.workloads.operators import OPERATOR
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 
 _SLACK = timedelta(seconds=5)  # between signs of life
@@ -61,6 +62,8 @@ class Decisions(LogRules):
     def before_fold(self, recorded: Recorded, writer: str) -> None:
         """Look at one event, and at which names are in use."""
         super().before_fold(recorded, writer)
+        if wrong := self._spread.left(recorded):
+            self._trace.violate(SPREAD, f"before {recorded.position}: {wrong}")
         if isinstance(recorded.event, ClusterConnected):
             name, identity = recorded.stream.partition("/")[2], recorded.event.incarnation
             for other in self._index.connections.values():
@@ -112,7 +115,8 @@ class Decisions(LogRules):
         if job is not None and job.execution_policy == NEVER_TWICE:
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
         if connection is not None and connection.lost_since is not None:
-            self._looked_for(recorded, what, cluster, connection.lost_since)
+            alone = connection.out_since.get(WORKLOADS.name)  # its copies went out of view before the cluster did
+            self._looked_for(recorded, what, cluster, min(connection.lost_since, alone or connection.lost_since))
 
     def _given_up(self, cluster: str) -> bool:
         forgotten = {name for name, one in self._index.connections.items() if one.forgotten}

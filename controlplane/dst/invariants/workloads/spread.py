@@ -27,19 +27,36 @@ class SpreadRule:
     def __init__(self) -> None:
         self._together: dict[str, WinnerChosen] = {}
         self._at: datetime | None = None
+        self._open: dict[str, str] = {}
 
     def wrong(self, index: WorkloadIndex, recorded: Recorded, event: WinnerChosen) -> str:
-        """Return why a cluster must not have been chosen; "" if it may have been."""
+        """Return why a cluster must not have been chosen; "" if it may have been, or may turn out to with those that are
+        appended with it.
+        """
         stream, chosen = recorded.stream, {recorded.stream: event.cluster}
         if self._at != recorded.recorded_at:
             self._together, self._at = {}, recorded.recorded_at
+        for one in list(self._open):
+            if not too_many(index, one, self._together[one], {one: "", **chosen}):
+                del self._open[one]
         wrong = too_many(index, stream, event)
         if wrong and self._together and not too_many(index, stream, event, dict.fromkeys(self._together, "")):
             # It fits if it came first; then the others have to fit after it.
             after = (too_many(index, one, each, {one: "", **chosen}) for one, each in self._together.items())
             wrong = next(filter(None, after), "")
+        elif wrong:
+            self._open[stream], wrong = wrong, ""  # it fits if one comes yet that was decided first
         self._together[stream] = event
         return wrong
+
+    def left(self, recorded: Recorded) -> str:
+        """Return what is wrong with a choice that none of those made right that were appended with it, all of which came
+        before this event.
+        """
+        if not self._open or self._at == recorded.recorded_at:
+            return ""
+        stream, wrong = self._open.popitem()
+        return f"{stream}: {wrong}"
 
 
 def too_many(
