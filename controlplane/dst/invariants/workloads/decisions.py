@@ -92,6 +92,8 @@ class Decisions(LogRules):
         super()._decision(recorded, event, what)
         if isinstance(event, events.CheckStateDecided) and event.reason == WorkloadReason.REMOTE_LOST:
             self._taken(recorded, what)
+        if isinstance(event, events.WinnerReleased):
+            self._spread.released(recorded, event)
         if isinstance(event, events.WinnerChosen) and (wrong := self._spread.wrong(self._index, recorded, event)):
             self._trace.violate(SPREAD, f"{what}: {wrong}")
         rule = _RULES.get(type(event))

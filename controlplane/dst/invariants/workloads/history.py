@@ -118,7 +118,9 @@ class HistoryRules:
         if self._may_be_of_before(name, kind, uid, mark):
             return
         self._last[new.source] = mark
-        if known and mark > max(told.floor, told.listing):
+        # A watch that went on into another era, before its first sign of life told so, may have missed how that began.
+        resumed = self._life[name] in self._past.get(name, ())
+        if known and mark > max(told.floor, told.listing) and not resumed:
             self._no_gap(told, mark, what)
 
     def _may_be_of_before(self, name: str, kind: str, uid: str, mark: int) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from controlplane.controllers.multikueue.context import WorkloadContext
-from controlplane.controllers.multikueue.events import WinnerChosen
+from controlplane.controllers.multikueue.events import WinnerChosen, WinnerReleased
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.selectors import parse_selector
@@ -28,18 +28,27 @@ class SpreadRule:
         self._together: dict[str, WinnerChosen] = {}
         self._at: datetime | None = None
         self._open: dict[str, str] = {}
+        self._released: dict[str, str] = {}
+
+    def released(self, recorded: Recorded, event: WinnerReleased) -> None:
+        """Take note of a release: what is chosen in the same append may have been decided before it."""
+        self._begin(recorded)
+        self._released[recorded.stream] = event.cluster
+
+    def _begin(self, recorded: Recorded) -> None:
+        if self._at != recorded.recorded_at:
+            self._together, self._released, self._at = {}, {}, recorded.recorded_at
 
     def wrong(self, index: WorkloadIndex, recorded: Recorded, event: WinnerChosen) -> str:
         """Return why a cluster must not have been chosen; "" if it may have been, or may turn out to with those that are
         appended with it.
         """
         stream, chosen = recorded.stream, {recorded.stream: event.cluster}
-        if self._at != recorded.recorded_at:
-            self._together, self._at = {}, recorded.recorded_at
+        self._begin(recorded)
         for one in list(self._open):
             if not too_many(index, one, self._together[one], {one: "", **chosen}):
                 del self._open[one]
-        wrong = too_many(index, stream, event)
+        wrong = too_many(index, stream, event) and too_many(index, stream, event, self._released)
         if wrong and self._together and not too_many(index, stream, event, dict.fromkeys(self._together, "")):
             # It fits if it came first; then the others have to fit after it.
             after = (too_many(index, one, each, {one: "", **chosen}) for one, each in self._together.items())

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from controlplane.app.hosted import TYPES
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -59,6 +60,8 @@ class LocalRun(SceneRun):
     def __init__(self, plan: Plan) -> None:
         seed = f"local {plan.seed}"
         super().__init__(plan, seed)
+        if any(step.kind == "mute" for step in plan.steps):
+            self.rest = Pace().idle_timeout + LocalRun.rest  # a watch whose lines were lost is opened anew so late
         self.shadow, self.placed = hosted(), scheduler_controllers("shadow")
         codecs = {CONTROLLERS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
         self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
