@@ -146,6 +146,15 @@ def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> No
     assert outcome.violation is None, command(outcome.plan)
 
 
+MENDED_IN_6 = [
+    (900115, "2-3,20,24", "none of the product's: its kind had been out of view before the cluster was lost"),
+    (900396, "", "none of the product's: choices and a release in one append, decided in another order"),
+]
+MENDED_CANDIDATES_IN_6 = [
+    (900361, "3,5,15", "none of the product's: a watch went on into another era before a sign of life told so"),
+]
+
+
 @pytest.mark.parametrize(("seed", "steps", "what"), deep_after(7, MENDED))
 def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps)
@@ -179,6 +188,16 @@ def test_what_was_mended_in_the_fourth_edition_stays_mended(seed: int, steps: st
 @pytest.mark.parametrize(("seed", "steps", "what"), deep_after(1, MENDED_IN_5))
 def test_what_was_mended_in_the_fifth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 5)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_6)
+def test_what_was_mended_in_the_sixth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 6)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_6)
+def test_what_was_mended_of_candidates_in_the_sixth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 6, CANDIDATES)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,23 @@ MENDED: list[tuple[int, str, str]] = [
     (147, "", "the condition of a Workload that waits was written again at once after the write was refused"),
     (309, "", "ClusterQueues that reclaim from each other took the same quota in turn (quota.prioritizePreemptors)"),
     (347, "", "the same, while another victim of the preemptor waits for a cluster that is away"),
+    (
+        900059,
+        "1,4,6-7,9,12",
+        "a copy and its job that could not be read were taken for gone by a log that had gone back, and the job ran twice",
+    ),
+    (900078, "1-11,13-15", "a reservation that was refused after it was overtaken was tried again at once"),
+    (
+        900139,
+        "12,16,19,21",
+        "a Workload that was being deleted was not looked at again when a cluster came back that nothing of it was on",
+    ),
+    (
+        900159,
+        "9,12,16-17",
+        "the end of a job was not recorded while its beginning waited for the database: its Workload was made without end",
+    ),
+    (900334, "2,4-5,10-12", "quota that was reserved before a restored backup was written after it, beyond the quota"),
 ]
 
 KNOWN: dict[int, str] = {

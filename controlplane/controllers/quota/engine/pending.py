@@ -214,7 +214,9 @@ class PendingQueue:
         if old is not None and not _concerns(old, info.workload):
             self._set_aside(info.having(evaluated_generation=old.evaluated_generation))
             return
-        not_to_be_tried = info.workload.requeue_at == math.inf  # not a back-off of Kueue's, which only keeps new ones out
+        not_to_be_tried = (
+            info.workload.requeue_at == math.inf
+        )  # not a back-off of Kueue's, which only keeps new ones out
         if key not in self.active or not_to_be_tried:
             known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self.no_fit
             if known_not_to_fit or info.workload.requeue_at > now:

@@ -57,6 +57,7 @@ class HistoryRules:
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
         self._life: dict[str, str] = {}
         self._past: dict[str, set[str]] = {}
+        self._anew: set[str] = set()
         self.commits = self.observations = 0
 
     def committed(self, cluster: str, kind: Kind, uid: str, version: int, *, news: bool = True) -> None:
@@ -77,6 +78,7 @@ class HistoryRules:
         """Begin anew. What is told of the life that the log knows may be of the era before: it may have been on its way
         for long.
         """
+        self._anew.add(cluster)
         for name in {cluster, *(name for name in self._life if self._place(name) == cluster)}:
             self._past.setdefault(name, set()).add(self._life.get(name, ""))
         self._last = {
@@ -118,8 +120,8 @@ class HistoryRules:
         if self._may_be_of_before(name, kind, uid, mark):
             return
         self._last[new.source] = mark
-        # A watch that went on into another era, before its first sign of life told so, may have missed how that began.
-        resumed = self._life[name] in self._past.get(name, ())
+        # A watch that went on into another era, before a sign of life told so, may have missed how that began.
+        resumed = cluster in self._anew and not told.floor
         if known and mark > max(told.floor, told.listing) and not resumed:
             self._no_gap(told, mark, what)
 
