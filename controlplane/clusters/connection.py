@@ -87,6 +87,7 @@ class ClusterConnection:
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
         self._standby: Standby | None = None
+        self._opened = 0  # watches, at the last sign of life
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     @property
@@ -299,9 +300,9 @@ class ClusterConnection:
             raise _ConnectionFailure("Unreachable", message, failure)
         return Reached(incarnation, _short(version.get("gitVersion")))
 
-    async def _identify(self, server: ApiServer) -> None:
+    async def _identify(self, server: ApiServer, timeout: float | None = None) -> None:
         """Raise if the cluster behind the same address is another one by now: it was built anew."""
-        incarnation, followed = await incarnation_of(server), self._watches.incarnation
+        incarnation, followed = await incarnation_of(server, timeout), self._watches.incarnation
         if incarnation and followed and incarnation != followed:
             raise _ConnectionFailure(
                 "Unreachable", f"{self.name}: another cluster answers at this address ({incarnation}, not {followed})"
@@ -317,7 +318,7 @@ class ClusterConnection:
         self._announced.set()
 
     async def _heartbeat(self, server: ApiServer) -> None:
-        """Ask for `/version` now and then; silence for a whole grace is a loss. This is what finds half-open
+        """Ask for a sign of life now and then; silence for a whole grace is a loss. This is what finds half-open
         connections.
         """
         timing, since = self._around.timing, None
@@ -338,9 +339,13 @@ class ClusterConnection:
                 raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
-        """Ask for a sign of life; return why there is none."""
+        """Ask for a sign of life; return why there is none. Once new watches were opened it is the cluster's identity: a name
+        may lead to another server between two watches, and nothing breaks.
+        """
+        opened, before, timeout = self._watches.opened, self._opened, self._around.timing.heartbeat_timeout
+        self._opened = opened
         try:
-            await server.version(self._around.timing.heartbeat_timeout)
+            await (self._identify(server, timeout) if opened != before else server.version(timeout))
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None
@@ -379,10 +384,10 @@ def _short(found: object) -> str:
     return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
 
 
-async def incarnation_of(server: ApiServer) -> str:
+async def incarnation_of(server: ApiServer, timeout: float | None = None) -> str:
     """Return kube-system's UID, or nothing where we may not see it. Raises `ClusterError`."""
     try:
-        return _short(meta(await server.get(NAMESPACES, "", "kube-system")).get("uid"))
+        return _short(meta(await server.get(NAMESPACES, "", "kube-system", timeout)).get("uid"))
     except ApiError as error:
         if error.status not in (403, 404):
             raise

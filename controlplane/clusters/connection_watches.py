@@ -42,6 +42,11 @@ class ConnectionWatches:
         self._wanted: Mapping[WatchSpec, Sink] = {}
         self._rewanted = asyncio.Event()
 
+    @property
+    def opened(self) -> int:
+        """How many watches were opened so far, of what every cluster is watched for."""
+        return sum(reflector.opened for reflector in self._reflectors)
+
     def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides what every cluster is watched for; what is no longer wanted is let go."""
         self._wanted = dict(wanted)

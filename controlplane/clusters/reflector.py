@@ -107,6 +107,7 @@ class Reflector:
         self.off: Off | None = None
         self.settled = asyncio.Event()
         self.poisoned = 0
+        self.opened = 0  # watches
         self._sink, self._budget, self._on_poison = sink, budget, on_poison
         self._on_restored, self._identify = on_restored, identify
         self._clock, self._random = budget.clock, budget.random
@@ -223,6 +224,7 @@ class Reflector:
         span = self._pace.watch_longest - self._pace.watch_shortest
         seconds = int(self._pace.watch_shortest + span * self._random())
         began, era = self._clock.monotonic(), self._era
+        self.opened += 1
         self._silent += 1
         self._forgotten.clear()
         self._handed = self._position

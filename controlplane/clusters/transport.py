@@ -90,9 +90,9 @@ class Transport(ApiServer):
     def __repr__(self) -> str:
         return f"Transport({self.name!r}, {self._config.server!r})"
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+    async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
         """Return one object."""
-        return await self._json("GET", kind.path(namespace, name))
+        return await self._json("GET", kind.path(namespace, name), timeout=timeout)
 
     async def resources(self, api_version: str) -> Json:
         """Return the APIResourceList of a group and version; 404 if it is not served."""

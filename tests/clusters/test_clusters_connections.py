@@ -155,6 +155,31 @@ async def test_a_cluster_that_was_built_anew_is_noticed_when_its_watches_are_cut
         assert "listed b@40" in f.log.seen()
 
 
+async def test_a_cluster_that_took_the_place_between_two_watches_is_noticed(api: MiniApi) -> None:
+    """As behind a name that leads somewhere else from now on: no connection breaks."""
+    async with fleet() as f:
+        of_secret(f, api)
+        await f.connected()
+        await until(lambda: api.open_watches == 2)
+        api.incarnation, api.version, api.objects["workloads"] = "inc-2", 50, [obj("b", 40)]
+        api.stream().put_nowait(END)
+        await f.connected(2)
+        assert f.log.of(Connected)[1].incarnation == "inc-2"
+        assert "listed b@40" in f.log.seen()
+
+
+async def test_the_identity_is_asked_for_once_for_new_watches(api: MiniApi) -> None:
+    async with fleet() as f:
+        of_secret(f, api)
+        await f.connected()
+        await until(lambda: api.open_watches == 2)
+        since = len(api.requests)
+        await until(lambda: [one.path for one in api.requests[since:]].count("/version") >= 5)
+        asked = [one.path for one in api.requests[since:]]
+        assert asked.count("/api/v1/namespaces/kube-system") <= 2  # one watch after the other
+        assert f.kinds() == ["Reached", "Connected"]
+
+
 async def test_a_store_restored_while_the_server_was_away_is_another_life(api: MiniApi) -> None:
     async with fleet() as f:
         await lost_after_15(f, api)

@@ -85,10 +85,12 @@ class SimulatedServer(ApiServer):
         self._open: dict[Reply, None] = {}
         self._closed = False
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+    async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
         """Return one object."""
         found: Json = await self._send(
-            NetworkRequest("get", kind.name, name), lambda: self._store(kind).get(kind, namespace, name)
+            NetworkRequest("get", kind.name, name),
+            lambda: self._store(kind).get(kind, namespace, name),
+            timeout or REQUEST_TIMEOUT,
         )
         return found
 
