@@ -31,7 +31,12 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
     WinnerChosen,
 )
-from controlplane.controllers.multikueue.observations import Conditioned, Observation, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    Conditioned,
+    Observation,
+    ObservationRefused,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -120,7 +125,11 @@ def said(seen: Conditioned | None, kind: str) -> str:
 
 
 def away(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
-    """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position."""
+    """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position; or that says
+    why the Workload's copy there cannot be read.
+    """
+    if position is None and case.context.unread_on(cluster) is not None:
+        return case.on(cluster, ObservationRefused)
     stream = cluster_stream(cluster)
     own = [e for e in case.events if e.stream == stream and (position is None or e.position < position)]
     back = max((e.position for e in own if isinstance(e.event, ClusterConnected)), default=0)
@@ -184,6 +193,8 @@ def _eviction(case: Case) -> Recorded | None:
 
 def not_available(case: Case, cluster: str) -> str:
     """Return why a cluster cannot take the Workload now, as a clause without a subject."""
+    if (unread := case.context.unread_on(cluster)) is not None:
+        return f"{unread.kind} {unread.namespace}/{unread.name} is there and cannot be read ({unread.error})"
     connection = case.context.connections.get(cluster)
     if connection is None:
         return "there is no connection to it"

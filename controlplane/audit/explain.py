@@ -275,6 +275,9 @@ def _placed(case: Case) -> Answer:
         evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:
         text += f", and waits for {case.standing.waits_for}"
+    if case.context.unread_on(cluster) is not None:
+        text += f": {not_available(case, cluster)}"
+        evidence.append(away(case, cluster))
     taken = taken_back(case) if case.state.attempt > 1 else None
     if taken is not None:
         text += f"; it is attempt {case.state.attempt}: before, {taken[0]}"

@@ -20,7 +20,7 @@ from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 
 _PIECE = 200  # streams that are asked for at once
-_SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig", "fleet", "service")
+_SURROUNDINGS = ("cluster", "clusterqueue", "admissioncheck", "multikueueconfig", "fleet", "refused", "service")
 
 
 def fold(policy: MultiKueuePolicy, events: Iterable[Recorded]) -> WorkloadIndex:
@@ -36,7 +36,7 @@ def fold(policy: MultiKueuePolicy, events: Iterable[Recorded]) -> WorkloadIndex:
 
 def surroundings(reader: LogReader) -> list[str]:
     """Return the streams of what every Workload depends on: the clusters, their connections, the queues, checks and
-    configs.
+    configs, and what could not be read.
     """
     return reader.streams(*_SURROUNDINGS)
 

@@ -95,11 +95,11 @@ def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) ->
     none.
     """
     held = unseen(state, context, now, state.winner)
-    each = [
-        f"{cluster} to come back, where the job may run"
-        + (f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else "")
-        for cluster, until in held.items()
-    ]
+    each = []
+    for cluster, until in held.items():
+        awaited = f"what is on {cluster} to be readable" if context.unread_on(cluster) else f"{cluster} to come back"
+        limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
+        each.append(f"{awaited}, where the job may run{limit}")
     return " and ".join(each)
 
 
@@ -110,6 +110,8 @@ def _placed(state: WorkloadState, local: WorkloadObserved, context: WorkloadCont
         until = grace(state, context, cluster, now)
         limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
         return Standing("Lost", cluster, f"{cluster} to come back{limit}")
+    if context.unread_on(cluster):
+        return Standing("Admitted", cluster, f"what is on {cluster} to be readable")
     job = state.remote(cluster).job
     if job is not None and not job.suspended:
         return Standing("Running", cluster, "")

@@ -11,7 +11,8 @@ from controlplane.audit.explain import Explanation, explain
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageBegan
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.events import EffectFailed
-from controlplane.controllers.multikueue.observations import PREEMPTION_GATE, PreemptionGate
+from controlplane.controllers.multikueue.observations import PREEMPTION_GATE, ObservationRefused, PreemptionGate
+from controlplane.kube.kinds import JOBS
 from controlplane.log.event import NewEvent
 from tests.audit.script import Life, Script, at
 
@@ -70,6 +71,21 @@ def nobody_there(life: Life) -> None:
     for name in WORKERS:
         life.script.lose(name)
     life.job().seen({"QuotaReserved": True}).decide()
+
+
+def unread(life: Life, cluster: str) -> None:
+    """Its job is there, as nobody can read it: the log knows no more of it than its name."""
+    event = ObservationRefused(
+        kind=JOBS.name,
+        namespace=life.namespace,
+        name=life.job_name,
+        uid="u",
+        resource_version="7",
+        field="status",
+        error="status: expected a map, found str",
+        object="",
+    )
+    life.put(event, cluster, f"refused/{cluster}/{JOBS.name}/{life.namespace}/{life.job_name}")
 
 
 def forgot_its_copy(life: Life) -> None:

@@ -26,6 +26,7 @@ from tests.audit.ordeals import (
     name_taken,
     nobody_there,
     refused_by_b,
+    unread,
 )
 from tests.audit.script import Life, Script
 from tests.audit.stories import happy, lost, queued, rejected, retried
@@ -111,6 +112,34 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             " connection refused."
         ),
         ["ClusterLost", "WorkloadObserved"],
+    ),
+    (
+        "Reserved",
+        after(
+            fresh,
+            lambda life: life.job(),
+            lambda life: unread(life, "b"),
+            lambda life: life.seen({"QuotaReserved": True}).decide(),
+        ),
+        (
+            "It has quota and waits for what is on b to be readable, where the job may run: b: jobs.batch default/train is there and"
+            " cannot be read (status: expected a map, found str)."
+        ),
+        ["ObservationRefused", "WorkloadObserved"],
+    ),
+    (
+        "Admitted",
+        after(
+            fresh,
+            lambda life: life.job(suspended=False),
+            lambda life: unread(life, "b"),
+            lambda life: life.seen({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name="b").decide(),
+        ),
+        (
+            "It is admitted on b, and waits for what is on b to be readable: jobs.batch default/train is there and cannot be read"
+            " (status: expected a map, found str)."
+        ),
+        ["ObservationRefused", "WorkloadObserved"],
     ),
     (
         "Nominated",

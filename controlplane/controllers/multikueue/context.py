@@ -117,6 +117,10 @@ class WorkloadContext(Value):
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
         return self._watched(cluster) and cluster not in self.unread
 
+    def unread_on(self, cluster: str) -> ObservationRefused | None:
+        """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there is none."""
+        return self.unread.get(cluster) if self._watched(cluster) else None
+
     def _watched(self, cluster: str) -> bool:
         connection = self.connections.get(cluster)
         return connection is not None and connection.in_view(WORKLOADS.name)
@@ -180,7 +184,7 @@ class WorkloadContext(Value):
         first process of ours nor between two. After a mass outage the grace begins anew for all that are still away.
         A copy that can be seen there, and not be read, has no grace: it ends when the copy is read, or gone.
         """
-        if cluster in self.unread and self._watched(cluster):
+        if self.unread_on(cluster) is not None:
             return None
         connection = self.connections.get(cluster)
         since = (connection.out_of_view_since(kind) if connection is not None else None) or default
