@@ -255,6 +255,14 @@ def _chosen(case: Case) -> Answer:
     ]
 
 
+def _awaited(case: Case, cluster: str) -> Answer:
+    """Return what a Workload waits for that has a cluster, and why if its copy there cannot be read."""
+    text = f", and waits for {case.standing.waits_for}"
+    if case.context.unread_on(cluster) is None:
+        return text, []
+    return f"{text}: {not_available(case, cluster)}", [away(case, cluster)]
+
+
 def _placed(case: Case) -> Answer:
     clause, chosen = _choice(case)
     verb = "runs on" if case.standing.word == "Running" else "is admitted on"
@@ -274,10 +282,8 @@ def _placed(case: Case) -> Answer:
     if case.standing.word == "Running":
         evidence.append(case.since(RemoteJobObserved, lambda seen: not seen.suspended, cluster))
     if case.standing.waits_for:
-        text += f", and waits for {case.standing.waits_for}"
-    if case.context.unread_on(cluster) is not None:
-        text += f": {not_available(case, cluster)}"
-        evidence.append(away(case, cluster))
+        said, why = _awaited(case, cluster)
+        text, evidence = text + said, [*evidence, *why]
     taken = taken_back(case) if case.state.attempt > 1 else None
     if taken is not None:
         text += f"; it is attempt {case.state.attempt}: before, {taken[0]}"

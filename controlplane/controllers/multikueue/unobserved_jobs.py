@@ -23,11 +23,7 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
     """Return the clusters, all but one, where a job may run unseen, and until when that counts; None: until they are
     seen or given up.
     """
-    found: dict[str, datetime | None] = {}
-    for cluster in sorted(context.unread.keys() - {but}):
-        until = context.lost_until(cluster, now)
-        if until is None or now < until:
-            found[cluster] = until
+    found = _unread(context, now, but)
     for one in (state, *context.slices, *context.components):
         if of_another_job(one):
             continue
@@ -42,6 +38,12 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
             if until is None or now < until:
                 found[cluster] = until
     return found
+
+
+def _unread(context: WorkloadContext, now: datetime, but: str) -> dict[str, datetime | None]:
+    """Return the clusters, all but one, where something of the Workload is that nobody could read, and until when that counts."""
+    ends = {cluster: context.lost_until(cluster, now) for cluster in sorted(context.unread.keys() - {but})}
+    return {cluster: until for cluster, until in ends.items() if until is None or now < until}
 
 
 def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) -> bool:
