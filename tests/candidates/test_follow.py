@@ -184,6 +184,17 @@ def test_claims_and_services_that_another_controller_watches_are_nobodys() -> No
                 assert copies.observe(ObjectChange(cluster, "i", kind, obj, "7", gone=gone), now) is None
 
 
+def test_the_end_of_a_copy_is_recorded_though_its_beginning_is_on_its_way_to_the_log() -> None:
+    placing = SourceController(
+        SourcePolicy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", []
+    )
+    copies, now = ReferenceController(placing), datetime(2026, 1, 1, tzinfo=UTC)
+    for kind in ALLOWED.values():
+        obj = {"metadata": {"namespace": "a", "name": "x", "uid": "u", "labels": {SOURCE_LABEL: "home"}}}
+        seen = [copies.observe(ObjectChange("worker", "i", kind, obj, "7", gone=gone), now) for gone in (False, True)]
+        assert [type(new.event).__name__ if new is not None else None for new in seen] == ["CopyObserved", "CopyGone"]
+
+
 def test_what_a_pod_needs_beside() -> None:
     spec = {
         "serviceAccountName": "builder",

@@ -75,13 +75,15 @@ class VirtualNodes(WritingController[CandidateWrite]):
             return None
         head = meta(change.object)
         name, uid = str(head.get("name", "")), str(head.get("uid", ""))
-        if change.gone:
-            cluster = next((one for one, known in self.nodes.items() if known.seen and known.seen.uid == uid), "")
-            gone = VirtualNodeGone(name=name, namespace="", uid=uid)
-            return event_of(change, now, lambda: (_stream(cluster), gone, ()) if cluster else None, _never)
         labels = head.get("labels")
-        cluster = str(labels.get(TARGET_LABEL, "")) if isinstance(labels, dict) else ""
-        if not cluster or virtual_node(cluster) != name:
+        named = str(labels.get(TARGET_LABEL, "")) if isinstance(labels, dict) else ""
+        cluster = named if named and virtual_node(named) == name else ""
+        if change.gone:
+            known = (one for one, node in self.nodes.items() if node.seen and node.seen.uid == uid)
+            of = next(known, cluster)  # its beginning may be on its way to the log
+            gone = VirtualNodeGone(name=name, namespace="", uid=uid)
+            return event_of(change, now, lambda: (_stream(of), gone, ()) if of else None, _never)
+        if not cluster:
             return None
         return event_of(
             change,
