@@ -34,9 +34,7 @@ def refused(scene: Scene, cluster: str, kind: str, name: str, uid: str = "u", **
 def chosen_and_forgotten(cluster: str = "a") -> Scene:
     """A Workload that runs on a cluster, of which a new log knows no more than its own object says."""
     scene = Scene("a", "b").job(suspended=False)
-    return scene.workload(
-        {"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name=cluster, nominated=[]
-    )
+    return scene.workload({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name=cluster, nominated=[])
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)

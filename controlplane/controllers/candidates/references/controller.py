@@ -98,7 +98,9 @@ class ReferenceController(WritingController[CandidateWrite]):
             return kind in ALLOWED and place not in self.named and place not in self.wanted()
         if follow.known(kind, change.object).mark:
             return False
-        return not change.gone or (kind in ALLOWED and kind not in self._at(f"{COPIES}/{change.cluster}/{namespace}").kinds)
+        return not change.gone or (
+            kind in ALLOWED and kind not in self._at(f"{COPIES}/{change.cluster}/{namespace}").kinds
+        )
 
     def _at(self, stream: str) -> TargetNamespace:
         return self._there.get(stream, TargetNamespace())
