@@ -112,6 +112,18 @@ def test_one_that_vanished_while_nobody_watched_is_noticed() -> None:
     assert index.stream_of_remote_job("a", "v") == f"refused/a/{JOBS.name}/{NS}/{JOB}"
 
 
+def test_copies_are_no_orphans_while_there_is_a_workload_that_cannot_be_read() -> None:
+    """The log was lost: nobody has ever read it, and its job may run."""
+    scene = refused(Scene("a"), "@management", *COPIES["its Workload"], uid="wl-uid")
+    scene.clone("a", {"Admitted": True, "QuotaReserved": True}, bound_to="x").remote_job("a", suspended=False)
+    scene.tick(hours=24)
+    assert scene.names() == []
+    scene.fold(scene.stream, observations.WorkloadGone(namespace=NS, name=WL, uid="another"))
+    assert scene.names() == []
+    scene.fold(scene.stream, observations.WorkloadGone(namespace=NS, name=WL, uid="wl-uid"))
+    assert scene.names() == ["Removal Job a"]
+
+
 def test_what_nobody_can_read_on_the_management_cluster_is_no_copy() -> None:
     scene = refused(Scene("a", "b").reserved(), "@management", *COPIES["its Workload"])
     assert "Nomination" in scene.names()

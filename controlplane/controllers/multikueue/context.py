@@ -92,7 +92,7 @@ class WorkloadContext(Value):
     `core_writes_until`: until when a write of Kueue's core to the Workload is waited for. `slices`: the other Workloads
     of the same elastic job; `members`: the pods of the group beside `job`; `components`: the other Workloads of a job
     that has several. `unread`: the clusters on which there is something of the Workload that nobody could read yet, with
-    what was wrong: it is unknown there what runs."""
+    what was wrong: it is unknown there what runs. `hidden`: there is a Workload of its name that cannot be read."""
 
     policy: MultiKueuePolicy
     ready: bool
@@ -112,6 +112,7 @@ class WorkloadContext(Value):
     members: tuple[JobObserved, ...] = ()
     components: tuple[WorkloadState, ...] = ()
     unread: Mapping[str, ObservationRefused] = {}
+    hidden: bool = False
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""

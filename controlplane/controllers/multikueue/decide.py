@@ -61,6 +61,8 @@ def _orphan(pass_: WorkloadPass) -> None:
     """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (`runGC` in
     kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e).
     """
+    if pass_.context.hidden:
+        return  # there is one that nobody can read: its copies may be what it runs as
     if pass_.state.gone:
         pass_.remove_everywhere(WorkloadReason.LOCAL_DELETED)
         return

@@ -172,6 +172,7 @@ class WorkloadIndex(SharedJobs):
             members=self.members_of(state),
             components=self.components_of(state),
             unread=self.unread_of(state),
+            hidden=self.unread.hides(state.namespace, state.name),
         )
 
     def _existing(self, cluster: str, kind: str) -> Iterable[observations.Observation]:

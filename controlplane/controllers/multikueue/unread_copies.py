@@ -1,4 +1,4 @@
-"""Keeps which copies on workers are there and could not be read: what they are is unknown, and they are not gone.
+"""Keeps which Workloads and copies are there and could not be read: what they are is unknown, and they are not gone.
 
 In: refusals, observations and ends of copies, in the log's order. Out: for a Workload, the clusters on which something of it
 may be that nobody could read. Pure, and made anew by every replay. Of a copy that was read before it is known what it was, and
@@ -16,6 +16,8 @@ from controlplane.controllers.multikueue.observations import (
     ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
+    WorkloadGone,
+    WorkloadObserved,
 )
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.kube.kinds import WORKLOADS
@@ -52,7 +54,7 @@ class UnreadCopies:
         """Take one more event; return the copy whose refusal began or ended."""
         event, cluster = recorded.event, recorded.cluster
         if isinstance(event, ObservationRefused):
-            if cluster == MANAGEMENT:
+            if cluster == MANAGEMENT and event.kind != WORKLOADS.name:
                 return None
             copy = (event.kind, event.namespace, event.name)
             self._end(copy, cluster)
@@ -68,7 +70,7 @@ class UnreadCopies:
     def ended(self, recorded: Recorded) -> Copy | None:
         """Return the copy whose refusal an event will end, None if it ends none."""
         match event := recorded.event:
-            case CloneObserved() | CloneGone():
+            case CloneObserved() | CloneGone() | WorkloadObserved() | WorkloadGone():
                 copy = (WORKLOADS.name, event.namespace, event.name)
             case RemoteJobObserved() | RemoteJobGone():
                 copy = (event.kind, event.namespace, event.name)
@@ -87,7 +89,7 @@ class UnreadCopies:
             self._refusals.pop(copy, None)
 
     def of(self, copies: Iterable[Copy], remotes: Mapping[str, Remote]) -> dict[str, ObservationRefused]:
-        """Return the clusters that have one of these copies in a form that nobody has read yet, and what was wrong with it.
+        """Return the workers that have one of these copies in a form that nobody has read yet, and what was wrong with it.
 
         `remotes`: what is known of the Workload by cluster, as it could be read last."""
         if not self._refusals:
@@ -96,8 +98,12 @@ class UnreadCopies:
             cluster: refusal
             for copy in copies
             for cluster, refusal in self._refusals.get(copy, {}).items()
-            if refusal.uid not in _uids(remotes.get(cluster))
+            if cluster != MANAGEMENT and refusal.uid not in _uids(remotes.get(cluster))
         }
+
+    def hides(self, namespace: str, name: str) -> bool:
+        """Whether there is a Workload of this name on the management cluster that cannot be read."""
+        return MANAGEMENT in self._refusals.get((WORKLOADS.name, namespace, name), {})
 
 
 def _uids(remote: Remote | None) -> set[str]:
