@@ -34,7 +34,7 @@ from controlplane.audit.case import (
 from controlplane.audit.ended import Statement, statements
 from controlplane.audit.standing import Standing, Word, check_of, grace, standing
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
-from controlplane.controllers.connectivity.events import MassOutageBegan
+from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -49,6 +49,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.ineligible import left_out
 from controlplane.controllers.multikueue.observations import (
     CloneObserved,
+    ObservationRefused,
     RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
@@ -369,6 +370,10 @@ def _deleted(case: Case) -> Answer:
     seen = last.event if last is not None and isinstance(last.event, WorkloadObserved) else None
     ended = f" after it finished{said(seen, 'Finished')}" if seen is not None and seen.is_true("Finished") else ""
     left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
+    if case.context.hidden:
+        refused = case.on(MANAGEMENT, ObservationRefused)
+        error = f" ({refused.event.error})" if refused and isinstance(refused.event, ObservationRefused) else ""
+        return f"It is there and cannot be read{error}: nothing is done about it.", [refused]
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
     return f"It was deleted on the management cluster{ended}{left}.", [

@@ -73,19 +73,20 @@ def nobody_there(life: Life) -> None:
     life.job().seen({"QuotaReserved": True}).decide()
 
 
-def unread(life: Life, cluster: str) -> None:
-    """Its job is there, as nobody can read it: the log knows no more of it than its name."""
+def unread(life: Life, cluster: str, kind: str = JOBS.name, name: str = "") -> None:
+    """Its job is there, or another object of it, as nobody can read it: the log knows no more of it than its name."""
+    name = name or life.job_name
     event = ObservationRefused(
-        kind=JOBS.name,
+        kind=kind,
         namespace=life.namespace,
-        name=life.job_name,
+        name=name,
         uid="u",
         resource_version="7",
         field="status",
         error="status: expected a map, found str",
         object="",
     )
-    life.put(event, cluster, f"refused/{cluster}/{JOBS.name}/{life.namespace}/{life.job_name}")
+    life.put(event, cluster, f"refused/{cluster}/{kind}/{life.namespace}/{name}")
 
 
 def forgot_its_copy(life: Life) -> None:

@@ -13,6 +13,7 @@ from controlplane.audit.no_workload import without_workload
 from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
 from controlplane.controllers.multikueue.observations import CheckState
+from controlplane.kube.kinds import WORKLOADS
 from tests.audit.ordeals import (
     WORKERS,
     after,
@@ -385,6 +386,12 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         after(fresh, lambda life: life.clone("a")),
         "No Workload of this name was ever seen; its copies on a are still to go.",
         ["CloneObserved"],
+    ),
+    (
+        "Deleted",
+        after(fresh, lambda life: unread(life, "@management", WORKLOADS.name, life.name), lambda life: life.clone("a")),
+        "It is there and cannot be read (status: expected a map, found str): nothing is done about it.",
+        ["ObservationRefused"],
     ),
 ]
 
