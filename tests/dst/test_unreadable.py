@@ -24,3 +24,16 @@ def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: 
     )
     assert held(outcome)
     assert told(outcome, "ObservationRefused", "abyss")
+
+
+@pytest.mark.parametrize("name", ["job-1", "once-1"])
+@pytest.mark.parametrize("value", deep_after(2, range(6)))
+def test_what_was_never_read_is_not_gone(name: str, value: int) -> None:
+    """The log goes back to before the job was sent, and the copies cannot be read when the next one is begun."""
+    spoiled = [
+        step(60 + second, "malform", where, 120, value + second) for where in ("w1", "w2", "w3") for second in (0, 1)
+    ]
+    outcome = play(plan(step(5, "restore-log", "", 60), step(10, "submit", name, 90), *spoiled))
+    assert held(outcome)
+    assert told(outcome, "starting over with what it holds")
+    assert told(outcome, "object refused", name)
