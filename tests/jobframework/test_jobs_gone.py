@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
+import pytest
+
 from controlplane.controllers.connectivity.events import MANAGEMENT, KindSynced, cluster_stream
-from controlplane.controllers.jobframework.events import JobWorkloadCreationDecided
+from controlplane.controllers.jobframework.events import JobInputRefused, JobWorkloadCreationDecided, QueuedJobGone
+from controlplane.controllers.jobframework.pod_events import QueuedPodGone
 from controlplane.kube.conditions import condition, is_true
-from controlplane.kube.kinds import (
-    JOBS,
-    WORKLOADS,
-    meta,
-)
+from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Kind, meta
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import ObjectChange
 from tests.jobframework.scene import NS, Scene, job
 from tests.jobframework.test_jobs_more import running, waiting
+from tests.jobframework.test_pods_single import admitted
 
 
 def test_a_job_that_goes_lets_its_workload_go() -> None:
@@ -158,3 +161,37 @@ def test_the_end_of_a_job_that_was_never_recorded_is_not() -> None:
     obj = scene.job()
     change = ObjectChange(MANAGEMENT, "i", JOBS, obj, meta(obj)["resourceVersion"], True)
     assert scene.controller.observe(change, scene.clock.now()) is None
+
+
+@pytest.mark.parametrize("pod", [False, True])
+def test_the_workload_of_a_job_that_nobody_could_ever_read_is_not_finished(
+    monkeypatch: pytest.MonkeyPatch, *, pod: bool
+) -> None:
+    """The log was lost, and the job is of a form that this version does not know: it runs all the same."""
+    scene = admitted() if pod else running()
+    kind = PODS if pod else JOBS
+    before, listed = scene.workload(), scene.store.list
+
+    def spoiled(of: Kind, *args: Any, **options: Any) -> Any:
+        found, *rest = listed(of, *args, **options)
+        if of.kind == kind.kind:
+            found = copy.deepcopy(found)
+            for one in found:
+                one["metadata"]["annotations"] = ["no", "map"]
+        return (found, *rest)
+
+    monkeypatch.setattr(scene.store, "list", spoiled)
+    scene.begin_anew()
+    scene.requests.clear()
+    scene.settle()
+    assert [one.name for one in scene.decided(JobInputRefused)] == ["a"]
+    assert scene.requests == []
+    assert scene.workload() == before
+    assert scene.controller.index.holds(f"jobframework/refused/{kind.name}/{NS}/a")
+    monkeypatch.undo()
+    scene.store.delete(kind, NS, "a", **({"grace": 0} if pod else {}))
+    scene.crash()
+    scene.settle()
+    assert [one.name for one in scene.decided(QueuedPodGone if pod else QueuedJobGone)] == ["a"]
+    assert all(is_true(one, "Finished") for one in scene.workloads())
+    assert not scene.controller.index.holds(f"jobframework/refused/{kind.name}/{NS}/a")

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.unread import UnreadObjects
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import PRIORITY_CLASSES, RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES, Kind
 from controlplane.log.event import Recorded
@@ -129,6 +130,7 @@ class JobContext(Protocol):
 
     policy: JobFrameworkPolicy
     catalog: Catalog
+    unread: UnreadObjects
 
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return what a job belongs to."""

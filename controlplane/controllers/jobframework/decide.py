@@ -86,9 +86,12 @@ def _owner_awaited(step: JobPass) -> bool:
 
 
 def _orphaned(step: JobPass) -> None:
-    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go. A pod is let go as well."""
+    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go. A pod is let go as well.
+    One that is there and cannot be read is not gone."""
     pod_writes.release(step, pods.members(step.state.pods), JobReason.POD_DELETED)
     for workload in step.workloads():
+        if step.context.unread.has_owner_of(workload):
+            continue
         evicted = workload.condition("Evicted")
         if step.state.pods and evicted is not None and _reserved(workload):
             _give_back(step, workload, evicted, requeued=False)

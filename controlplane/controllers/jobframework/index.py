@@ -31,6 +31,7 @@ from controlplane.controllers.jobframework.slices import newest_with_quota
 from controlplane.controllers.jobframework.state import QueuedJobState, fold, without_pod, without_workload
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, is_placed, topology_stream
+from controlplane.controllers.jobframework.unread import UnreadObjects
 from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube import kinds
 from controlplane.log.event import Event, Recorded
@@ -43,6 +44,7 @@ _SEEN: dict[type[Event], str] = {
     events.JobWorkloadObserved: kinds.WORKLOADS.name,
     events.JobFlavorObserved: kinds.RESOURCE_FLAVORS.name,
     events.JobPriorityClassObserved: "",
+    events.JobInputRefused: "",
     TopologyPodObserved: "",
     JobRuntimeObserved: "",
     QueuedSetObserved: "",
@@ -76,7 +78,7 @@ class JobIndex:
         self.catalog, self.runtimes, self.sets = Catalog(), Runtimes(), Sets(policy.parents)
         self.connection = Connection(name=MANAGEMENT)
         self.places = ObjectPlaces(_SEEN, _GONE)
-        self.topologies = TopologyUngating()
+        self.topologies, self.unread = TopologyUngating(), UnreadObjects()
         self.placed: set[str] = set()
         self.sliced: set[str] = set()
         self._chains: dict[tuple[str, str], str] = {}
@@ -119,6 +121,8 @@ class JobIndex:
                 return rest[0] in self.namespaces.seen
             case "runtime":
                 return "/".join(rest) in self.runtimes.seen
+            case "refused":
+                return self.unread.holds(*rest)
         return False
 
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
@@ -214,6 +218,7 @@ class JobIndex:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
+        self.unread.fold(recorded)
         event = recorded.event
         if recorded.stream == cluster_stream(MANAGEMENT):
             self._connected(fold_connection(self.connection, recorded))
