@@ -89,6 +89,14 @@ def test_the_clusters_are_those_of_the_command(pages: TestClient, fleet_url: str
             assert one[field] == said[name][field], (name, field)
 
 
+@pytest.mark.parametrize("at", ["", AT])
+def test_states_stand_in_the_order_in_which_workloads_go_through_them(pages: TestClient, at: str) -> None:
+    found = list(api(pages, "/clusters", at=at)["states"])
+    assert len(found) > 2
+    order = ["Pending", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Finished", "Succeeded", "Failed"]
+    assert [one for one in order if one in found] == [one for one in found if one in order]
+
+
 def test_the_past_is_what_as_of_says(pages: TestClient, fleet_url: str) -> None:
     workloads = asked(fleet_url, "as-of", AT, "workloads")
     shown = api(pages, "/workloads", at=AT, sort="name")["items"]
