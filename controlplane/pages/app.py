@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -62,6 +62,7 @@ def create_app(
     routes += [
         Route(f"{API}/openapi.json", lambda _: Response(document, media_type=_JSON)),
         Route("/workloads/{namespace}/{name}/evidence.jsonl", download.evidence(site, version)),
+        Route("/clusters", lambda request: RedirectResponse(address("/", request.query_params.get("at", "")))),
         Route("/stream", live.stream(site)),
         Route("/healthz", lambda _: PlainTextResponse("ok\n")),
         Route("/static/lanes.css", lambda _: Response(stylesheet(), media_type="text/css")),

@@ -89,6 +89,36 @@ def test_the_clusters_are_those_of_the_command(pages: TestClient, fleet_url: str
             assert one[field] == said[name][field], (name, field)
 
 
+def test_a_cluster_is_told_as_describe_tells_it(pages: TestClient, fleet_url: str) -> None:
+    for name in ("north", "west", "management"):
+        said, told = api(pages, f"/clusters/{name}"), asked(fleet_url, "describe", f"cluster/{name}")
+        for field in ("state", "since", "reason", "running", "copies", "owed"):
+            assert said["cluster"][field] == told[field], (name, field)
+        assert (said["identity"], said["restores"]) == (told["incarnation"], told["restores"])
+        newest = [(one["position"], one["what"]) for one in reversed(told["events"])]
+        assert [(one["position"], one["what"]) for one in said["moments"]][: len(newest)] == newest
+        assert said["outages"] == api(pages, "/outages", cluster=said["cluster"]["name"], limit="10")["items"]
+
+
+@pytest.mark.parametrize("at", ["", AT])
+def test_the_workloads_of_a_cluster_are_those_of_the_list(pages: TestClient, at: str) -> None:
+    for one in api(pages, "/clusters", at=at)["clusters"]:
+        said = api(pages, f"/clusters/{one['name']}", at=at)
+        listed = api(pages, "/workloads", cluster=one["name"], state="active", at=at)["items"]
+        assert said["workloads"] == listed
+        assert said["total"] == len(listed) == sum(said["states"].values())
+        assert said["cluster"] == one
+    assert any(api(pages, f"/clusters/{name}", at=AT)["workloads"] for name in ("north", "west"))
+
+
+def test_a_cluster_that_is_not_there_is_said_with_the_nearest(pages: TestClient) -> None:
+    answer = pages.get("/api/v1/clusters/nort")
+    assert (answer.status_code, answer.json()["error"]) == (404, "There is no cluster nort in the log main.")
+    assert answer.json()["near"] == ["/clusters/north"]
+    assert '<a href="/clusters/north">' in pages.get("/clusters/nort").text
+    assert pages.get("/clusters").url.path == "/"
+
+
 @pytest.mark.parametrize("at", ["", AT])
 def test_states_stand_in_the_order_in_which_workloads_go_through_them(pages: TestClient, at: str) -> None:
     found = list(api(pages, "/clusters", at=at)["states"])

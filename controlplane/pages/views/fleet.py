@@ -76,7 +76,7 @@ def fleet(asked: Asked) -> Fleet:
         clusters=[_now(one, now, trends[one["name"]]) for one in found],
         outage=outage_line(outage) if outage is not None else "",
         policy=policy,
-        states=_in_order(states),
+        states=in_order(states),
         trend=trend,
     )
 
@@ -97,11 +97,11 @@ def _fleet_at(asked: Asked, at: datetime) -> Fleet:
     states["Finished"] += finished
     return Fleet(
         clusters=[_past(row, copies[row["cluster"]], running[row["cluster"]]) for row in rows],
-        states=_in_order(states),
+        states=in_order(states),
     )
 
 
-def _in_order(states: Mapping[str, int]) -> dict[str, int]:
+def in_order(states: Mapping[str, int]) -> dict[str, int]:
     """Return how many Workloads are in each state that there is, in the order in which they go through them."""
     place = {state: number for number, state in enumerate(STATES)}
     return {
