@@ -24,6 +24,7 @@ from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.shown_pods import ShownPods, node_named
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.store_kit import new_store
+from tests.support.waiting import PATIENCE
 
 KUBECTL = os.environ.get("CONTROLPLANE_TEST_KUBECTL") or shutil.which("kubectl")
 
@@ -137,7 +138,14 @@ async def test_get_prints_kueues_columns(kubectl: Kubectl, store: Store) -> None
     assert "NotFound" in await kubectl("get", "kwl", "none", status=1)
 
 
-async def test_patch_label_and_wait(kubectl: Kubectl, store: Store) -> None:
+async def _watched_by(server: SimulatedApiServer, count: int) -> None:
+    """Wait until so many watches are open."""
+    async with asyncio.timeout(PATIENCE):
+        while server.open_watches != count:
+            await asyncio.sleep(0.01)
+
+
+async def test_patch_label_and_wait(kubectl: Kubectl, store: Store, api_server: SimulatedApiServer) -> None:
     await kubectl("apply", "-f", "-", stdin=MANIFEST)
     assert "labeled" in await kubectl("label", "job", "j1", "tier=gold")
     assert "annotated" in await kubectl("annotate", "kwl", "w1", "note=x")
@@ -148,12 +156,13 @@ async def test_patch_label_and_wait(kubectl: Kubectl, store: Store) -> None:
     found = store.get(WORKLOADS, "default", "w1")
     assert (found["metadata"]["annotations"]["note"], found["spec"]["active"]) == ("x", False)
     waiting = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=condition=Finished", "--timeout=30s"))
-    await asyncio.sleep(0.1)
+    await _watched_by(api_server, 1)
     finished = {"status": {"conditions": [{"type": "Finished", "status": "True"}]}}
     store.patch(WORKLOADS, "default", "w1", finished, subresource="status")
     assert "condition met" in await waiting
+    await _watched_by(api_server, 0)
     gone = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=delete", "--timeout=30s"))
-    await asyncio.sleep(0.1)
+    await _watched_by(api_server, 1)
     store.delete(WORKLOADS, "default", "w1")
     await gone
 
