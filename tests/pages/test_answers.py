@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.pages.views.queues import reason_without_amounts
 from tests.cli.test_audit_verbs import asked, invoke
 from tests.pages.serving import served
 
@@ -171,7 +172,32 @@ def test_queues_say_who_waits_for_what(pages: TestClient) -> None:
     )
     waits = {(one["state"], one["waits_for"]): one["count"] for one in found["team-a-queue"]["waiting"]}
     assert waits["Pending", "quota in team-a-queue"] == 1
+    assert found["team-a-queue"]["pending"] == [{"reason": "insufficient quota for nvidia.com/gpu", "count": 1}]
+    assert "Why there is no quota" in pages.get("/queues").text
     assert sum(sum(one["counts"].values()) for one in found.values()) == api(pages, "/workloads")["total"]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("", ""),
+        ("Not admitted, LocalQueue q is stopped", "Not admitted, LocalQueue q is stopped"),
+        (
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 3 more needed",
+            "insufficient unused quota for cpu in flavor a",
+        ),
+        (
+            (
+                "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 500m more needed, "
+                "insufficient quota for memory in flavor b, previously considered podsets requests (0) + current podset request (27Gi) > "
+                "maximum capacity (12Gi)"
+            ),
+            "insufficient unused quota for cpu in flavor a, insufficient quota for memory in flavor b (more than there can be)",
+        ),
+    ],
+)
+def test_reasons_are_alike_whatever_the_amounts(message: str, reason: str) -> None:
+    assert reason_without_amounts(message) == reason
 
 
 def test_pods_are_grouped_by_what_they_were_told(pages: TestClient) -> None:
