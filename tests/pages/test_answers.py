@@ -32,6 +32,19 @@ def test_the_list_is_that_of_the_command(pages: TestClient, fleet_url: str) -> N
         assert one["owner"] == said[key]["job"]
 
 
+@pytest.mark.parametrize("at", ["", AT])
+def test_the_list_says_why_a_workload_is_where_it_is(pages: TestClient, fleet_url: str, at: str) -> None:
+    there = [one for one in api(pages, "/workloads", limit="500", at=at)["items"] if one["cluster"]]
+    assert len(there) > 2
+    for one in there:
+        moments = asked(fleet_url, "timeline", f"{one['namespace']}/{one['name']}")["moments"]
+        chosen = [
+            told["why"] for told in moments if told["type"] == "WinnerChosen" and told["cluster"] == one["cluster"]
+        ]
+        assert any(told.startswith(one["because"]) for told in chosen), one
+        assert one["because"] or not chosen
+
+
 @pytest.mark.parametrize(
     ("given", "fits"),
     [

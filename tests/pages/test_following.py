@@ -160,7 +160,7 @@ def test_what_is_followed_is_shown_while_the_database_is_away(fleet_url: str) ->
             assert answer.status_code == 200, path
             assert "the database cannot be read now" in answer.text
             assert "is of position" in answer.text
-            assert len(answer.text) > len(before), "the notice comes to what was there"
+            assert answer.text.count("<tr") == before.count("<tr") > 0, "what was there is there"
         for path in ("/workloads/team-b/sim", "/?at=2026-01-01T13:00:00Z", "/api/v1/workloads", "/outages"):
             answer = pages.get(path)
             assert answer.status_code == 503, path

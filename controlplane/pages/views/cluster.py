@@ -17,7 +17,7 @@ from controlplane.pages.asking import Asked, NotFound
 from controlplane.pages.directory import ACTIVE
 from controlplane.pages.views.fleet import ClusterItem, fleet, in_order
 from controlplane.pages.views.outages import OutageItem, outages
-from controlplane.pages.views.workloads import WorkloadItem, workloads
+from controlplane.pages.views.workloads import WorkloadItem, explained, listed
 from controlplane.values import Value
 
 _NEWEST = 50  # moments, and Workloads
@@ -63,7 +63,7 @@ def cluster(asked: Asked) -> ClusterStory:
         forgotten=forgotten,
         labels=labels,
         states=in_order(states),
-        workloads=there[:_NEWEST],
+        workloads=explained(asked, there[:_NEWEST]),
         total=sum(states.values()),
         outages=outages(replace(asked, given={"cluster": name, "limit": str(_OUTAGES)})).items,
         moments=moments[: -_NEWEST - 1 : -1],
@@ -78,7 +78,7 @@ def _meant(name: str) -> str:
 def _there(asked: Asked, name: str) -> list[WorkloadItem]:
     """Return the Workloads that a cluster has, those that changed last first: at a time all of them."""
     most = str(_NEWEST if asked.at is None else 10**9)
-    return workloads(replace(asked, given={"cluster": name, "state": "active", "sort": "changed", "limit": most})).items
+    return listed(replace(asked, given={"cluster": name, "state": "active", "sort": "changed", "limit": most})).items
 
 
 def _counted(asked: Asked, name: str) -> Counter[str]:
