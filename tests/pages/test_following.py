@@ -152,7 +152,7 @@ def test_a_follower_that_lost_the_database_says_of_when_it_is(fleet_url: str) ->
 def test_what_is_followed_is_shown_while_the_database_is_away(fleet_url: str) -> None:
     with served(fleet_url) as pages:
         readers = pages.app.state.site.readers  # type: ignore[attr-defined]
-        there = {path: pages.get(path).text for path in ("/", "/workloads", "/queues", "/usage")}
+        there = {path: pages.get(path).text for path in ("/", "/workloads", "/queues", "/usage?days=3660")}
         readers.close()
         readers._connect = lambda: psycopg.connect("postgresql://nobody@127.0.0.1:9/none")
         for path, before in there.items():

@@ -90,7 +90,8 @@ def explained(asked: Asked, items: Sequence[WorkloadItem]) -> list[WorkloadItem]
     with contextlib.suppress(psycopg.OperationalError):
         for one in asked.reader.events(Filter(streams=streams, types=(WinnerChosen.__name__,))) if streams else ():
             if isinstance(one.event, WinnerChosen):  # the last one on each cluster; without when others had admitted it
-                because[one.stream, one.event.cluster] = why(one.event).partition(" (")[0]
+                said = why(one.event).partition(" (")[0].removeprefix(f"{one.event.cluster} was ")
+                because[one.stream, one.event.cluster] = said
     return [
         replace(one, because=because.get((f"workload/{one.namespace}/{one.name}", one.cluster), "")) for one in items
     ]
