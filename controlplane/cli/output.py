@@ -192,11 +192,7 @@ def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
     console = Console(width=width, highlight=False, no_color=None if width is None else True)
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(columns))
     needed = widths([columns, *rows] if columns else rows)
-    long = {
-        place
-        for place, most in enumerate(needed)
-        if most > _LONGEST_WORD and any(" " in row[place].strip() for row in rows)
-    }
+    long = _texts(rows, needed)
     whole = sum(most + 2 for place, most in enumerate(needed) if place not in long)
     if whole + len(long) * _SHORTEST_TEXT > console.width:
         return (
@@ -211,6 +207,15 @@ def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
     with console.capture() as captured:
         console.print(grid)
     return captured.get().splitlines()
+
+
+def _texts(rows: Sequence[Sequence[str]], needed: Sequence[int]) -> set[int]:
+    """Return the columns that hold long texts, which may be wrapped."""
+    return {
+        place
+        for place, most in enumerate(needed)
+        if most > _LONGEST_WORD and any(" " in row[place].strip() for row in rows)
+    }
 
 
 def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], long: set[int], width: int) -> Iterator[str]:

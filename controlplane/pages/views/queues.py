@@ -119,7 +119,7 @@ def queues(asked: Asked) -> QueueList:
 _Place = tuple[str, str]
 
 
-class Ahead(NamedTuple):
+class QueueHeads(NamedTuple):
     """Of each queue: who is first of those without quota, the ClusterQueue that it leads to, and how many have none for
     which reason."""
 
@@ -146,7 +146,7 @@ _MORE_THAN_ALL = re.compile(
 def _list(
     counts: Mapping[_Place, Counter[str]],
     pending: Iterable[tuple[str, str, str, str, int]],
-    ahead: Ahead,
+    ahead: QueueHeads,
 ) -> QueueList:
     waiting: dict[_Place, list[Waiting]] = {}
     for namespace, queue, state, waits_for, count in pending:
@@ -179,7 +179,7 @@ def _counts(directory: Directory, names: Sequence[str] | None) -> dict[_Place, C
     return found
 
 
-def _heads(states: Iterable[WorkloadState], directory: Directory, names: Sequence[str] | None) -> Ahead:
+def _heads(states: Iterable[WorkloadState], directory: Directory, names: Sequence[str] | None) -> QueueHeads:
     """Return who is first of those without quota in each queue, and why they have none."""
     first: dict[_Place, tuple[int, float, Head]] = {}
     leads: dict[_Place, str] = {}
@@ -201,7 +201,7 @@ def _heads(states: Iterable[WorkloadState], directory: Directory, names: Sequenc
         if place not in first or key < first[place][:2]:
             head = Head(name=state.name, priority=local.priority.value, waits_for=_why_waiting(local, row))
             first[place] = (*key, head)
-    return Ahead({place: found[2] for place, found in first.items()}, leads, reasons)
+    return QueueHeads({place: found[2] for place, found in first.items()}, leads, reasons)
 
 
 def _is_shown(local: WorkloadObserved, names: Sequence[str] | None) -> bool:
