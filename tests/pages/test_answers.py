@@ -82,6 +82,9 @@ def test_pages_follow_each_other_without_a_gap(pages: TestClient, sort: str, at:
 def test_a_workload_is_told_as_why_and_timeline_tell_it(pages: TestClient, fleet_url: str, name: str) -> None:
     said, told = api(pages, f"/workloads/{name}"), asked(fleet_url, "why", name)
     assert (said["state"], said["cluster"], said["sentence"]) == (told["state"], told["cluster"], told["sentence"])
+    listed = next(one for one in asked(fleet_url, "workloads", "--all") if f"{one['namespace']}/{one['name']}" == name)
+    assert (said["queue"], said["result"]) == (listed["queue"], listed["result"])
+    assert pages.get(f"/workloads/{name}").text.count("First seen") == 1
     assert [one["position"] for one in said["rests_on"]] == [one["position"] for one in told["events"]]
     assert [one["text"] for one in said["statements"]] == [one["text"] for one in told["statements"]]
     moments = asked(fleet_url, "timeline", name)["moments"]
