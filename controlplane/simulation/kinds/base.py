@@ -324,7 +324,9 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
             "status.flavorsUsage.resources": ("name",),
         },
     ),
-    ServedKind(kinds.COHORTS, short_names=("co",), columns=(AGE,), list_map_keys={"spec.resourceGroups.flavors": ("name",)}),
+    ServedKind(
+        kinds.COHORTS, short_names=("co",), columns=(AGE,), list_map_keys={"spec.resourceGroups.flavors": ("name",)}
+    ),
     ServedKind(
         kinds.RESOURCE_FLAVORS, status_subresource=False, short_names=("flavor", "flavors", "rf"), columns=(AGE,)
     ),
