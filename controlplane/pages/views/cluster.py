@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 
-from controlplane.audit.places import own_entries
+from controlplane.audit.places import moments_of
+from controlplane.audit.reads import Filter
 from controlplane.audit.shown import place
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
@@ -22,6 +23,7 @@ from controlplane.values import Value
 
 _NEWEST = 50  # moments, and Workloads
 _OUTAGES = 10
+_READ = 2000  # events of the cluster: one that is away for weeks repeats itself
 
 
 class ClusterStory(Value):
@@ -54,7 +56,8 @@ def cluster(asked: Asked) -> ClusterStory:
     identity, restores, lost_since, forgotten, labels = _known_now(asked, name)
     there = _there(asked, name) if not all_of_them.uncounted else []
     states = Counter(one.shown for one in there) if asked.at is not None else _counted(asked, name)
-    moments = [one for one in own_entries(asked.reader, cluster_stream(name)) if one.noteworthy]
+    newest = asked.reader.events(Filter(streams=[cluster_stream(name)]), limit=_READ, newest=True)
+    moments = [one for one in moments_of(newest) if one.noteworthy]
     return ClusterStory(
         cluster=found[name],
         identity=identity,
