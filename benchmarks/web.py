@@ -144,7 +144,7 @@ def _paths(one: str, url: str) -> list[str]:
     return [
         "/", "/workloads", "/workloads?state=Running", "/workloads?state=active&sort=since",
         "/workloads?namespace=team-7&sort=name", "/workloads?cluster=site-7&state=Failed", "/workloads?text=run-99",
-        f"/workloads/{one}", f"/events/{position}", f"/events/{position}?at=1h", "/outages", "/queues", "/pods",
+        f"/workloads/{one}", f"/events/{position}", f"/events/{position}?at=1h", "/clusters/site-7", "/outages", "/queues", "/pods",
         "/usage?namespace=team-7", "/usage",
         "/usage?by=day,cluster&days=30",
         f"/workloads/{one}?at=1h", "/?at=1h", "/workloads?at=1h", "/workloads?at=1h&namespace=team-7", "/queues?at=1h", "/api/v1/workloads",

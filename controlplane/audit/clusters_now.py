@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from controlplane.audit.shown import clock, span
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable
     from datetime import datetime
 
     from controlplane.audit.absence import Absence
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.controllers.multikueue.index import WorkloadIndex
+    from controlplane.controllers.multikueue.state import WorkloadState
 
 
 def mass_outage(index: WorkloadIndex) -> dict[str, Any] | None:
@@ -110,19 +113,27 @@ def identity_cell(incarnation: str, restores: int) -> str:
     return life_of(incarnation[:8], restores)
 
 
+def copies_and_runs(states: Iterable[WorkloadState]) -> tuple[Counter[str], Counter[str]]:
+    """Return by cluster how many of some Workloads have a copy there, and of how many of these the job is unsuspended."""
+    from collections import Counter
+
+    copies, running = Counter[str](), Counter[str]()
+    for state in states:
+        copies.update(state.remotes.keys())
+        jobs = {cluster: remote.job for cluster, remote in state.remotes.items()}
+        running.update(name for name, job in jobs.items() if job is not None and not job.suspended and not job.finished)
+    return copies, running
+
+
 def _counts(index: WorkloadIndex) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """Return by cluster: Workloads with a copy there, those of them whose job is unsuspended, decided writes without an
     outcome.
     """
     from collections import Counter
 
-    copies: Counter[str] = Counter()
-    running: Counter[str] = Counter()
+    copies, running = copies_and_runs(index.workloads.values())
     writes: Counter[str] = Counter()
     for state in index.workloads.values():
-        copies.update(state.remotes.keys())
-        jobs = {cluster: remote.job for cluster, remote in state.remotes.items()}
-        running.update(name for name, job in jobs.items() if job is not None and not job.suspended and not job.finished)
         writes.update(effect.decision.cluster for effect in state.effects.values())
     slots = [f"cluster/{name}" for name in index.clusters] + [f"admissioncheck/{name}" for name in index.checks]
     open_slots = [effect for stream in slots if (effect := index.slots.get(stream).effect) is not None]

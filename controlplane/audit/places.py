@@ -17,6 +17,8 @@ from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
+from controlplane.controllers.multikueue.events import ConditionDecided
+from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
@@ -51,6 +53,7 @@ _CONNECTION_WORDS: dict[type, str] = {
     connectivity.ClusterDisconnected: "lost",
     connectivity.ClusterStandby: "other",
 }
+_REPEATING = (connectivity.ClusterConnectFailed, ConditionDecided, MultiKueueClusterObserved)
 _LEAVES = (
     "ReservationDropped", "Unreserved", "CandidateUnreserved", "PendingPodGone", "VictimGone", "CandidateVanished",
     "CandidateGone", "DelegateMissing", "SourceDeleted", "PlaceholderGone",
@@ -72,7 +75,7 @@ def cluster_story(reader: LogReader, name: str) -> Story | None:
     if not reader.streams("cluster", name=name):
         return None
     lanes, own = Lanes(), list(reader.events(Filter(streams=[stream])))
-    entries = _told(own)
+    entries = moments_of(own)
     for recorded in own:
         if (word := _CONNECTION_WORDS.get(type(recorded.event))) is not None:
             lanes.show("connection", word, recorded.recorded_at, what(recorded.event), recorded.position)
@@ -96,7 +99,7 @@ def queue_story(reader: LogReader, name: str) -> Story | None:
     """
     local = "/" in name
     streams = [f"localqueue/{name}"] if local else [f"clusterqueue/{name}", f"quota/queue/{name}"]
-    entries, lanes = _told(reader.events(Filter(streams=streams))), Lanes()
+    entries, lanes = moments_of(reader.events(Filter(streams=streams))), Lanes()
     led = {"namespace": name.partition("/")[0], "queue": name.partition("/")[2]}
     leads = [led] if local else leading_to(reader, name)
     rows = [row for lead in leads for row in reader.rows(_PHASES, **lead)]
@@ -123,7 +126,7 @@ def node_story(reader: LogReader, name: str) -> Story | None:
     """
     own = f"node/{name}"
     streams = [row["stream"] for row in reader.rows(_ON_NODE, node=name)]
-    entries, named = _told(reader.events(Filter(streams=[own]))), list[tuple[str, TimelineEntry]]()
+    entries, named = moments_of(reader.events(Filter(streams=[own]))), list[tuple[str, TimelineEntry]]()
     here: set[tuple[str, str]] = set()
     for recorded in reader.events(Filter(streams=streams)) if streams else ():
         place, node = (recorded.stream, recorded.cluster), str(getattr(recorded.event, "node", "") or "")
@@ -134,7 +137,7 @@ def node_story(reader: LogReader, name: str) -> Story | None:
         else:
             continue
         who = recorded.stream.partition("/")[2]
-        (entry,) = _told([recorded], f"{who}: ")
+        (entry,) = moments_of([recorded], f"{who}: ")
         entries.append(entry)
         named.append((who, entry))
     return Story(stream=own, entries=_in_order(entries), lanes=lanes_of(named)) if entries else None
@@ -159,16 +162,24 @@ def leading_to(reader: LogReader, queue: str) -> list[dict[str, Any]]:
 
 def own_entries(reader: LogReader, *streams: str) -> list[TimelineEntry]:
     """Return the moments of some streams alone: quick also in a long log."""
-    return _told(reader.events(Filter(streams=list(streams))))
+    return moments_of(reader.events(Filter(streams=list(streams))))
 
 
-def _told(events: Iterable[Recorded], about: str = "") -> list[TimelineEntry]:
-    """Return the moments of some events; one that says the same as the one before of its stream is not noteworthy."""
+def moments_of(events: Iterable[Recorded], about: str = "") -> list[TimelineEntry]:
+    """Return the moments of some events; one that says the same as the one before of its stream is not noteworthy, nor is
+    what an absence repeats: one more attempt to connect that failed as the one before, and the condition as it was."""
     entries, last = list[TimelineEntry](), dict[str, tuple[str, str]]()
+    repeated = dict[tuple[str, str], str]()
     for recorded in events:
-        said, kind = what(recorded.event), type_of(recorded)
-        quiet = isinstance(recorded.event, connectivity.KindSynced) or last.get(recorded.stream) == (kind, said)
+        event, said, kind = recorded.event, what(recorded.event), type_of(recorded)
+        quiet = isinstance(event, connectivity.KindSynced) or last.get(recorded.stream) == (kind, said)
         last[recorded.stream] = kind, said
+        if isinstance(event, connectivity.ClusterConnected | connectivity.ClusterRecovered):
+            repeated.pop((recorded.stream, connectivity.ClusterConnectFailed.__name__), None)
+        if isinstance(event, _REPEATING):
+            same = event.message if isinstance(event, connectivity.ClusterConnectFailed) else said
+            quiet = quiet or repeated.get((recorded.stream, kind)) == same
+            repeated[recorded.stream, kind] = same
         entry = _entry(recorded.position, recorded.recorded_at, recorded.cluster, f"{about}{said}", "", kind)
         entries.append(msgspec.structs.replace(entry, reason=reason_of(recorded), noteworthy=not quiet))
     return entries

@@ -104,6 +104,30 @@ VERBS: dict[str, CommandEntry] = {
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
+_LISTS = "lists are `controlplane workloads`, `controlplane clusters` and `controlplane candidates list`"
+_HISTORY = "`controlplane timeline NAMESPACE/NAME` tells what happened, and `controlplane why NAMESPACE/NAME` why"
+_CHANGES = "jobs and queues are changed with kubectl, on the management cluster"
+MEANT: dict[str, str] = {
+    **dict.fromkeys(("get", "list", "ls", "ps", "top"), _LISTS),
+    **dict.fromkeys(
+        ("status", "health"), "`controlplane clusters` shows the fleet, and `controlplane doctor` what is wrong"
+    ),
+    **dict.fromkeys(("history", "story", "explain", "show"), _HISTORY),
+    **dict.fromkeys(("delete", "cancel", "stop", "resume", "edit", "patch", "scale"), _CHANGES),
+    **dict.fromkeys(
+        ("apply", "create"), "`controlplane submit FILE` creates jobs, and so does kubectl on the management cluster"
+    ),
+    "logs": "a job's output is on the cluster that `controlplane workloads` names (kubectl logs there); what happened is in"
+    " `controlplane events`",
+    **dict.fromkeys(
+        ("start", "serve"),
+        "`controlplane run` is the service, `controlplane web` the pages, `controlplane up` all of it on this machine",
+    ),
+    **dict.fromkeys(("migrate", "upgrade"), "`controlplane db upgrade` brings the database's schema up to date"),
+    "help": "`controlplane --help` lists the commands",
+}
+"""What is said of words that kubectl and kueuectl have, or that one may try, and that are no commands here."""
+
 _EPILOG = """\
 \b
 Exit codes:
@@ -127,7 +151,9 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
         context.exit()
 
 
-@click.group(cls=CommandGroup, verbs=VERBS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup, verbs=VERBS, meant=MEANT, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and leave."
 )

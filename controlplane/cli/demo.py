@@ -44,12 +44,15 @@ _RIGHT = (
     metavar="DIR",
     help="Where to play: a new or empty folder, which is kept. Otherwise a temporary one.",
 )
+@click.option("--stay", is_flag=True, help="Serve the pages of it at the end, until Ctrl-C.")
 @click.pass_obj
-def demo(options: Options, keep: bool, data: Path | None) -> None:
+def demo(options: Options, keep: bool, data: Path | None, stay: bool) -> None:
     """Watch twenty Jobs go by on simulated clusters; ends by itself.
 
     The service is killed while they run, and another process goes on. The exit code is 0 only if every job ran exactly
     once and the log agrees with what the clusters saw."""
+    if stay:
+        _check_stay(options)
     options.settings()  # what is wrong with them is said before anything is made
     from controlplane import telemetry
     from controlplane.local.folder import DataFolder, LocalError
@@ -59,7 +62,7 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
     problems: list[str] = []
     try:
         with _folder(data, keep) as root, DataFolder(root) as folder:
-            problems = asyncio.run(_demo(folder, options, durable=keep or data is not None))
+            problems = asyncio.run(_demo(folder, options, durable=keep or data is not None, stay=stay))
     except LocalError as error:
         raise CommandFailure(str(error), Exit.FAILED) from error
     if (keep or data) and options.output == "table":
@@ -67,10 +70,20 @@ def demo(options: Options, keep: bool, data: Path | None) -> None:
             f"Everything is kept in {root}: {shlex.join(['controlplane', 'up', '--data', str(root)])} goes on"
             " from here, and shows it in a browser."
         )
-    elif options.output == "table" and not problems:
-        line("To see such a history in a browser: `controlplane demo --keep`, and then the command that it names.")
+    elif options.output == "table" and not problems and not stay:
+        line("To see it in a browser: `controlplane demo --stay`; to go on from there: `controlplane demo --keep`.")
     if problems:
         raise CommandFailure("\n  ".join(["what was shown is not right:", *problems]), Exit.FAILED)
+
+
+def _check_stay(options: Options) -> None:
+    """Refuse to stay where nobody could open a page; `CommandFailure` before anything is played."""
+    from controlplane.pages.beside import missing_library
+
+    if options.output != "table":
+        raise click.UsageError("--stay is for people, and goes without -o: leave one of them out")
+    if missing := missing_library():
+        raise CommandFailure(f"--stay: the pages need {missing}: install controlplane[web]", Exit.CONFIGURATION)
 
 
 @contextmanager
@@ -95,23 +108,26 @@ def _folder(data: Path | None, keep: bool) -> Iterator[Path]:
             shutil.rmtree(root, ignore_errors=True)
 
 
-async def _demo(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:
-    """Play, unless a signal comes first; return what was not right."""
+async def _demo(folder: DataFolder, options: Options, *, durable: bool, stay: bool) -> list[str]:
+    """Play, unless a signal comes first; return what was not right. A signal ends it too where it stays."""
     from controlplane.cli.run import stop_on_signals
     from controlplane.tasks import end
 
     stopped = asyncio.create_task(stop_on_signals().wait())
-    playing = asyncio.create_task(_play(folder, options, durable=durable))
+    staying = asyncio.Event() if stay else None
+    playing = asyncio.create_task(_play(folder, options, durable=durable, staying=staying))
     try:
         await asyncio.wait({playing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not playing.done():
+        if playing.done():
+            return playing.result()
+        if staying is None or not staying.is_set():
             raise click.Abort
-        return playing.result()
+        return []
     finally:
         await end(playing, stopped)
 
 
-async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[str]:
+async def _play(folder: DataFolder, options: Options, *, durable: bool, staying: asyncio.Event | None) -> list[str]:
     from controlplane.local.check import judge
     from controlplane.local.demo import Demo
     from controlplane.local.display import Silent, screen
@@ -146,7 +162,24 @@ async def _play(folder: DataFolder, options: Options, *, durable: bool) -> list[
         await asyncio.to_thread(_show, options, place.database.url, history, played)
         if not problems:
             line(_RIGHT.format(jobs=len(played.evidence.asked), seconds=played.seconds))
+            if staying is not None:
+                await _stay(place.database.url, log, played.told, staying)
         return problems
+
+
+async def _stay(url: str, log: str, told: str, staying: asyncio.Event) -> None:
+    """Serve the pages until somebody ends this."""
+    from controlplane.pages.beside import beside
+
+    environment = {
+        "CONTROLPLANE_DATABASE_URL": url,
+        "CONTROLPLANE_DATABASE_LOG": log,
+        "CONTROLPLANE_LOG_LEVEL": "warning",
+    }
+    async with beside("127.0.0.1", 0, environment) as address:
+        line(f"See it in a browser, until Ctrl-C: {address} and {address}workloads/default/{told}")
+        staying.set()
+        await asyncio.Event().wait()
 
 
 def _show(options: Options, url: str, history: LogHistory, played: DemoResult) -> None:

@@ -86,7 +86,7 @@ def describe(options: Options, words: tuple[str, ...], show_events: bool) -> Non
       others: kind, namespace, name, state, cluster, waits_for, sentence
       and events of each: position, at, cluster, what, why, reason, type
     """
-    kind, names = _asked(words)
+    kind, names = _asked(options, words)
     found = [_described(options, kind, name) for name in names or _all(options, kind)]
     if not found:
         click.echo(f"No {kind}s found.", err=True)
@@ -106,7 +106,7 @@ def _kind(word: str) -> str:
     return KINDS.get(word.lower()) or KINDS.get(word.lower().removesuffix("s"), "")
 
 
-def _asked(words: tuple[str, ...]) -> tuple[str, list[str]]:
+def _asked(options: Options, words: tuple[str, ...]) -> tuple[str, list[str]]:
     """Return the kind and the names that were typed; usage error for a kind that is none."""
     first, slash, rest = words[0].partition("/")
     if slash and _kind(first):
@@ -115,7 +115,10 @@ def _asked(words: tuple[str, ...]) -> tuple[str, list[str]]:
         return kind, list(words[1:])
     if slash and len(words) == 1 and rest:  # a name alone, as `why` takes it
         return "workload", [words[0]]
-    near = difflib.get_close_matches(first.lower(), KINDS, n=1, cutoff=0.5)
+    if len(words) == 1:  # a name without its kind
+        with history.open_reader(options) as reader:
+            history.refuse_unplaced(reader, first)
+    near = difflib.get_close_matches(first.lower(), KINDS, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(dict.fromkeys(KINDS.values()))}"
     raise CommandFailure(f'there is no kind "{first}" to describe: {hint}', Exit.USAGE)
 

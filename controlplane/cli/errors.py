@@ -52,9 +52,14 @@ def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
     if env.get("CONTROLPLANE_DEBUG") == "1":
         traceback.print_exception(error)
     sentence, code = explain(error)
-    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+    click.secho("Error: ", fg="red", bold=True, nl=False, err=True, color=None if coloured(env) else False)
     click.echo(sentence, err=True)
     return code
+
+
+def coloured(env: Mapping[str, str]) -> bool:
+    """Whether a terminal may be given colours: not where `NO_COLOR` is set (https://no-color.org), nor where it has none."""
+    return not env.get("NO_COLOR") and env.get("TERM") != "dumb"
 
 
 def explain(error: BaseException) -> Sentence:

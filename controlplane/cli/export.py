@@ -15,7 +15,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import find_story, full_name, log_option, open_reader
-from controlplane.cli.options import Options, named, names_of
+from controlplane.cli.options import FORMATS, LISTED, Options, named, names_of
 from controlplane.cli.output import dump, line
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
     if str(file) == "-":
         yield sys.stdout.buffer
         return
+    if str(file) in (*FORMATS, *LISTED):  # what -o means elsewhere
+        said = "-o names the file to write here, which is always JSON lines: such as -o train.jsonl, or - for standard output"
+        raise CommandFailure(said, Exit.USAGE)
     try:
         out = file.open("xb")
     except FileExistsError:

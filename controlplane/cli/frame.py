@@ -11,6 +11,8 @@ import click
 
 from controlplane.cli.options import FORMATS, LISTED, Options, parameters
 
+_NEAR = 0.6  # how alike a verb has to be to a word, of 1, to be offered in its place
+
 
 class CommandEntry(NamedTuple):
     """Where a verb is (`module:command`), and its line in the help, which must be the first one of its docstring."""
@@ -48,14 +50,21 @@ class Verb(click.Command):
 
 class CommandGroup(click.Group):
     """A group with the global options; `verbs` are imported when called. Verbs of its own are made with
-    `@group.command(...)`.
+    `@group.command(...)`. `meant` says of words that are no verbs here, such as kubectl's, what to do instead.
     """
 
     command_class = Verb
 
-    def __init__(self, *arguments: Any, verbs: Mapping[str, CommandEntry] | None = None, **more: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        verbs: Mapping[str, CommandEntry] | None = None,
+        meant: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(*arguments, **more)
         self.verbs = dict(verbs or {})
+        self.meant = dict(meant or {})
         self.params.extend(parameters())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -89,8 +98,9 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; an unknown one is answered with the nearest known name."""
         if args and not args[0].startswith("-") and args[0] not in (known := self.list_commands(ctx)):
-            close = difflib.get_close_matches(args[0], known, n=1, cutoff=0.5)
+            close = difflib.get_close_matches(args[0], known, n=1, cutoff=_NEAR)
             hint = f"did you mean `{ctx.command_path} {close[0]}`?" if close else f"there are {', '.join(known)}."
+            hint = self.meant.get(args[0].lower(), hint)
             ctx.fail(f'there is no command "{args[0]}": {hint}')
         return super().resolve_command(ctx, args)
 

@@ -210,6 +210,7 @@ def find_story(reader: LogReader, text: str) -> Found:
     """
     from controlplane.audit.find import find, nearest
 
+    refuse_unplaced(reader, text)
     namespace, name = split(text)
     found = find(reader, namespace, name)
     if found is not None:
@@ -227,6 +228,20 @@ def find_story(reader: LogReader, text: str) -> Found:
     raise CommandFailure(
         f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND
     )
+
+
+def refuse_unplaced(reader: LogReader, text: str) -> None:
+    """Raise `CommandFailure` (exit code 2) for a name without a namespace that the log has in one, or that is a cluster's: it
+    says which."""
+    if "/" in text or not text:
+        return
+    places = {tuple(stream.split("/")[-2:]) for stream in reader.streams("workload", "job", name=text)}
+    if places:
+        near = " or ".join("/".join(place) for place in sorted(places)[:3])
+        raise CommandFailure(f'"{text}" is without a namespace: did you mean {near}?', Exit.USAGE)
+    if reader.streams("cluster", name=text):
+        told = f"`controlplane describe cluster {text}` and `controlplane timeline cluster {text}` tell of it"
+        raise CommandFailure(f'"{text}" is a cluster, not a Workload or a job: {told}', Exit.USAGE)
 
 
 def _not_yet(reader: LogReader, namespace: str, name: str) -> str:

@@ -13,10 +13,12 @@ from controlplane.cli.options import Options
 _PATIENCE = 1  # seconds for a connection to the database
 _MOST = 200
 _STREAMS = {
-    "workloads": ("workload",),
+    "workloads": ("workload", "job"),
     "namespaces": ("workload", "sourcepod"),
     "clusters": ("cluster",),
     "queues": ("clusterqueue", "localqueue"),
+    "localqueues": ("localqueue",),
+    "nodes": ("node",),
     "candidates": ("candidate",),
     "pods": ("pod", "sourcepod"),
     "podgroups": ("podgroup",),
@@ -35,10 +37,18 @@ def offered(what: str, context: click.Context, incomplete: str) -> list[Completi
 
 
 def _names(what: str, options: Options) -> set[str]:
+    from controlplane.audit.places import known
     from controlplane.audit.reads import LogReader
 
     settings = options.settings()
     url, role = options.database_url(), settings.database.role
     with LogReader.connect(url, log=settings.database.log, role=role, timeout=_PATIENCE) as reader:
-        names = {stream.partition("/")[2] for stream in reader.streams(*_STREAMS[what])}
+        streams = reader.streams(*_STREAMS[what])
+        # Queues are known of their Workloads where they have no history of their own.
+        queues = known(reader, "queue") if what in ("localqueues", "queues") else []
+    if what == "workloads":  # of a job the stream names the kind too
+        return {"/".join(stream.split("/")[-2:]) for stream in streams}
+    names = {stream.partition("/")[2] for stream in streams} | set(queues)
+    if what == "localqueues":  # as --queue takes them
+        return {name for one in names if "/" in one for name in (one, one.partition("/")[2])}
     return {name.partition("/")[0] for name in names} if what == "namespaces" else names

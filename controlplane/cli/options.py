@@ -196,9 +196,10 @@ def on_cluster(verb: Decorated) -> Decorated:
 
 def in_queue(verb: Decorated) -> Decorated:
     """Give a verb that prints a list `--queue`."""
-    return click.option("--queue", metavar="QUEUE", help="Only those of a LocalQueue: its name, or NAMESPACE/NAME.")(
-        verb
-    )
+    return click.option(
+        "--queue", metavar="QUEUE", shell_complete=names_of("localqueues"),
+        help="Only those of a LocalQueue: its name, or NAMESPACE/NAME.",
+    )(verb)  # fmt: skip
 
 
 def selected(text: str) -> LabelSelector:
@@ -212,12 +213,23 @@ def selected(text: str) -> LabelSelector:
 
 
 def names_of(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return what offers the names of `workloads`, `namespaces` or `clusters` at a tab."""
+    """Return what offers the names of `workloads`, `namespaces`, `clusters` or `localqueues` at a tab."""
 
     def offer(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from controlplane.cli.offered import offered
 
         return offered(what, context, incomplete)
+
+    return offer
+
+
+def words_of(*words: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what offers some words at a tab."""
+
+    def offer(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
     return offer
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,7 @@ from controlplane.cli.options import JSONPATH, LISTED, current
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDE = 100_000
 _LONGEST_WORD = 24  # places: what has spaces and is no longer, such as a time, is not wrapped
+_INDENT = "    "
 _SHORTEST_TEXT = 18  # places of a column in which text is wrapped
 
 
@@ -181,7 +183,8 @@ def widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterable[str]:
     """Return the lines of a table as they fit on the terminal, or into a width: long texts are wrapped, and names, words
-    and times stay whole. Where these alone need more, the lines are as `aligned` has them, as kubectl's are."""
+    and times stay whole. Where there is no room for the texts beside these, they stand below them; where these alone need
+    more, the lines are as `aligned` has them, as kubectl's are."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -189,14 +192,14 @@ def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
     console = Console(width=width, highlight=False, no_color=None if width is None else True)
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(columns))
     needed = widths([columns, *rows] if columns else rows)
-    long = {
-        place
-        for place, most in enumerate(needed)
-        if most > _LONGEST_WORD and any(" " in row[place].strip() for row in rows)
-    }
+    long = _texts(rows, needed)
     whole = sum(most + 2 for place, most in enumerate(needed) if place not in long)
     if whole + len(long) * _SHORTEST_TEXT > console.width:
-        return aligned(columns, rows)
+        return (
+            stacked(columns, rows, long, console.width)
+            if long and whole - 2 <= console.width
+            else aligned(columns, rows)
+        )
     for place, column in enumerate(columns or [""] * len(rows[0])):
         grid.add_column(column, overflow="fold", no_wrap=place not in long)
     for row in rows:
@@ -204,6 +207,28 @@ def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
     with console.capture() as captured:
         console.print(grid)
     return captured.get().splitlines()
+
+
+def _texts(rows: Sequence[Sequence[str]], needed: Sequence[int]) -> set[int]:
+    """Return the columns that hold long texts, which may be wrapped."""
+    return {
+        place
+        for place, most in enumerate(needed)
+        if most > _LONGEST_WORD and any(" " in row[place].strip() for row in rows)
+    }
+
+
+def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], long: set[int], width: int) -> Iterator[str]:
+    """Yield the lines of a table for a narrow terminal: of each row what is short on one line, and each of its texts below,
+    wrapped and indented."""
+    table = [columns, *rows] if columns else list(rows)
+    short = [[cell for place, cell in enumerate(row) if place not in long] for row in table]
+    for row, head in zip(table, aligned([], short), strict=True):
+        yield head
+        for place in sorted(long):
+            yield from textwrap.wrap(
+                row[place], width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+            )
 
 
 def visible(text: str) -> str:

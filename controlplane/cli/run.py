@@ -314,28 +314,29 @@ async def open_management(settings: Settings) -> ApiServer:
     return in_cluster(MANAGEMENT, identity=identity)
 
 
-async def check_openable(settings: Settings, open_server: OpenManagement) -> None:
+async def check_openable(settings: Settings, open_server: OpenManagement, option: str = "") -> None:
     """Find out now whether the kubeconfig can be used. Whether the cluster answers is another matter, for which the
-    service waits.
+    service waits. `option` is that of a verb which names the kubeconfig in the place of the setting.
     """
     from controlplane.clusters.kubeconfig import KubeconfigError
 
     try:
         server = await open_server()
     except KubeconfigError as error:
-        raise CommandFailure(_refused(settings, error.message), Exit.CONFIGURATION) from None
+        raise CommandFailure(_refused(settings, error.message, option), Exit.CONFIGURATION) from None
     await server.close()
 
 
-def _refused(settings: Settings, message: str) -> str:
+def _refused(settings: Settings, message: str, option: str) -> str:
+    named = option or "management.kubeconfig"
     path, context = settings.management.kubeconfig, settings.management.context
     said = message.removeprefix("load client config failed: ")
     if not path:
         return (
-            f"there is no management cluster ({said}): set management.kubeconfig, or run in a pod with a service"
-            " account"
+            f"there is no management cluster ({said}): set {named}{' or management.kubeconfig' if option else ''}, or run in"
+            " a pod with a service account"
         )
     if os.pathsep not in path and not Path(path).expanduser().is_file():
-        return f"management.kubeconfig: there is no file {path}"
+        return f"{named}: there is no file {path}"
     hint = f'; is "{context}" (management.context) one of its contexts?' if context else ""
-    return f"management.kubeconfig: {path} cannot be used: {said}{hint}"
+    return f"{named}: {path} cannot be used: {said}{hint}"

@@ -38,7 +38,9 @@ def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None)
         options.more["management.kubeconfig"] = (kubeconfig, "--kubeconfig")
     settings = options.settings()
     objects = [found for file in files for found in _objects(file)]
-    rows = asyncio.run(_submit(settings, objects))
+    rows = asyncio.run(
+        _submit(settings, objects, "--kubeconfig" if kubeconfig or not settings.management.kubeconfig else "")
+    )
     if options.output == "table":
         table(_COLUMNS, rows)
     else:
@@ -76,7 +78,7 @@ def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
     return found
 
 
-async def _submit(settings: Settings, objects: list[tuple[Kind, Json]]) -> list[tuple[str, str, str, str]]:
+async def _submit(settings: Settings, objects: list[tuple[Kind, Json]], option: str) -> list[tuple[str, str, str, str]]:
     """Create the objects one after another; `CommandFailure` for a kubeconfig that cannot be used."""
     from controlplane.cli.run import check_openable, open_management
     from controlplane.clusters.protocol import ApiError
@@ -84,7 +86,7 @@ async def _submit(settings: Settings, objects: list[tuple[Kind, Json]]) -> list[
     async def opened() -> Any:
         return await open_management(settings)
 
-    await check_openable(settings, opened)
+    await check_openable(settings, opened, option)
     server = await opened()
     rows = []
     try:

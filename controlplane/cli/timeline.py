@@ -16,11 +16,13 @@ from controlplane.cli import history, times
 from controlplane.cli.errors import Exit
 from controlplane.cli.following import ChangedRows, follow, quietly, refuse_order, watch_option
 from controlplane.cli.frame import Verb
-from controlplane.cli.options import Options, listing, named, names_of, output_forms
+from controlplane.cli.options import Options, listing, named, names_of, output_forms, words_of
 from controlplane.cli.output import emit
-from controlplane.cli.stories import ToldStory, told
+from controlplane.cli.stories import KINDS, ToldStory, told
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from controlplane.audit.reads import LogReader
     from controlplane.audit.timeline import TimelineEntry
 
@@ -29,8 +31,17 @@ COLUMNS = ("at (UTC)", "after", "cluster", "what", "why")
 _LANES_OF_OTHERS = ("cluster/", "clusterqueue/", "localqueue/", "node/")
 
 
+def _offer(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer kinds and Workloads, and after a kind the names of that kind."""
+    from controlplane.cli.offered import offered
+
+    if words := context.params.get("name"):
+        return offered(f"{words[0].removesuffix('s')}s", context, incomplete)
+    return [*words_of(*KINDS)(context, _parameter, incomplete), *offered("workloads", context, incomplete)]
+
+
 @click.command(cls=Verb)
-@click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=names_of("workloads"))
+@click.argument("name", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=_offer)
 @click.option("-a", "--all", "everything", is_flag=True, help="Every event, also what changed nothing.")
 @times.interval_options("From this time on", "Up to this time, and without it")
 @click.option(

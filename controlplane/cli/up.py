@@ -132,9 +132,9 @@ async def _up(
 
     form = options.output
     stop = stop_on_signals()
-    async with LocalEnvironment(
-        folder, fleet, database_url=settings.database.url.reveal(), role=settings.database.role
-    ) as place:
+    given = settings.database.url.reveal()
+    own = "" if is_of(fleet, given) else given
+    async with LocalEnvironment(folder, fleet, database_url=own, role=settings.database.role) as place:
         revision = await usable(place.database)
 
         if not stop.is_set():
@@ -150,6 +150,17 @@ async def _up(
     if form == "table":
         again = "docker compose up --detach" if inside else _here("up", "--data", str(folder.root))
         line(f"Stopped. `{again}` goes on from here.")
+
+
+def is_of(fleet: LocalFleet, url: str) -> bool:
+    """Whether a URL is that of the embedded PostgreSQL of this folder, as the last start printed it: whoever exported it for
+    other commands does not mean a database of his own."""
+    try:
+        parts = urlsplit(url)
+        place = parts.username, parts.hostname, parts.port
+    except ValueError:  # no port: the settings say what is wrong with it
+        return False
+    return fleet.last_database_port > 0 and place == ("controlplane", "127.0.0.1", fleet.last_database_port)
 
 
 def _local(resolved: Resolved) -> Settings:

@@ -13,7 +13,7 @@ from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, nearest_places, open_reader
-from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster
+from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster, words_of
 from controlplane.cli.output import emit
 
 BY = ("namespace", "queue", "cluster", "day")  # those of controlplane.audit.past, here so that the help loads nothing
@@ -23,7 +23,13 @@ _GIB = Decimal(2**30)
 @click.command(cls=Verb)
 @click.option("--since", metavar="DAY", help="From this day on (UTC): 2026-01-31, or 7d ago.")
 @click.option("--until", metavar="DAY", help="Up to this day, and without it.")
-@click.option("--by", multiple=True, metavar="WHAT", help=f"Add up by {', '.join(BY)}; several with commas.")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="WHAT",
+    shell_complete=words_of(*BY),
+    help=f"Add up by {', '.join(BY)}; several with commas.",
+)
 @namespaced
 @on_cluster
 @in_queue
@@ -88,8 +94,10 @@ def _day(at: datetime | None, text: str | None, option: str) -> date | None:
     """Return the day of an end of the time that is asked for; what names a time of day is refused."""
     if at is None or text is None:
         return None
-    if "-" in text and at.time() != datetime.min.time():
-        raise CommandFailure(f'{option}: hours are kept by day, in UTC: write a date, not "{text}"', Exit.USAGE)
+    within_a_day = at.time() != datetime.min.time() if "-" in text else text.endswith(("h", "m", "s"))
+    if within_a_day:
+        said = f'{option}: hours are kept by day, in UTC: write a date, or how many days ago, such as 7d, not "{text}"'
+        raise CommandFailure(said, Exit.USAGE)
     return at.date()
 
 

@@ -19,6 +19,8 @@ from controlplane.cli.output import line
 if TYPE_CHECKING:
     from controlplane.settings import Settings
 
+_PATIENCE = 2  # seconds for a connection to the database before anything is served
+
 
 @click.command(cls=Verb)
 @click.option("--address", metavar="IP", help="The address to listen on, instead of web.address.")
@@ -45,7 +47,24 @@ def web(options: Options, address: str | None, port: int | None, listening: int 
             f"the pages need {missing}, which is not installed: install controlplane[web]", Exit.CONFIGURATION
         )
     telemetry.configure(settings.log.level, settings.log.format)
+    if listening is None and (empty := why_empty(settings, url)):
+        click.echo(f"There is nothing to see yet: {empty}.", err=True)
     asyncio.run(_web(settings, url, listening))
+
+
+def why_empty(settings: Settings, url: str) -> str:
+    """Return why the log has nothing to show, with the logs that the database has; "" if it has events, or cannot be asked
+    now: the pages say that themselves."""
+    import psycopg
+
+    from controlplane.audit.reads import LogReader
+    from controlplane.cli.history import is_empty
+
+    try:
+        with LogReader.connect(url, log=settings.database.log, role=settings.web.role, timeout=_PATIENCE) as reader:
+            return is_empty(reader)
+    except psycopg.Error:
+        return ""
 
 
 async def _web(settings: Settings, url: str, number: int | None) -> None:

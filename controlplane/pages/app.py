@@ -8,29 +8,32 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Callable
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import psycopg
 import structlog
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.svg import stylesheet
 from controlplane.clock import Clock, SystemClock
+from controlplane.log.connect import first_line
 from controlplane.pages import download, live
 from controlplane.pages.access import Access
 from controlplane.pages.asking import Asked, BadQuestion, Parameter, go_back
 from controlplane.pages.follower import READING, Follower
 from controlplane.pages.problems import EXPECTED, Trouble, trouble
-from controlplane.pages.readers import Readers
+from controlplane.pages.readers import AbsentReader, Readers
 from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_parameters
 from controlplane.pages.shielding import Shield
 from controlplane.pages.site import Site, allowed_for
@@ -62,6 +65,7 @@ def create_app(
     routes += [
         Route(f"{API}/openapi.json", lambda _: Response(document, media_type=_JSON)),
         Route("/workloads/{namespace}/{name}/evidence.jsonl", download.evidence(site, version)),
+        Route("/clusters", lambda request: RedirectResponse(address("/", request.query_params.get("at", "")))),
         Route("/stream", live.stream(site)),
         Route("/healthz", lambda _: PlainTextResponse("ok\n")),
         Route("/static/lanes.css", lambda _: Response(stylesheet(), media_type="text/css")),
@@ -85,14 +89,17 @@ def _api(site: Site, page: Page) -> Callable[[Request], Any]:
 
 def _html(site: Site, page: Page) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
-        found, asked = await answered(site, page, request)
+        found, asked = await answered(site, page, request, remembered=page.follows)
         return await run_in_threadpool(_rendered, site, page, request, found, asked)
 
     return answer
 
 
-async def answered(site: Site, page: Page, request: Request) -> tuple[msgspec.Struct, Asked]:
-    """Return the answer of a page to a request, and what was asked."""
+async def answered(
+    site: Site, page: Page, request: Request, *, remembered: bool = False
+) -> tuple[msgspec.Struct, Asked]:
+    """Return the answer of a page to a request, and what was asked. `remembered`: while the database is away, what was
+    followed of the present is enough, for whoever is told so."""
     given = parameters(page.asks, request.query_params.multi_items())
     allowed = await allowed_for(site, request, given, everything=page.everything)
     at = given.pop("at", "")
@@ -101,11 +108,19 @@ async def answered(site: Site, page: Page, request: Request) -> tuple[msgspec.St
 
     def ask() -> tuple[msgspec.Struct, Asked]:
         now = site.clock.now()
-        with site.readers.reader() as reader:
-            _note_beginning(site, reader)
-            then = go_back(reader, at, now) if at else None
+
+        def asked_of(reader: LogReader, then: datetime | None) -> tuple[msgspec.Struct, Asked]:
             asked = Asked(reader, site.follower, site.settings, now, request.path_params, given, allowed, then)
             return page.view(asked), asked
+
+        try:
+            with site.readers.reader() as reader:
+                _note_beginning(site, reader)
+                return asked_of(reader, go_back(reader, at, now) if at else None)
+        except psycopg.OperationalError as error:
+            if at or not remembered:
+                raise
+            return asked_of(cast("LogReader", AbsentReader(site.settings.database.log, error)), None)
 
     return await run_in_threadpool(ask)
 
@@ -132,8 +147,11 @@ def _note_beginning(site: Site, reader: LogReader) -> None:
 
 def _rendered(site: Site, page: Page, request: Request, found: msgspec.Struct, asked: Asked) -> Response:
     at = request.query_params.get("at", "")
+    around = _around(site, request, at)
+    if isinstance(asked.reader, AbsentReader):
+        around["stale"] = around["stale"] or first_line(asked.reader.error)
     context = {
-        **_around(site, request, at),
+        **around,
         "page": page.name,
         "live": not at and not asked.given.get("after"),
         "past": page.past,
@@ -197,7 +215,7 @@ def _told(site: Site, request: Request, found: Trouble) -> Response:
         body = msgspec.json.encode(Problem(found.sentence, list(found.near)))
         return Response(body, found.status, headers, media_type=_JSON)
     at = request.query_params.get("at", "") if found.status != 400 else ""
-    context = {**_around(site, request, at), "trouble": found, "again": _AGAIN}
+    context = {**_around(site, request, at), "stale": "", "trouble": found, "again": _AGAIN}
     context |= {"page": "", "live": False, "past": False, "everything": found.status != 401}
     return HTMLResponse(site.templates.get_template("trouble.html").render(context), found.status, headers)
 

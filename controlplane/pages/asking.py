@@ -38,6 +38,10 @@ class BadQuestion(Exception):  # noqa: N818
     """A parameter cannot be used; the message names it and says what is expected."""
 
 
+class TooMany(BadQuestion):
+    """More Workloads have changed since the time of which it is asked than are read for an answer."""
+
+
 class Parameter(NamedTuple):
     """A parameter of a page's address. `words`: the only values there are; `number`: it is a whole number up to it."""
 
@@ -96,7 +100,7 @@ class Asked:
     def past(self) -> Past:
         """Return the Workloads at the time of which it is asked, but for those that were over and have not changed since.
 
-        Raises `BadQuestion` if there were too many of them."""
+        Raises `TooMany`."""
         follower, until = self.follower, self.reader.until or 0
         past = follower.pasts.at(until)
         with follower.pasts.reading:
@@ -105,7 +109,7 @@ class Asked:
                 past.take(unchanged(follower.index, follower.directory, wanted, until))
             wanted = past.lacks(wanted)
             if len(wanted) > MOST:
-                raise BadQuestion(f"at: {len(wanted):,} Workloads have changed since then: ask for one namespace")
+                raise TooMany(f"at: {len(wanted):,} Workloads have changed since then: ask for one namespace")
             past.read(self.reader, self.policy(), wanted, self.moment)
         return past
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import NoReturn
 
 import psycopg
 
@@ -22,6 +23,16 @@ _PATIENCE = 10.0  # seconds to wait for one
 
 class Busy(Exception):  # noqa: N818
     """All connections are at work for others."""
+
+
+class AbsentReader:
+    """Stands for a reader while the database is away: what is asked of it raises why."""
+
+    def __init__(self, log: str, error: psycopg.OperationalError) -> None:
+        self.log, self.error = log, error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self.error
 
 
 class Readers:

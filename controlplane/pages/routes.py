@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.pages.asking import Asked, Parameter
-from controlplane.pages.views import event, fleet, outages, pods, queues, whatif, workload, workloads
+from controlplane.pages.views import cluster, event, fleet, outages, pods, queues, whatif, workload, workloads
 
 API = "/api/v1"
 AT = Parameter("at", "as it was at a time: 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago, such as 6h")
@@ -42,6 +42,11 @@ PAGES: tuple[Page, ...] = (
     Page(
         "fleet", "/", "/clusters", "The clusters: connection, load, owed work, grace in force, and how placing goes.",
         fleet.fleet, fleet.Fleet, "fleet.html", (), everything=True, follows=True,
+    ),
+    Page(
+        "cluster", "/clusters/{cluster}", "/clusters/{cluster}",
+        "One cluster: its connection, the Workloads that it has, its absences, and what happened to it.",
+        cluster.cluster, cluster.ClusterStory, "cluster.html", everything=True, follows=True,
     ),
     Page(
         "workloads", "/workloads", "/workloads", "Workloads: how far each is, where, and what it waits for.",

@@ -30,6 +30,7 @@ from controlplane.kube.kinds import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    NODES,
     PIPELINE_RUNS,
     PODS,
     RESOURCE_FLAVORS,
@@ -37,12 +38,14 @@ from controlplane.kube.kinds import (
     Json,
 )
 from controlplane.simulation.apiserver.faults import Faults
+from controlplane.simulation.apiserver.openapi import GIT_VERSION
 from controlplane.simulation.apiserver.persistence import StoreSnapshot, load, snapshot
+from controlplane.simulation.apiserver.pods import stamp
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import Behaviour, View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
-from controlplane.simulation.controllers.shown_pods import ShownPods
+from controlplane.simulation.controllers.shown_pods import ShownPods, node_named
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS, Kueue
 from controlplane.simulation.kueue.common import MULTIKUEUE, Gates
@@ -68,7 +71,7 @@ class ClusterSpec:
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
     is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
     can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods is
-    on, and pods run. `job_pods`: Jobs have pods to look at. `sets`: those for StatefulSets and LeaderWorkerSets are;
+    on, and pods run. `job_pods`: Jobs have pods to look at, on a Node. `sets`: those for StatefulSets and LeaderWorkerSets are;
     `kinds` has them then. `kueue`: Kueue's manager acts there; otherwise its objects are there and nobody is."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
@@ -113,9 +116,16 @@ class SimulatedCluster:
         served = PIPELINE_RUNS in self.store.served and CLUSTER_QUEUES in self.store.served
         self.runs = PipelineRunFramework(f"tekton-kueue of {name}", self.kueue) if served else None
         self.pods = PodFramework(f"pods of {name}", self.kueue, spec.pace, manages=spec.kueue) if spec.pods else None
-        self.shown_pods = ShownPods(f"pods of jobs of {name}", self.view, clock) if spec.job_pods else None
+        self.shown_pods: ShownPods | None = None
+        if spec.job_pods:
+            self.shown_pods = ShownPods(f"pods of jobs of {name}", self.view, clock, self.node)
         self.sets = SetFramework(f"sets of {name}", self.kueue) if spec.sets else None
         self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)
+
+    @property
+    def node(self) -> str:
+        """The name of the Node on which pods of Jobs are shown."""
+        return f"{self.name}-node"
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
@@ -150,6 +160,12 @@ class SimulatedCluster:
         spec, store = self.spec, self.store
         for namespace in spec.namespaces:
             ensure(store, NAMESPACES, namespace)
+        if self.shown_pods is not None:
+            shown = node_named(self.node, spec.quota, GIT_VERSION, stamp(store.now()))
+            ensure(store, NODES, self.node, metadata=shown["metadata"], spec=shown["spec"])
+            store.patch(
+                NODES, "", self.node, {"status": shown["status"]}, subresource="status", field_manager="kubelet"
+            )
         if CLUSTER_QUEUES not in store.served:
             return
         ensure(store, RESOURCE_FLAVORS, spec.flavor, spec={})

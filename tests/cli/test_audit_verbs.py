@@ -235,11 +235,18 @@ def test_what_is_not_there(capsys: pytest.CaptureFixture[str], url: str, verb: s
 
 
 @pytest.mark.parametrize("verb", ["timeline", "why"])
-@pytest.mark.parametrize("name", ["train", "a/b/c", "/train", "default/"])
+@pytest.mark.parametrize("name", ["trian", "a/b/c", "/train", "default/"])
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str], url: str, verb: str, name: str) -> None:
     code, told = fails(capsys, url, verb, name)
     assert code == 2
     assert "write NAMESPACE/NAME" in told
+
+
+@pytest.mark.parametrize("verb", ["timeline", "why"])
+def test_a_name_without_a_namespace_is_found(capsys: pytest.CaptureFixture[str], url: str, verb: str) -> None:
+    code, told = fails(capsys, url, verb, "train")
+    assert (code, '"train" is without a namespace: did you mean default/train' in told) == (2, True)
+    assert "write NAMESPACE/NAME" not in told
 
 
 VERBS = [["clusters"], ["workloads"], ["timeline", "a/b"], ["why", "a/b"], ["events"], ["events", "--follow"]]

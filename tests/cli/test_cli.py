@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from controlplane.__main__ import run
-from controlplane.cli import VERBS, cli
+from controlplane.cli import MEANT, VERBS, cli
 from controlplane.cli.frame import CommandGroup, Verb
 from controlplane.cli.output import table, visible
 
@@ -67,6 +67,25 @@ def test_an_unknown_verb_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
     assert 'there is no command "cofig": did you mean `controlplane config`?' in capsys.readouterr().err
     assert run(["config", "xyz"]) == 2
     assert "there are check, show." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("get", "`controlplane workloads`"), ("list", "`controlplane workloads`"), ("logs", "kubectl logs"),
+        ("status", "`controlplane doctor`"),
+        ("delete", "with kubectl"), ("workload", "did you mean `controlplane workloads`?"),
+    ],
+)  # fmt: skip
+def test_a_word_of_kubectl_is_answered_with_what_to_do_here(
+    capsys: pytest.CaptureFixture[str], word: str, said: str
+) -> None:
+    assert run([word, "default/x"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_no_word_that_is_answered_is_a_command() -> None:
+    assert not MEANT.keys() & VERBS.keys()
 
 
 def test_wrong_options_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("controlplane work", ["workloads"]),
         ("controlplane workloads --no", ["--no-headers"]),
         ("controlplane workloads -o js", ["json", "jsonpath="]),
-        ("controlplane why default/et", ["default/etl-0a1b2"]),
+        ("controlplane why default/et", ["default/etl", "default/etl-0a1b2"]),
+        ("controlplane timeline clu", ["cluster"]),
+        ("controlplane usage --by na", ["namespace"]),
         ("controlplane why -n team", ["team-b"]),
     ],
 )

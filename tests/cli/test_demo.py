@@ -6,6 +6,9 @@ import json
 import re
 import signal
 import subprocess
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from controlplane.local.check import Evidence
 from controlplane.local.demo import Demo, DemoResult
 from tests.cli.processes import PROGRAM, environment, finished, stopped
 from tests.support import postgres
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -105,6 +109,42 @@ def test_an_interruption_leaves_nothing_behind(empty_database_url: str, tmp_path
         assert demo.stderr.read() == "Interrupted.\n"
     assert list(temporary.iterdir()) == []
     assert not Path(f"/proc/{found[1]}").exists()
+
+
+@pytest.mark.xdist_group("demo")
+def test_it_stays_to_be_looked_at(empty_database_url: str, tmp_path: Path) -> None:
+    arguments = ["env", f"TMPDIR={tmp_path}", *PROGRAM, "demo", "--stay", "--database-url", empty_database_url]
+    with subprocess.Popen(
+        arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        shown = ""
+        while "until Ctrl-C" not in shown:
+            shown = demo.stdout.readline()
+            assert shown, "it ended before"
+        story = shown.split()[-1]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/workloads/default/train-\d\d", story)
+        began = time.monotonic()
+        while not (found := _answer(story)):
+            assert time.monotonic() - began < PATIENCE
+            time.sleep(0.1)
+        assert "What became of it" in found
+        assert stopped(demo, signal.SIGINT) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def _answer(address: str) -> str:
+    """Return a page; "" while it is not there yet."""
+    try:
+        with urllib.request.urlopen(address) as answer:
+            return str(answer.read().decode())
+    except urllib.error.URLError:
+        return ""
+
+
+def test_staying_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--stay", "-o", "json"]) == 2
+    assert "--stay is for people" in capsys.readouterr().err
 
 
 def test_a_log_with_a_history_is_left_alone(database_url: str, tmp_path: Path) -> None:

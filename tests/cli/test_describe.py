@@ -132,6 +132,8 @@ def test_long_texts_are_wrapped_on_a_terminal(
         (["workload", "default/trian"], 5, "did you mean default/train"),
         (["cluster", "bb"], 5, "did you mean b?"),
         (["queue", "default/lqq"], 5, "did you mean default/lq?"),
+        (["train"], 2, '"train" is without a namespace: did you mean default/train'),
+        (["b"], 2, '"b" is a cluster, not a Workload or a job'),
         (["clutser", "b"], 2, 'there is no kind "clutser" to describe: did you mean cluster?'),
         (["queue"], 2, "say which queue"),
         (["candidate", "default/x"], 5, "there is no candidate default/x"),

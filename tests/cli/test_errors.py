@@ -109,3 +109,21 @@ def test_every_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     told = capsys.readouterr().out.partition("Exit codes:")[2].split()
     assert {str(int(code)) for code in errors.Exit} <= set(told)
+
+
+@pytest.mark.parametrize(
+    ("env", "coloured"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm"}, True),
+    ],
+)
+def test_colours_are_left_out_where_nobody_wants_them(
+    env: dict[str, str], coloured: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda _stream, color: color is False)
+    assert report(CommandFailure("no"), env) == Exit.FAILED
+    assert ("\x1b[" in capsys.readouterr().err) == coloured

@@ -51,4 +51,29 @@ def test_long_texts_are_wrapped_and_names_stay_whole(width: int) -> None:
 
 def test_what_fits_only_in_pieces_is_left_to_the_terminal() -> None:
     rows = [["n" * 30, "s" * 30, "word " * 20]]
-    assert list(folded(["a", "b", "c"], rows, width=70)) == list(aligned(["a", "b", "c"], rows))
+    assert list(folded(["a", "b", "c"], rows, width=60)) == list(aligned(["a", "b", "c"], rows))
+
+
+def test_on_a_narrow_terminal_texts_stand_below_what_is_short() -> None:
+    columns = ["at (UTC)", "cluster", "what", "why"]
+    rows = [
+        [
+            "2026-01-01 10:00:00",
+            "worker-1",
+            "copy is to be created (attempt 1)",
+            "worker-1 was nominated and has no copy of it yet",
+        ],
+        ["2026-01-01 10:00:01", "management", "job runs", ""],
+    ]
+    lines = [line.rstrip() for line in folded(columns, rows, width=48)]
+    assert lines == [
+        "at (UTC)             cluster",
+        "    what",
+        "    why",
+        "2026-01-01 10:00:00  worker-1",
+        "    copy is to be created (attempt 1)",
+        "    worker-1 was nominated and has no copy of it",
+        "    yet",
+        "2026-01-01 10:00:01  management",
+        "    job runs",
+    ]

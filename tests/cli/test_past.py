@@ -226,6 +226,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["usage", "--by", "namespace,flavour"], 2, "there are namespace, queue, cluster, day"),
     (["usage", "--since", "2026-01-02", "--until", "2026-01-02"], 2, "nothing is between"),
     (["usage", "--since", "2026-01-02 13:00"], 2, "hours are kept by day"),
+    (["usage", "--since", "6h"], 2, "hours are kept by day"),
     (["usage", "--until", "soon"], 2, '--until: "soon" is not a time'),
 ]
 

@@ -91,3 +91,11 @@ def test_what_cannot_be_submitted_is_one_sentence(tmp_path: Path, text: str, cod
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_of_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}")
+    done = finished("submit", str(file), "--kubeconfig", str(tmp_path / "nowhere"))
+    assert (done.returncode, done.stderr) == (3, f"Error: --kubeconfig: there is no file {tmp_path / 'nowhere'}\n")
+    assert "set --kubeconfig or management.kubeconfig" in finished("submit", str(file)).stderr

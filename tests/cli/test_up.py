@@ -16,12 +16,13 @@ import psycopg
 import pytest
 import yaml
 
-from controlplane.cli.up import _here
+from controlplane.cli.up import _here, is_of
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.clusters.protocol import ClusterError
 from controlplane.clusters.streams import ListQuery
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, Kind
 from controlplane.local.examples import jobs
+from controlplane.local.folder import LocalFleet
 from tests.cli.conftest import Here
 from tests.cli.processes import deadline, finished, running, stopped, told
 from tests.support import postgres
@@ -100,6 +101,23 @@ def serving(address: str) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        ("postgresql://controlplane:secret@127.0.0.1:5999/controlplane", True),
+        ("postgresql://controlplane:secret@127.0.0.1:5998/controlplane", False),
+        ("postgresql://jane@127.0.0.1:5999/controlplane", False),
+        ("postgresql://controlplane@db.example.com:5999/controlplane", False),
+        ("postgresql://controlplane@127.0.0.1/controlplane", False),
+        ("postgresql://controlplane@127.0.0.1:x/controlplane", False),
+        ("", False),
+    ],
+)
+def test_the_database_of_the_folder_is_no_database_of_ones_own(url: str, own: bool) -> None:
+    assert is_of(LocalFleet(last_database_port=5999), url) == own
+    assert not is_of(LocalFleet(), url)
+
+
 def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) -> None:
     arguments = ("up", "--data", str(folder), "-o", "json")
     with running(tmp_path / "first", *arguments, "--workers", "2", "--cpu", "2") as process:
@@ -116,7 +134,8 @@ def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) 
         serving(places["web"])
         assert stopped(process) == 0, (tmp_path / "first").read_text()
     assert [line for line in (tmp_path / "first").read_text().splitlines() if line.startswith("{")] == []
-    with running(tmp_path / "second", *arguments) as process:
+    # As who has exported it for the other commands, in the terminal where it is started again.
+    with running(tmp_path / "second", *arguments, database_url=places["database"]) as process:
         assert told(process)["kubeconfigs"] == places["kubeconfigs"]
         assert Path(places["kubeconfigs"]["management"]).read_bytes() == kubeconfig
         until(places, "Finished")

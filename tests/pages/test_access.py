@@ -34,6 +34,8 @@ TABLE = [
     (f"{FOREIGN}/evidence.jsonl", 200, 404, 404, 401),
     (f"{OWN}/evidence.jsonl", 200, 404, 404, 401),
     ("/", 200, 404, 404, 401),
+    ("/clusters/north", 200, 404, 404, 401),
+    ("/clusters/not-there", 404, 404, 404, 401),
     ("/outages", 200, 404, 404, 401),
     ("/outages/north/202", 200, 404, 404, 401),
     ("/events/202", 200, 404, 404, 401),

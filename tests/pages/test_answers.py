@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.pages.views.queues import reason_without_amounts
 from tests.cli.test_audit_verbs import asked, invoke
 from tests.pages.serving import served
 
@@ -29,6 +30,19 @@ def test_the_list_is_that_of_the_command(pages: TestClient, fleet_url: str) -> N
         for field in ("state", "result", "queue", "cluster", "waits_for", "kind"):
             assert one[field] == said[key][field], (key, field)
         assert one["owner"] == said[key]["job"]
+
+
+@pytest.mark.parametrize("at", ["", AT])
+def test_the_list_says_why_a_workload_is_where_it_is(pages: TestClient, fleet_url: str, at: str) -> None:
+    there = [one for one in api(pages, "/workloads", limit="500", at=at)["items"] if one["cluster"]]
+    assert len(there) > 2
+    for one in there:
+        moments = asked(fleet_url, "timeline", f"{one['namespace']}/{one['name']}")["moments"]
+        chosen = [
+            told["why"] for told in moments if told["type"] == "WinnerChosen" and told["cluster"] == one["cluster"]
+        ]
+        assert any(one["because"] in told for told in chosen), one
+        assert one["because"] or not chosen
 
 
 @pytest.mark.parametrize(
@@ -68,6 +82,9 @@ def test_pages_follow_each_other_without_a_gap(pages: TestClient, sort: str, at:
 def test_a_workload_is_told_as_why_and_timeline_tell_it(pages: TestClient, fleet_url: str, name: str) -> None:
     said, told = api(pages, f"/workloads/{name}"), asked(fleet_url, "why", name)
     assert (said["state"], said["cluster"], said["sentence"]) == (told["state"], told["cluster"], told["sentence"])
+    listed = next(one for one in asked(fleet_url, "workloads", "--all") if f"{one['namespace']}/{one['name']}" == name)
+    assert (said["queue"], said["result"]) == (listed["queue"], listed["result"])
+    assert pages.get(f"/workloads/{name}").text.count("First seen") == 1
     assert [one["position"] for one in said["rests_on"]] == [one["position"] for one in told["events"]]
     assert [one["text"] for one in said["statements"]] == [one["text"] for one in told["statements"]]
     moments = asked(fleet_url, "timeline", name)["moments"]
@@ -87,6 +104,44 @@ def test_the_clusters_are_those_of_the_command(pages: TestClient, fleet_url: str
     for name, one in shown.items():
         for field in ("state", "since", "running", "copies", "owed", "open_writes", "reason"):
             assert one[field] == said[name][field], (name, field)
+
+
+def test_a_cluster_is_told_as_describe_tells_it(pages: TestClient, fleet_url: str) -> None:
+    for name in ("north", "west", "management"):
+        said, told = api(pages, f"/clusters/{name}"), asked(fleet_url, "describe", f"cluster/{name}")
+        for field in ("state", "since", "reason", "running", "copies", "owed"):
+            assert said["cluster"][field] == told[field], (name, field)
+        assert (said["identity"], said["restores"]) == (told["incarnation"], told["restores"])
+        newest = [(one["position"], one["what"]) for one in reversed(told["events"])]
+        assert [(one["position"], one["what"]) for one in said["moments"]][: len(newest)] == newest
+        assert said["outages"] == api(pages, "/outages", cluster=said["cluster"]["name"], limit="10")["items"]
+
+
+@pytest.mark.parametrize("at", ["", AT])
+def test_the_workloads_of_a_cluster_are_those_of_the_list(pages: TestClient, at: str) -> None:
+    for one in api(pages, "/clusters", at=at)["clusters"]:
+        said = api(pages, f"/clusters/{one['name']}", at=at)
+        listed = api(pages, "/workloads", cluster=one["name"], state="active", at=at)["items"]
+        assert said["workloads"] == listed
+        assert said["total"] == len(listed) == sum(said["states"].values())
+        assert said["cluster"] == one
+    assert any(api(pages, f"/clusters/{name}", at=AT)["workloads"] for name in ("north", "west"))
+
+
+def test_a_cluster_that_is_not_there_is_said_with_the_nearest(pages: TestClient) -> None:
+    answer = pages.get("/api/v1/clusters/nort")
+    assert (answer.status_code, answer.json()["error"]) == (404, "There is no cluster nort in the log main.")
+    assert answer.json()["near"] == ["/clusters/north"]
+    assert '<a href="/clusters/north">' in pages.get("/clusters/nort").text
+    assert pages.get("/clusters").url.path == "/"
+
+
+@pytest.mark.parametrize("at", ["", AT])
+def test_states_stand_in_the_order_in_which_workloads_go_through_them(pages: TestClient, at: str) -> None:
+    found = list(api(pages, "/clusters", at=at)["states"])
+    assert len(found) > 2
+    order = ["Pending", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Finished", "Succeeded", "Failed"]
+    assert [one for one in order if one in found] == [one for one in found if one in order]
 
 
 def test_the_past_is_what_as_of_says(pages: TestClient, fleet_url: str) -> None:
@@ -133,7 +188,32 @@ def test_queues_say_who_waits_for_what(pages: TestClient) -> None:
     )
     waits = {(one["state"], one["waits_for"]): one["count"] for one in found["team-a-queue"]["waiting"]}
     assert waits["Pending", "quota in team-a-queue"] == 1
+    assert found["team-a-queue"]["pending"] == [{"reason": "insufficient quota for nvidia.com/gpu", "count": 1}]
+    assert "Why there is no quota" in pages.get("/queues").text
     assert sum(sum(one["counts"].values()) for one in found.values()) == api(pages, "/workloads")["total"]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("", ""),
+        ("Not admitted, LocalQueue q is stopped", "Not admitted, LocalQueue q is stopped"),
+        (
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 3 more needed",
+            "insufficient unused quota for cpu in flavor a",
+        ),
+        (
+            (
+                "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 500m more needed, "
+                "insufficient quota for memory in flavor b, previously considered podsets requests (0) + current podset request (27Gi) > "
+                "maximum capacity (12Gi)"
+            ),
+            "insufficient unused quota for cpu in flavor a, insufficient quota for memory in flavor b (more than there can be)",
+        ),
+    ],
+)
+def test_reasons_are_alike_whatever_the_amounts(message: str, reason: str) -> None:
+    assert reason_without_amounts(message) == reason
 
 
 def test_pods_are_grouped_by_what_they_were_told(pages: TestClient) -> None:

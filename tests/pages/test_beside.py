@@ -10,10 +10,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from controlplane.cli.web import why_empty
 from controlplane.pages import beside as module
 from controlplane.pages.beside import beside, listen, url_of
+from controlplane.settings import Settings
 from controlplane.settings.web import LOOPBACK
 from controlplane.web.ops import ListenError
 from tests.cli.test_audit_verbs import fails
@@ -112,3 +115,14 @@ def test_what_cannot_be_served_is_one_sentence(
         monkeypatch.setenv(f"CONTROLPLANE_{name.upper()}", value)
     ended, told = fails(capsys, fleet_url, "web", "--port", "0")
     assert (ended, said in told) == (code, True), told
+
+
+def test_a_log_that_is_not_there_is_said_with_those_that_are(fleet_url: str, empty_database_url: str) -> None:
+    def of(log: str, url: str) -> str:
+        database = msgspec.structs.replace(Settings().database, log=log)
+        return why_empty(msgspec.structs.replace(Settings(), database=database), url)
+
+    assert of("main", fleet_url) == ""
+    assert "the log mian is empty; the logs of this database are main" in of("mian", fleet_url)
+    assert of("main", "postgresql://nobody@127.0.0.1:9/none") == ""
+    assert of("main", empty_database_url) == "", "the schema is missing, which the pages say"

@@ -118,6 +118,14 @@ def test_hours_by_day_are_drawn(page: Any, address: str) -> None:
     page.wait_for_selector(".chart canvas")
 
 
+def test_the_slider_stands_at_the_time_that_was_typed(page: Any, address: str) -> None:
+    page.goto(f"{address}/queues?at=2026-01-01 12:00")
+    typed = int(page.locator("#slider").input_value())
+    page.goto(f"{address}/queues?at=1m")
+    assert 0 <= typed < int(page.locator("#slider").input_value()) <= 1000
+    assert typed < 1000
+
+
 def tell(url: str, events: list[NewEvent]) -> None:
     """Append events from a thread of its own: Playwright has a loop in this one."""
     writing = threading.Thread(target=lambda: asyncio.run(write(url, events, types=READ)))

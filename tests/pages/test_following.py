@@ -149,6 +149,24 @@ def test_a_follower_that_lost_the_database_says_of_when_it_is(fleet_url: str) ->
         assert "the database cannot be read now (no route to host)" in pages.get("/workloads").text
 
 
+def test_what_is_followed_is_shown_while_the_database_is_away(fleet_url: str) -> None:
+    with served(fleet_url) as pages:
+        readers = pages.app.state.site.readers  # type: ignore[attr-defined]
+        there = {path: pages.get(path).text for path in ("/", "/workloads", "/queues", "/usage?days=3660")}
+        readers.close()
+        readers._connect = lambda: psycopg.connect("postgresql://nobody@127.0.0.1:9/none")
+        for path, before in there.items():
+            answer = pages.get(path)
+            assert answer.status_code == 200, path
+            assert "the database cannot be read now" in answer.text
+            assert "is of position" in answer.text
+            assert answer.text.count("<tr") == before.count("<tr") > 0, "what was there is there"
+        for path in ("/workloads/team-b/sim", "/?at=2026-01-01T13:00:00Z", "/api/v1/workloads", "/outages"):
+            answer = pages.get(path)
+            assert answer.status_code == 503, path
+            assert "What is shown is of position" not in answer.text
+
+
 def test_a_database_without_the_schema_says_what_to_run(empty_database_url: str) -> None:
     with served(empty_database_url, ready=False, role="") as pages:
         answer = pages.get("/outages")

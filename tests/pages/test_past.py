@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -76,6 +78,7 @@ def test_it_is_that_of_a_log_that_ended_then(
         with served(url) as ended:
             assert api(pages, "/pods", at=at) == api(ended, "/pods")
             assert queues_of(pages, at) == queues_of(ended, "")
+            assert fleet_of(pages, at) == fleet_of(ended, "")
             for given in ASKED:
                 assert list_of(pages, at, given) == list_of(ended, "", given), given
             absences = api(ended, "/outages")["items"]
@@ -98,6 +101,8 @@ def test_an_absence_that_was_to_come_is_not_there(pages: TestClient) -> None:
     open_still = api(pages, path, at=(since + LATER).isoformat())
     assert open_still["outage"]["until"] is None
     assert {each["became"] for each in open_still["workloads"]} == {"Kept"}
+    assert {each["ran_on"] for each in open_still["workloads"]} == {None}, "it is not back yet"
+    assert "north has been away for" in pages.get(path, params={"at": (since + LATER).isoformat()}).text
 
 
 def test_what_became_of_lost_runs_is_what_the_view_says(pages: TestClient, fleet_url: str) -> None:
@@ -152,3 +157,37 @@ def test_a_time_that_was_asked_for_is_not_read_again(pages: TestClient, monkeypa
     monkeypatch.setattr("controlplane.pages.past.folded", None)
     assert api(pages, "/workloads", at=at) == first
     assert api(pages, "/queues", at=at)["items"]
+
+
+def fleet_of(pages: TestClient, at: str) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Return how many Workloads were how far, those that had finished together, and what was on each cluster."""
+    found = api(pages, "/clusters", at=at)
+    states = dict(found["states"])
+    over = sum(states.pop(word, 0) for word in ("Finished", "Succeeded", "Failed"))
+    states.pop("Deleted", None)
+    clusters = {one["name"]: (one["copies"], one["running"]) for one in found["clusters"]}
+    return {**states, "Finished": over}, clusters
+
+
+def test_the_fleet_of_more_workloads_than_are_read_is_shown_without_their_counts(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = (TIMES[int(len(TIMES) * 0.57)] + LATER).isoformat()
+    with monkeypatch.context() as few:
+        few.setattr("controlplane.pages.asking.MOST", 0)
+        cut = api(pages, "/clusters", at=at)
+        page = pages.get("/", params={"at": at}).text
+    whole = api(pages, "/clusters", at=at)
+    assert [one["state"] for one in cut["clusters"]] == [one["state"] for one in whole["clusters"]]
+    assert any(one["running"] for one in whole["clusters"])
+    assert whole["uncounted"] == ""
+    assert {one["running"] for one in cut["clusters"]} == {None}
+    assert "changed since then" in cut["uncounted"]
+    assert "changed since then" in page
+
+
+def test_every_page_that_is_linked_from_one_of_the_past_answers(pages: TestClient) -> None:
+    page = pages.get("/workloads", params={"at": "2026-01-01 13:00"}).text
+    linked = {html.unescape(one) for one in re.findall(r'href="(/[^"]*)"', page)}
+    assert "/whatif" in linked
+    assert {one: code for one in linked if (code := pages.get(one).status_code) != 200} == {}

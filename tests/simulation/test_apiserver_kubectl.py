@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
@@ -16,13 +17,14 @@ import pytest
 import yaml
 
 from controlplane.clock import SystemClock
-from controlplane.kube.kinds import EVENTS, JOBS, PODS, SECRETS, WORKLOADS, Json
+from controlplane.kube.kinds import EVENTS, JOBS, NODES, PODS, SECRETS, WORKLOADS, Json
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
-from controlplane.simulation.controllers.shown_pods import ShownPods
+from controlplane.simulation.controllers.shown_pods import ShownPods, node_named
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from tests.simulation.store_kit import new_store
+from tests.support.waiting import PATIENCE
 
 KUBECTL = os.environ.get("CONTROLPLANE_TEST_KUBECTL") or shutil.which("kubectl")
 
@@ -136,7 +138,14 @@ async def test_get_prints_kueues_columns(kubectl: Kubectl, store: Store) -> None
     assert "NotFound" in await kubectl("get", "kwl", "none", status=1)
 
 
-async def test_patch_label_and_wait(kubectl: Kubectl, store: Store) -> None:
+async def _watched_by(server: SimulatedApiServer, count: int) -> None:
+    """Wait until so many watches are open."""
+    async with asyncio.timeout(PATIENCE):
+        while server.open_watches != count:
+            await asyncio.sleep(0.01)
+
+
+async def test_patch_label_and_wait(kubectl: Kubectl, store: Store, api_server: SimulatedApiServer) -> None:
     await kubectl("apply", "-f", "-", stdin=MANIFEST)
     assert "labeled" in await kubectl("label", "job", "j1", "tier=gold")
     assert "annotated" in await kubectl("annotate", "kwl", "w1", "note=x")
@@ -147,12 +156,13 @@ async def test_patch_label_and_wait(kubectl: Kubectl, store: Store) -> None:
     found = store.get(WORKLOADS, "default", "w1")
     assert (found["metadata"]["annotations"]["note"], found["spec"]["active"]) == ("x", False)
     waiting = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=condition=Finished", "--timeout=30s"))
-    await asyncio.sleep(0.1)
+    await _watched_by(api_server, 1)
     finished = {"status": {"conditions": [{"type": "Finished", "status": "True"}]}}
     store.patch(WORKLOADS, "default", "w1", finished, subresource="status")
     assert "condition met" in await waiting
+    await _watched_by(api_server, 0)
     gone = asyncio.create_task(kubectl("wait", "kwl/w1", "--for=delete", "--timeout=30s"))
-    await asyncio.sleep(0.1)
+    await _watched_by(api_server, 1)
     store.delete(WORKLOADS, "default", "w1")
     await gone
 
@@ -188,9 +198,11 @@ async def test_describe_shows_events(kubectl: Kubectl, store: Store) -> None:
     assert "example.com/dispatcher" in described
     shown = ["Parallelism:", "1"] if OLD else ["Suspend:", "true"]
     assert shown in lines(await kubectl("describe", "job", "j1"))
-    assert ["0s", "Normal", "Dispatched", "workload/w1", "offered", "to", "west"] in [
-        ["0s", *line[1:]] for line in lines(await kubectl("get", "events"))
-    ]
+    (heads, event) = lines(await kubectl("get", "events"))
+    assert heads == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert event[1:] == ["Normal", "Dispatched", "workload/w1", "offered", "to", "west"]
+    assert re.fullmatch(r"[0-9a-z]+", event[0]), "how long ago it was, also of an event with an eventTime alone"
+    assert "w1.1" in await kubectl("get", "events", "-o", "wide")
 
 
 async def test_discovery_lists_what_is_served(kubectl: Kubectl) -> None:
@@ -276,6 +288,49 @@ async def test_logs_of_a_job_are_those_of_its_pod(kubectl: Kubectl, store: Store
     described = await kubectl("describe", "pod", pod)
     assert "Controlled By:  Job/j" in described
     assert ["Exit", "Code:", "0"] in lines(described)
+
+
+async def test_what_needs_a_container_is_refused_with_the_reason(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("create", "job", "j", "--image=busybox")
+    _play(store, {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}, _shown_pods(store))
+    (pod,) = [record.name for record in store.records(PODS)]
+    for words in (["exec", pod, "--", "ls"], ["attach", pod], ["port-forward", pod, "8080:80"]):
+        said = await kubectl(*words, status=1)
+        assert f"pod {pod} is simulated: nothing runs in it, so it takes no {words[0]}" in said, words
+    assert 'pods "nowhere" not found' in await kubectl("exec", "nowhere", "--", "ls", status=1)
+
+
+async def test_a_pod_that_somebody_deletes_is_followed_by_another(kubectl: Kubectl, store: Store) -> None:
+    await kubectl("create", "job", "j", "--image=busybox")
+    pods = _shown_pods(store)
+    _play(store, {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}, pods)
+    (before,) = [record.name for record in store.records(PODS)]
+    await kubectl("delete", "pod", before)
+    pods.drain()
+    (after,) = store.records(PODS)
+    assert after.name != before
+    assert after.obj["status"]["phase"] == "Running"
+    _play(
+        store, {"active": 0, "ready": 0, "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}, pods
+    )
+    assert [record.obj["status"]["phase"] for record in store.records(PODS)] == ["Succeeded"]
+
+
+async def test_nodes_are_shown_as_kubectl_shows_them(kubectl: Kubectl, store: Store) -> None:
+    made = node_named("n1", {"cpu": "4", "memory": "16Gi"}, "v1.36.0", "2026-01-01T00:00:00Z")
+    store.create(NODES, {"metadata": made["metadata"], "spec": made["spec"]})
+    store.patch(NODES, "", "n1", {"status": made["status"]}, subresource="status")
+    assert [line[:3] for line in lines(await kubectl("get", "nodes"))] == [
+        ["NAME", "STATUS", "ROLES"], ["n1", "Ready", "<none>"],
+    ]  # fmt: skip
+    assert ["cpu:", "4"] in lines(await kubectl("describe", "node", "n1"))
+    await kubectl("cordon", "n1")
+    assert "Ready,SchedulingDisabled" in await kubectl("get", "node", "n1")
+    await kubectl("create", "job", "j", "--image=busybox")
+    view = View(store, [JOBS, PODS])
+    view.start()
+    _play(store, {"active": 1, "ready": 1}, ShownPods("pods", view, SystemClock(), "n1"))
+    assert ["n1"] in [line[-1:] for line in lines(await kubectl("get", "pods", "-o", "wide"))]
 
 
 async def test_a_job_that_runs_elsewhere_has_no_pods(kubectl: Kubectl, store: Store) -> None:

@@ -8,7 +8,7 @@ function timeControl() {
   const field = document.getElementById("at");
   if (!slider || !field) return;
   const begun = Number(slider.dataset.begun) * 1000;
-  const shown = Date.parse(field.value);
+  const shown = Number(slider.dataset.shown) * 1000; // also where "6h" was typed
   const span = Math.max(Date.now() - begun, 1);
   if (!Number.isNaN(shown)) slider.value = String(Math.round(((shown - begun) / span) * 1000));
   slider.hidden = false;
@@ -28,12 +28,15 @@ async function drawCharts() {
     query.set("by", place.dataset.by);
     const answer = await fetch(`${place.dataset.chart}?${query}`);
     if (!answer.ok || place.firstChild) continue;
-    const rows = (await answer.json()).rows;
+    const { rows, since, until } = await answer.json();
     const ink = getComputedStyle(document.body).color;
     const hours = new Map(rows.map((row) => [Date.parse(row.by.day) / 1000, row.run_hours]));
     const known = [...hours.keys()].sort((one, other) => one - other);
+    // The days that were asked for, from the first of them on which something ran if they are many.
+    const last = Date.parse(until) / 1000 - DAY;
+    const first = Math.max(Date.parse(since) / 1000, Math.min(known[0], last - 6 * DAY));
     const days = [];
-    for (let day = known[0]; day <= known[known.length - 1]; day += DAY) days.push(day);
+    for (let day = first; day <= last; day += DAY) days.push(day);
     const lines = { stroke: "#8884", width: 1 };
     const date = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
     const options = {

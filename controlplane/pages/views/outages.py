@@ -54,8 +54,9 @@ class OutageList(Value):
 
 
 class Affected(Value):
-    """A Workload that ran on a cluster when it was lost. `became` is Requeued, Kept, Finished, Stopped or Gone; `twice`
-    for how many seconds it was seen to run on another cluster at the same time."""
+    """A Workload that ran on a cluster when it was lost. `became` is Requeued, Kept, Finished, Stopped or Gone; `ran_on`:
+    it still ran there when the cluster was back, null while it is away; `twice` for how many seconds it was seen to run on
+    another cluster at the same time."""
 
     namespace: str
     name: str
@@ -98,7 +99,7 @@ def outage(asked: Asked) -> OutageStory:
     away = AbsenceSpan(row["cluster"], row["since"], row["until"], row["position"], row["last_position"])
     names, complete = asked.follower.usage.running(cluster, away.since, asked.namespaces, _MOST)
     head = asked.reader.until if asked.reader.until is not None else asked.reader.head()
-    affected = [_affected(one) for one in lost_runs(asked.reader, away, names, head)]
+    affected = [_affected(one, away) for one in lost_runs(asked.reader, away, names, head)]
     became: dict[str, int] = {}
     for one in affected:
         became[one.became] = became.get(one.became, 0) + 1
@@ -128,14 +129,14 @@ def _item(row: dict[str, Any]) -> OutageItem:
     )
 
 
-def _affected(one: LostRun) -> Affected:
+def _affected(one: LostRun, away: AbsenceSpan) -> Affected:
     return Affected(
         namespace=one.namespace,
         name=one.name,
         queue=one.queue,
         owner=one.owner,
         became=one.became,
-        ran_on=one.ran_on,
+        ran_on=one.ran_on if away.until is not None else None,
         twice=one.twice / timedelta(seconds=1),
         position=one.position,
     )

@@ -5,9 +5,12 @@ the hours that are kept, as `controlplane usage` adds them up."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
@@ -42,8 +45,17 @@ class Waiting(Value):
     count: int
 
 
+class Pending(Value):
+    """How many Workloads wait for quota for the same reason, in Kueue's words without the amounts; "" where Kueue has not
+    said."""
+
+    reason: str
+    count: int
+
+
 class QueueItem(Value):
-    """A LocalQueue. `counts` are those of its Workloads by how far they are; `waiting` says for what."""
+    """A LocalQueue. `counts` are those of its Workloads by how far they are; `waiting` says for what, and `pending` why
+    those that have no quota have none."""
 
     namespace: str
     queue: str
@@ -51,6 +63,7 @@ class QueueItem(Value):
     counts: dict[str, int]
     head: Head | None = None
     waiting: list[Waiting] = []
+    pending: list[Pending] = []
 
 
 class QueueList(Value):
@@ -86,8 +99,8 @@ def queues(asked: Asked) -> QueueList:
     names, follower = asked.namespaces, asked.follower
     if asked.at is None:
         with follower.lock:
-            heads, leads = _heads(follower.index.workloads.values(), follower.directory, names)
-            return _list(_counts(follower.directory, names), follower.directory.pending(names), heads, leads)
+            ahead = _heads(follower.index.workloads.values(), follower.directory, names)
+            return _list(_counts(follower.directory, names), follower.directory.pending(names), ahead)
     past = asked.past()
     with follower.lock:
         finished = follower.directory.finished_at(asked.at.timestamp(), names)
@@ -95,22 +108,45 @@ def queues(asked: Asked) -> QueueList:
     for place, count in finished.items():
         if place[1]:
             counts.setdefault(place, Counter())["finished"] += count
-    heads, leads = _heads(past.states.values(), past.directory, names)
+    ahead = _heads(past.states.values(), past.directory, names)
     known = cluster_queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
     for place in known:
         if asked.sees(place[0]):
             counts.setdefault(place, Counter())
-    return _list(counts, past.directory.pending(names), heads, {**leads, **known})
+    return _list(counts, past.directory.pending(names), ahead._replace(leads={**ahead.leads, **known}))
 
 
 _Place = tuple[str, str]
 
 
+class QueueHeads(NamedTuple):
+    """Of each queue: who is first of those without quota, the ClusterQueue that it leads to, and how many have none for
+    which reason."""
+
+    heads: Mapping[_Place, Head]
+    leads: Mapping[_Place, str]
+    reasons: Mapping[_Place, Counter[str]]
+
+
+@functools.lru_cache(maxsize=10_000)
+def reason_without_amounts(message: str) -> str:
+    """Return why a Workload has no quota, as Kueue's condition says it, without what differs from one Workload to the next:
+    its pod sets and how much is missing. What is more than the ClusterQueue can ever have says so."""
+    text = _MORE_THAN_ALL.sub(" (more than there can be)", _AMOUNT.sub("", message))
+    return _POD_SET.sub("", text).strip()
+
+
+_POD_SET = re.compile(r"couldn't assign flavors to pod set [^:]+: ")
+_AMOUNT = re.compile(r", \S+ more needed")
+_MORE_THAN_ALL = re.compile(
+    r", previously considered podsets requests \([^)]*\) \+ current podset request \([^)]*\) > maximum capacity \([^)]*\)"
+)
+
+
 def _list(
     counts: Mapping[_Place, Counter[str]],
     pending: Iterable[tuple[str, str, str, str, int]],
-    heads: Mapping[_Place, Head],
-    leads: Mapping[_Place, str],
+    ahead: QueueHeads,
 ) -> QueueList:
     waiting: dict[_Place, list[Waiting]] = {}
     for namespace, queue, state, waits_for, count in pending:
@@ -120,10 +156,14 @@ def _list(
             QueueItem(
                 namespace=place[0],
                 queue=place[1],
-                cluster_queue=leads.get(place, ""),
+                cluster_queue=ahead.leads.get(place, ""),
                 counts={name: found[name] for name in GROUPS},
-                head=heads.get(place),
+                head=ahead.heads.get(place),
                 waiting=waiting.get(place, []),
+                pending=[
+                    Pending(reason=reason, count=count)
+                    for reason, count in sorted(ahead.reasons.get(place, {}).items(), key=lambda one: (-one[1], one[0]))
+                ],
             )
             for place, found in sorted(counts.items())
         ]
@@ -139,12 +179,11 @@ def _counts(directory: Directory, names: Sequence[str] | None) -> dict[_Place, C
     return found
 
 
-def _heads(
-    states: Iterable[WorkloadState], directory: Directory, names: Sequence[str] | None
-) -> tuple[dict[_Place, Head], dict[_Place, str]]:
-    """Return who is first of those without quota in each queue, and the ClusterQueue that each leads to."""
+def _heads(states: Iterable[WorkloadState], directory: Directory, names: Sequence[str] | None) -> QueueHeads:
+    """Return who is first of those without quota in each queue, and why they have none."""
     first: dict[_Place, tuple[int, float, Head]] = {}
     leads: dict[_Place, str] = {}
+    reasons: dict[_Place, Counter[str]] = {}
     for state in states:
         local = state.local
         if local is None or not _is_shown(local, names):
@@ -154,12 +193,15 @@ def _heads(
             leads[place] = local.cluster_queue
         if local.is_true("QuotaReserved") or not local.active:
             continue
+        said = local.condition("QuotaReserved")
+        why = reason_without_amounts(said.message) if said is not None else ""
+        reasons.setdefault(place, Counter())[why] += 1
         row = directory.get(state.namespace, state.name)
         key = (-local.priority.value, row.since if row is not None else 0.0)
         if place not in first or key < first[place][:2]:
-            why = _why_waiting(local, row)
-            first[place] = (*key, Head(name=state.name, priority=local.priority.value, waits_for=why))
-    return {place: found[2] for place, found in first.items()}, leads
+            head = Head(name=state.name, priority=local.priority.value, waits_for=_why_waiting(local, row))
+            first[place] = (*key, head)
+    return QueueHeads({place: found[2] for place, found in first.items()}, leads, reasons)
 
 
 def _is_shown(local: WorkloadObserved, names: Sequence[str] | None) -> bool:

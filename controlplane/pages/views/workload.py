@@ -19,7 +19,9 @@ from controlplane.audit.quota_wait import answer, sentences
 from controlplane.audit.shown import clock
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.words import reason_of, type_of, what
+from controlplane.audit.workloads_now import result
 from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.log.event import Recorded
 from controlplane.pages.asking import Archived, Asked, NotFound, Parameter
@@ -88,9 +90,10 @@ class WaitItem(Value):
 
 
 class WorkloadStory(Value):
-    """One Workload. `quota` says why it waits for quota and when it would have it, where this service decides on that, and
-    `waited` how it waited; Workloads of namespaces that are not to be seen are counted there. `events` are the newest ones, or
-    all; `more` says how many there are besides."""
+    """One Workload. `result` is how it finished, `since` when it was first seen; queue and priority are those that were seen
+    last. `quota` says why it waits for quota and when it would have it, where this service decides on that, and `waited` how it
+    waited; Workloads of namespaces that are not to be seen are counted there. `events` are the newest ones, or all; `more` says
+    how many there are besides."""
 
     namespace: str
     name: str
@@ -109,6 +112,11 @@ class WorkloadStory(Value):
     attempts: list[Attempt]
     events: list[EventItem]
     more: int
+    result: str = ""
+    since: datetime | None = None
+    queue: str = ""
+    cluster_queue: str = ""
+    priority: int | None = None
 
 
 def workload(asked: Asked) -> WorkloadStory:
@@ -140,6 +148,7 @@ def workload(asked: Asked) -> WorkloadStory:
         attempts=[_attempt(row) for row in rows],
         events=[event_item(recorded) for recorded in reversed(events)],
         more=len(story.events) - len(events),
+        **_as_seen(story),
     )
 
 
@@ -169,6 +178,21 @@ def _standing(story: Told) -> dict[str, Any]:
         "cluster": stands.cluster,
         "waits_for": stands.waits_for,
         "sentence": story.explanation.sentence,
+    }
+
+
+def _as_seen(story: Told) -> dict[str, Any]:
+    """Return what the newest sight of the Workload says of it; what is gone is told as it was last."""
+    found = next((one.event for one in reversed(story.events) if isinstance(one.event, WorkloadObserved)), None)
+    since = story.moments[0].at if story.moments else None
+    if found is None:
+        return {"since": since}
+    return {
+        "result": result(found),
+        "since": since,
+        "queue": found.queue_name,
+        "cluster_queue": found.cluster_queue,
+        "priority": found.priority.value,
     }
 
 

@@ -5,11 +5,19 @@ nothing has changed since, and the rest from what is folded up to there."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+import psycopg
+from msgspec.structs import replace
 
 from controlplane.audit.archived_workloads import ARCHIVED, ArchivedWorkload
 from controlplane.audit.archived_workloads import page as archived_page
+from controlplane.audit.reads import Filter
 from controlplane.audit.standing import WORDS
+from controlplane.audit.timeline import why
+from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.pages.asking import Asked, BadQuestion, Parameter
 from controlplane.pages.directory import SORTS, CursorError, Row, Wanted
 from controlplane.values import Value
@@ -36,7 +44,8 @@ PARAMETERS = (
 
 class WorkloadItem(Value):
     """A Workload in a list. `state` is Kueue's word, `result` how it finished, `owner` the job. `since`: first seen;
-    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history."""
+    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history. `because`:
+    why it is, or was last, on that cluster."""
 
     namespace: str
     name: str
@@ -50,6 +59,7 @@ class WorkloadItem(Value):
     waits_for: str = ""
     since: datetime | None = None
     changed: datetime | None = None
+    because: str = ""
 
     @property
     def shown(self) -> str:
@@ -68,6 +78,26 @@ class WorkloadList(Value):
 
 
 def workloads(asked: Asked) -> WorkloadList:
+    """Return a page of Workloads, with why each is where it is."""
+    found = listed(asked)
+    return replace(found, items=explained(asked, found.items))
+
+
+def explained(asked: Asked, items: Sequence[WorkloadItem]) -> list[WorkloadItem]:
+    """Return Workloads with why each is where it is; without it while the database is away."""
+    streams = [f"workload/{one.namespace}/{one.name}" for one in items if one.cluster]
+    because = dict[tuple[str, str], str]()
+    with contextlib.suppress(psycopg.OperationalError):
+        for one in asked.reader.events(Filter(streams=streams, types=(WinnerChosen.__name__,))) if streams else ():
+            if isinstance(one.event, WinnerChosen):  # the last one on each cluster; without when others had admitted it
+                said = why(one.event).partition(" (")[0].removeprefix(f"{one.event.cluster} was ")
+                because[one.stream, one.event.cluster] = said
+    return [
+        replace(one, because=because.get((f"workload/{one.namespace}/{one.name}", one.cluster), "")) for one in items
+    ]
+
+
+def listed(asked: Asked) -> WorkloadList:
     """Return a page of Workloads."""
     given, limit = asked.given, int(asked.given["limit"])
     if given.get("state") == ARCHIVED:

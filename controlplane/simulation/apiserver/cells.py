@@ -126,3 +126,76 @@ def event_object(obj: Json, _now: datetime) -> str:
     """Return `kind/name` of what an Event is about."""
     about = obj.get("regarding") or obj.get("involvedObject") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def event_last_seen(obj: Json, now: datetime) -> str:
+    """Return how long ago an Event was last seen, in the field that whoever wrote it has: its series, or one of the times."""
+    series = nested(obj, "series").get("lastObservedTime")
+    for field in (series, *(obj.get(name) for name in _LAST_SEEN)):
+        if parse_time(field) is not None:
+            return age(field, now)
+    return "<unknown>"
+
+
+_LAST_SEEN = (
+    "lastTimestamp", "deprecatedLastTimestamp", "eventTime", "firstTimestamp", "deprecatedFirstTimestamp",
+)  # fmt: skip
+
+
+def event_source(obj: Json, _now: datetime) -> str:
+    """Return who wrote an Event."""
+    source = nested(obj, "source") or nested(obj, "deprecatedSource")
+    return str(source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or "")
+
+
+def event_count(obj: Json, _now: datetime) -> int:
+    """Return how often an Event was seen."""
+    return int(nested(obj, "series").get("count") or obj.get("count") or obj.get("deprecatedCount") or 1)
+
+
+def _containers_of(job: Json) -> list[Json]:
+    return list(nested(job, "spec", "template", "spec").get("containers") or [])
+
+
+def job_containers(obj: Json, _now: datetime) -> str:
+    """Return the names of a Job's containers."""
+    return ",".join(str(one.get("name", "")) for one in _containers_of(obj))
+
+
+def job_images(obj: Json, _now: datetime) -> str:
+    """Return the images of a Job's containers."""
+    return ",".join(str(one.get("image", "")) for one in _containers_of(obj))
+
+
+def job_selector(obj: Json, _now: datetime) -> str:
+    """Return by which labels a Job knows its pods."""
+    labels = nested(obj, "spec", "selector").get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
+def pod_ip(obj: Json, _now: datetime) -> str:
+    """Return a Pod's address."""
+    return str(nested(obj, "status").get("podIP") or "<none>")
+
+
+def pod_node(obj: Json, _now: datetime) -> str:
+    """Return the node that a Pod is on."""
+    return str(nested(obj, "spec").get("nodeName") or "<none>")
+
+
+def node_status(obj: Json, _now: datetime) -> str:
+    """Return whether a Node is ready, and that it is cordoned."""
+    word = {"True": "Ready", "False": "NotReady"}.get(
+        str(at_path(obj, ".status.conditions[?(@.type=='Ready')].status")), "Unknown"
+    )
+    return f"{word},SchedulingDisabled" if nested(obj, "spec").get("unschedulable") else word
+
+
+def node_roles(obj: Json, _now: datetime) -> str:
+    """Return the roles of a Node, by its labels."""
+    labels = nested(obj, "metadata").get("labels") or {}
+    roles = sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE) and key != _ROLE)
+    return ",".join(roles) or "<none>"
+
+
+_ROLE = "node-role.kubernetes.io/"

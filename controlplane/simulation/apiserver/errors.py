@@ -111,6 +111,13 @@ def unauthorized() -> ApiRefusal:
     return ApiRefusal(401, "Unauthorized", "Unauthorized")
 
 
+def nothing_runs(name: str, asked: str) -> ApiRefusal:
+    """400 for what needs a container that runs, which no simulated pod has."""
+    return bad_request(
+        f"pod {name} is simulated: nothing runs in it, so it takes no {asked}; `kubectl logs {name}` says what it would run"
+    )
+
+
 def method_not_allowed() -> ApiRefusal:
     """405: the path exists, the verb does not."""
     return ApiRefusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -116,16 +116,18 @@ class Representation:
             for column in self.served.columns
         ]
         name = {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
+        names = [name] if self.served.named_first else []
         return {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": {"resourceVersion": version},
-            "columnDefinitions": [name, *definitions] if heading else None,
+            "columnDefinitions": [*names, *definitions] if heading else None,
             "rows": [self._row(obj, now) for obj in objects],
         }
 
     def _row(self, obj: Json, now: datetime) -> Json:
-        cells = [obj["metadata"]["name"], *(_cell(column, obj, now) for column in self.served.columns)]
+        names = [obj["metadata"]["name"]] if self.served.named_first else []
+        cells = [*names, *(_cell(column, obj, now) for column in self.served.columns)]
         row: Json = {"cells": cells}
         if self.include != "None":
             row["object"] = obj if self.include == "Object" else _partial(obj)

@@ -15,6 +15,8 @@ from controlplane.simulation.kinds.base import ServedKind
 _ON_COLLECTION = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _ON_OBJECT = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 POSTED = frozenset({"binding", "eviction"})
+CONNECTED = {"exec": "exec", "attach": "attach", "portforward": "port-forward"}
+"""What is asked of a pod over a connection that is upgraded, by GET (WebSocket) or POST (SPDY), and kubectl's word for it."""
 _TRUE = frozenset({"true", "True", "1", "t", "T", "TRUE"})
 
 
@@ -80,5 +82,7 @@ def _split(path: str) -> tuple[str, str, str, list[str]] | None:
 def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) -> str | None:
     if method == "POST" and subresource in POSTED:
         return "create"
+    if method == "POST" and subresource in CONNECTED:
+        return "get"
     verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
     return "watch" if verb == "list" and truthy(query.get("watch")) else verb

@@ -30,7 +30,7 @@ from controlplane.simulation.apiserver.pod_logs import lines_of, log_options, sh
 from controlplane.simulation.apiserver.protobuf import MEDIA_TYPE
 from controlplane.simulation.apiserver.representation import Representation, form_of
 from controlplane.simulation.apiserver.rest import ApiCall, Response, Rest
-from controlplane.simulation.apiserver.routes import ResourceRoute, Routes
+from controlplane.simulation.apiserver.routes import CONNECTED, ResourceRoute, Routes
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.apiserver.watching import Watch, error_line
 
@@ -180,6 +180,10 @@ class SimulatedApiServer:
             return await self._watch(request, route)
         if route.served.kind == PODS and route.subresource == "log":
             return await self._log(request, route)
+        if route.served.kind == PODS and route.subresource in CONNECTED:
+            raise errors.nothing_runs(
+                self.store.record(PODS, route.namespace, route.name).name, CONNECTED[route.subresource]
+            )
         return await self._answer(request, route)
 
     def _path(self, request: web.BaseRequest) -> tuple[str, bool]:

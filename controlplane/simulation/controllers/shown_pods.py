@@ -2,10 +2,11 @@
 
 In: Jobs, whose statuses `jobs` plays; one that another controller manages runs elsewhere. Out: their pods, owned by them:
 as many as the status has active, ended when the Job has ended, gone when it is suspended. Nothing is decided by these
-pods, other than by those of `job_pods`; nothing runs in them, and there are no nodes that they would be on."""
+pods, other than by those of `job_pods`, and nothing runs in them. The node that they are on is there to be looked at too."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane.clock import Clock
@@ -17,6 +18,32 @@ from controlplane.simulation.controllers.behaviour import Behaviour, Key, View, 
 from controlplane.simulation.controllers.job_pods import pod_of
 from controlplane.simulation.controllers.workload_owners import controller_of
 
+
+def node_named(name: str, quota: Mapping[str, str], version: str, at: str) -> Json:
+    """Return a Node as one looks that has what a quota gives, and is ready since a time."""
+    amounts = {**quota, "pods": "110"}
+    info = dict.fromkeys(("machineID", "systemUUID", "bootID", "kernelVersion"), "simulated")
+    info |= {"osImage": "simulated", "containerRuntimeVersion": "simulated://0", "kubeletVersion": version}
+    info |= {"kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "nothing runs here: it is simulated",
+    }
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{**ready, "lastHeartbeatTime": at, "lastTransitionTime": at}],
+            "addresses": [{"type": "Hostname", "address": name}],
+            "nodeInfo": info,
+        },
+    }
+
+
 MOST: Final = 50
 """So many pods of one Job are there at most: a Job with thousands of completions shall not fill a laptop."""
 
@@ -26,9 +53,10 @@ _BATCH: Final = INTEGRATIONS[JOBS]
 class ShownPods(Behaviour):
     """Keeps the pods of one cluster's Jobs; its view must have Jobs and Pods."""
 
-    def __init__(self, name: str, view: View, clock: Clock) -> None:
+    def __init__(self, name: str, view: View, clock: Clock, node: str = "") -> None:
+        """`node`: the one that all pods are on; "" if the cluster has none to show."""
         super().__init__(name, clock)
-        self._view = view
+        self._view, self._node = view, node
         view.listen(self._on_change)
 
     def reconcile(self, key: Key) -> float | None:
@@ -53,9 +81,13 @@ class ShownPods(Behaviour):
             self._leave(pods, 0)
         return None
 
-    def _on_change(self, kind: Kind, _old: Json | None, new: Json | None) -> None:
+    def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         if kind == JOBS and new is not None:
             self.mark(place_of(new))
+        elif (
+            kind == PODS and new is None and old is not None and (owner := controller_of(old)).get("kind") == JOBS.kind
+        ):
+            self.mark((meta(old)["namespace"], owner["name"]))  # somebody may have deleted it: then another one comes
 
     def _run(self, job: Json, pods: list[Json], status: Json) -> None:
         """Have as many pods pending or running as are active, and those of them ready that are."""
@@ -82,7 +114,10 @@ class ShownPods(Behaviour):
                 self._view.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"], grace=0)
 
     def _create(self, job: Json) -> Json:
-        return self._view.store.create(PODS, pod_of(job), field_manager="kube-controller-manager")
+        pod = pod_of(job)
+        if self._node:
+            pod["spec"]["nodeName"] = self._node
+        return self._view.store.create(PODS, pod, field_manager="kube-controller-manager")
 
     def _show(self, pod: Json, phase: str, started: object) -> None:
         at = stamp(self.clock.now())

@@ -17,10 +17,20 @@ from controlplane.job_kinds.base import JobKind
 from controlplane.kube import kinds
 from controlplane.kube.kinds import NODES, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
 from controlplane.simulation.apiserver.cells import (
+    event_count,
+    event_last_seen,
     event_object,
+    event_source,
     job_completions,
+    job_containers,
     job_duration,
+    job_images,
+    job_selector,
     job_status,
+    node_roles,
+    node_status,
+    pod_ip,
+    pod_node,
     pod_ready,
     pod_restarts,
     pod_status,
@@ -76,7 +86,8 @@ class ServedKind:
     `list_map_keys` maps dotted paths (indices left out) to the merge keys of that list; an empty tuple means a set of
     plain values. `strategic_keys` are further lists that a strategic merge patch merges, but not an apply. `generation`
     is False for kinds whose objects carry none; `selectable` are the field selectors beyond metadata.name and
-    metadata.namespace; `stored_as` names the kind whose objects this one shows in another version.
+    metadata.namespace; `stored_as` names the kind whose objects this one shows in another version. `named_first`: the
+    name is the first column.
     """
 
     kind: Kind
@@ -88,6 +99,7 @@ class ServedKind:
     generation: bool = True
     selectable: tuple[str, ...] = ()
     stored_as: Kind | None = None
+    named_first: bool = True
 
     @property
     def builtin(self) -> bool:
@@ -127,20 +139,20 @@ def pod_lists(prefix: str) -> dict[str, tuple[str, ...]]:
     return keys
 
 
-_EVENT_COLUMNS = (
-    Column("Last Seen", ".deprecatedLastTimestamp", "date"),
-    Column("Type", ".type"),
-    Column("Reason", ".reason"),
-    Column("Object", value=event_object),
-    Column("Message", ".note"),
-)
-_CORE_EVENT_COLUMNS = (
-    Column("Last Seen", ".lastTimestamp", "date"),
-    Column("Type", ".type"),
-    Column("Reason", ".reason"),
-    Column("Object", value=event_object),
-    Column("Message", ".message"),
-)
+def _event_columns(message: str) -> tuple[Column, ...]:
+    """Return the columns of Events; their generated names stand at the end, and only with `-o wide`."""
+    return (
+        Column("Last Seen", value=event_last_seen),
+        Column("Type", ".type"),
+        Column("Reason", ".reason"),
+        Column("Object", value=event_object),
+        Column("Message", message),
+        Column("Source", value=event_source, priority=1),
+        Column("Count", value=event_count, type="integer", priority=1),
+        Column("Name", ".metadata.name", priority=1),
+    )
+
+
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
@@ -183,7 +195,8 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
             Column("Status", value=pod_status),
             Column("Restarts", value=pod_restarts),
             AGE,
-            Column("Node", ".spec.nodeName", priority=1),
+            Column("IP", value=pod_ip, priority=1),
+            Column("Node", value=pod_node, priority=1),
         ),
         list_map_keys={"status.conditions": ("type",), **pod_lists("spec")},
         selectable=("spec.nodeName", "spec.schedulerName", "status.phase"),
@@ -191,7 +204,12 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
     ServedKind(
         NODES,
         short_names=("no",),
-        columns=(_condition("Ready", "Ready"), AGE),
+        columns=(
+            Column("Status", value=node_status),
+            Column("Roles", value=node_roles),
+            AGE,
+            Column("Version", ".status.nodeInfo.kubeletVersion"),
+        ),
         list_map_keys=_CONDITIONS,
         generation=False,
         selectable=("spec.unschedulable",),
@@ -200,7 +218,8 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         kinds.EVENTS,
         status_subresource=False,
         short_names=("ev",),
-        columns=_EVENT_COLUMNS,
+        columns=_event_columns(".note"),
+        named_first=False,
         generation=False,
         selectable=("reason", "type", *(f"regarding.{name}" for name in _INVOLVED)),
     ),
@@ -208,7 +227,8 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         CORE_EVENTS,
         status_subresource=False,
         short_names=("ev",),
-        columns=_CORE_EVENT_COLUMNS,
+        columns=_event_columns(".message"),
+        named_first=False,
         generation=False,
         selectable=(
             "reason",
@@ -226,6 +246,9 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
             Column("Completions", value=job_completions),
             Column("Duration", value=job_duration),
             AGE,
+            Column("Containers", value=job_containers, priority=1),
+            Column("Images", value=job_images, priority=1),
+            Column("Selector", value=job_selector, priority=1),
         ),
         list_map_keys=pod_lists("spec.template.spec"),
         strategic_keys=_CONDITIONS,
@@ -301,7 +324,9 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
             "status.flavorsUsage.resources": ("name",),
         },
     ),
-    ServedKind(kinds.COHORTS, columns=(AGE,), list_map_keys={"spec.resourceGroups.flavors": ("name",)}),
+    ServedKind(
+        kinds.COHORTS, short_names=("co",), columns=(AGE,), list_map_keys={"spec.resourceGroups.flavors": ("name",)}
+    ),
     ServedKind(
         kinds.RESOURCE_FLAVORS, status_subresource=False, short_names=("flavor", "flavors", "rf"), columns=(AGE,)
     ),
