@@ -8,6 +8,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,11 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else order.processes()
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Sharing | None:
+    """Who hands the tests out to the processes."""
+    return order.Sharing(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests run in the order that leaves no core without work."""
@@ -48,9 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of cycles look no more through what stays until the end: the tests, and all that they import."""
+    """Let the collector of cycles look no more through what stays until the end, the tests and all that they import; and
+    look less often through what is new, which is a tenth of the time of a simulated fleet.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
