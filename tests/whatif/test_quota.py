@@ -100,7 +100,7 @@ def test_random_fleets_are_decided_as_they_were() -> None:
     Of what ends within some milliseconds either may be first, and while it is written why a Workload waits, which takes
     some more, others may get the quota that it would get. What follows from such a choice differs too."""
     either = same = 0
-    for seed in range(1, examples(3, 80) + 1):
+    for seed in range(1, examples(3, 30) + 1):
         log = Past(played(random_fleet(seed)))
         was, now = recorded(log), log.play().quota
         matcher = SequenceMatcher(None, was, now, autojunk=False)
