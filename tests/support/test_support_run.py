@@ -52,9 +52,13 @@ def test_few_examples_unless_the_run_is_for_what_is_generated(monkeypatch: pytes
 def test_what_tries_few_examples_here_tries_many_in_test_deep() -> None:
     """`make test-deep` selects what is `generated`; what Hypothesis draws is marked so by itself."""
     modules = {path: path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py")}
-    asking = [path for path, text in modules.items() if re.search(r"^from tests.support.deep import .*examples", text, re.M)]
+    asking = [
+        path for path, text in modules.items() if re.search(r"^from tests.support.deep import .*examples", text, re.M)
+    ]
     assert len(asking) > 20
-    unmarked = [path for path in asking if not re.search(r"pytest.mark.generated|^from hypothesis", modules[path], re.M)]
+    unmarked = [
+        path for path in asking if not re.search(r"pytest.mark.generated|^from hypothesis", modules[path], re.M)
+    ]
     assert unmarked == []
 
 
