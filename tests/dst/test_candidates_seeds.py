@@ -55,7 +55,7 @@ def test_another_seed_gives_another_trace() -> None:
     assert drawn(3).digest != drawn(4).digest
 
 
-@pytest.mark.parametrize("hash_seed", deep_after(1, ["4242", "1"]))
+@pytest.mark.parametrize("hash_seed", deep_after(0, ["4242", "1"]))
 def test_the_trace_is_the_same_whatever_strings_hash_to(hash_seed: str) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)

@@ -43,8 +43,8 @@ def test_a_bound_pod_that_is_placed_anew_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def _broken() -> Iterator[str]:
-    """Yield the rules that seeds break."""
-    found = (drawn(seed).violation for seed in SEEDS)
+    """Yield the rules that seeds break, first one that breaks some."""
+    found = (drawn(seed).violation for seed in (4, *SEEDS))
     return (one.rule for one in found if one is not None)
 
 

@@ -41,7 +41,7 @@ def digest(seed: int, hash_seed: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("seed", deep_after(1, [7, 1]))
+@pytest.mark.parametrize("seed", deep_after(0, [7, 1]))
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
     one, other = first(seed), play(plan_of(seed))
     assert [str(line) for line in one.lines] == [str(line) for line in other.lines]

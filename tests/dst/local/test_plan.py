@@ -41,6 +41,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     assert [str(line) for line in one.lines] == [str(line) for line in other.lines]
 
 
+@pytest.mark.deep
 def test_the_trace_is_the_same_whatever_strings_hash_to() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
