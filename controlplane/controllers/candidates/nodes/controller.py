@@ -75,13 +75,17 @@ class VirtualNodes(WritingController[CandidateWrite]):
             return None
         head = meta(change.object)
         name, uid = str(head.get("name", "")), str(head.get("uid", ""))
-        if change.gone:
-            cluster = next((one for one, known in self.nodes.items() if known.seen and known.seen.uid == uid), "")
-            gone = VirtualNodeGone(name=name, namespace="", uid=uid)
-            return event_of(change, now, lambda: (_stream(cluster), gone, ()) if cluster else None, _never)
         labels = head.get("labels")
         cluster = str(labels.get(TARGET_LABEL, "")) if isinstance(labels, dict) else ""
-        if not cluster or virtual_node(cluster) != name:
+        if cluster and virtual_node(cluster) != name:
+            cluster = ""
+        if change.gone:
+            # The label as well: that it was there may be on its way into the log.
+            known = (one for one, state in self.nodes.items() if state.seen and state.seen.uid == uid)
+            at = next(known, cluster)
+            gone = VirtualNodeGone(name=name, namespace="", uid=uid)
+            return event_of(change, now, lambda: (_stream(at), gone, ()) if at else None, _never)
+        if not cluster:
             return None
         return event_of(
             change,
