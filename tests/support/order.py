@@ -52,7 +52,7 @@ COMPUTING = (
     "tests/candidates/test_gang_properties.py",
 )
 #: Of these, each module's tests need what the module prepares.
-WHOLE = ("tests/audit/", "tests/deploy/", "tests/pages/")
+WHOLE = ("tests/audit/", "tests/deploy/", "tests/pages/", "tests/whatif/")
 
 
 def processes() -> int:
