@@ -6,18 +6,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests.support import bytecode, cache, deep, order, postgres
-
-# How long an example takes says more about the machine than about the code: `benchmarks/` measures.
-settings.register_profile("here", settings.get_profile(settings.get_current_profile_name()), deadline=None)
-settings.load_profile("here")
-
 
 _run = ExitStack()
 _said: list[str] = []
@@ -28,6 +24,10 @@ def pytest_configure(config: pytest.Config) -> None:
     bytecode.keep(config)
     cache.keep(config)
     deep.choose(config.option.markexpr)
+    # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
+    before = settings.get_profile(settings.get_current_profile_name())
+    settings.register_profile("here", before, deadline=None, max_examples=deep.examples(30, 100))
+    settings.load_profile("here")
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
     try:
@@ -41,6 +41,27 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else order.processes()
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Sharing | None:
+    """Who hands the tests out to the processes."""
+    return order.Sharing(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import and collect without the collector of cycles: of what is made then, nothing goes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let `make test-deep` try every property with many examples: `generated` says so of those of Hypothesis."""
+    if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+        item.add_marker("generated")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests run in the order that leaves no core without work."""
@@ -48,9 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of cycles look no more through what stays until the end: the tests, and all that they import."""
+    """Let the collector of cycles look no more through what stays until the end, the tests and all that they import; and
+    look less often through what is new, which is a tenth of the time of a simulated fleet.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -24,7 +24,7 @@ from tests.clusters.clocks import ManualClock
 from tests.docs.cookbook import PAGE, Entry, answer, entries, with_fleet
 from tests.log.words import ROLE
 from tests.support import postgres
-from tests.support.deep import deep_after
+from tests.support.deep import deep_after, examples
 from tests.support.played import log_of
 
 VIEWS = ("workload_phases", "runs", "placements", "pending_reasons", "effects")
@@ -125,9 +125,10 @@ async def test_rows_of_a_stream_that_went_on_are_not_shown_and_are_made_anew(dat
     same(database_url)
 
 
+@pytest.mark.generated
 async def test_little_by_little_and_by_age(database_url: str) -> None:
-    script = Script("a")
-    for number in range(6):
+    script, workloads = Script("a"), range(examples(2, 6))
+    for number in workloads:
         over(script, f"w-{number}")
     await write(database_url, script.appended, types=READ)
     assert asked(database_url, "SELECT controlplane.keep_read_models('main', 1000, interval '1 hour')") == [(0,)]
@@ -136,7 +137,7 @@ async def test_little_by_little_and_by_age(database_url: str) -> None:
         reached, steps = looked_through(database_url, 7), steps + 1
         same(database_url)
     assert steps == -(-len(script.appended) // 7)
-    assert kept(database_url) == [f"w-{number}" for number in range(6)]
+    assert kept(database_url) == [f"w-{number}" for number in workloads]
 
 
 async def runs_of_one_that_is_kept(url: str) -> list[tuple[Any, ...]]:

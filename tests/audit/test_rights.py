@@ -4,6 +4,8 @@ nothing.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -21,6 +23,7 @@ from controlplane.log.event import NewEvent
 from tests.audit.database import VIEWS
 from tests.audit.samples import sample
 from tests.audit.script import Script, write
+from tests.support import postgres
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
 TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches", "snapshots", "archives")
@@ -42,8 +45,34 @@ APPEND_BATCH = (
 NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 
 
+@pytest.fixture(scope="module")
+def url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
+    """A log that nobody may change."""
+    name = postgres.new_name("rights")
+    url = postgres_server.create(name, migrated_template)
+    asyncio.run(fill(url))
+    yield url
+    postgres_server.drop(name)
+
+
 @pytest.fixture
-async def url(database_url: str) -> str:
+async def own_url(database_url: str) -> str:
+    """The same, of a test's own."""
+    await fill(database_url)
+    return database_url
+
+
+@pytest.fixture(scope="module")
+def upgraded_url(postgres_server: postgres.Server) -> Iterator[str]:
+    """A database that was migrated itself: the rights on a database are not copied from a template."""
+    name = postgres.new_name("upgraded")
+    url = postgres_server.create(name)
+    schema.upgrade(url)
+    yield url
+    postgres_server.drop(name)
+
+
+async def fill(database_url: str) -> None:
     script = Script("a")
     script.workload("w-0a1b2").runs("a")
     script.lose("a").put(NewEvent(stream="service", event=sample(PolicyInForce)))
@@ -60,7 +89,6 @@ async def url(database_url: str) -> str:
             "INSERT INTO controlplane.archives (log, first, last, since, until, directory, hash)"
             " VALUES ('main', 1, 2, now(), now(), '/archives', '')"
         )
-    return database_url
 
 
 def attempt(url: str, role: str, statement: str, *parameters: Any) -> list[Any]:
@@ -108,10 +136,9 @@ def test_a_reader_cannot_write_anything(url: str, statement: str) -> None:
 @pytest.mark.parametrize(
     "statement", ["CREATE TEMP TABLE mine (x int)", "SELECT lo_create(0)", "SELECT lo_from_bytea(0, 'x')"]
 )
-def test_nobody_keeps_anything_else_in_the_database(empty_database_url: str, role: str, statement: str) -> None:
-    schema.upgrade(empty_database_url)  # the rights on a database are not copied from a template
+def test_nobody_keeps_anything_else_in_the_database(upgraded_url: str, role: str, statement: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
-        attempt(empty_database_url, role, statement)
+        attempt(upgraded_url, role, statement)
 
 
 def test_a_reader_has_select_and_nothing_else(url: str) -> None:
@@ -147,34 +174,34 @@ def test_the_service_cannot_change_the_history(url: str, statement: str) -> None
         attempt(url, SERVICE, statement)
 
 
-def test_the_service_appends_after_the_end_with_its_epoch_and_no_other(url: str) -> None:
-    ((first, end),) = attempt(url, SERVICE, "SELECT nonce, position FROM controlplane.log_head WHERE log = 'main'")
-    assert attempt(url, SERVICE, APPEND_BATCH, 1, first, end - 1)[0][0] == "moved"
-    assert attempt(url, SERVICE, APPEND_BATCH, 1, first, end)[0][0] == "new"
-    attempt(url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE)
+def test_the_service_appends_after_the_end_with_its_epoch_and_no_other(own_url: str) -> None:
+    ((first, end),) = attempt(own_url, SERVICE, "SELECT nonce, position FROM controlplane.log_head WHERE log = 'main'")
+    assert attempt(own_url, SERVICE, APPEND_BATCH, 1, first, end - 1)[0][0] == "moved"
+    assert attempt(own_url, SERVICE, APPEND_BATCH, 1, first, end)[0][0] == "new"
+    attempt(own_url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE)
     for stale in ((1, first), (2, first), (1, NONCE)):
         with pytest.raises(psycopg.Error) as refused:
-            attempt(url, SERVICE, APPEND_BATCH, *stale, end + 1)
+            attempt(own_url, SERVICE, APPEND_BATCH, *stale, end + 1)
         assert refused.value.sqlstate == "CP001"
     with pytest.raises(errors.UniqueViolation):  # a version that the stream has
-        attempt(url, SERVICE, APPEND_BATCH, 2, NONCE, end + 1)
+        attempt(own_url, SERVICE, APPEND_BATCH, 2, NONCE, end + 1)
 
 
 @pytest.mark.parametrize("function", ["append_events", "append"])
-def test_the_service_appends_with_its_epoch_and_no_other(url: str, function: str) -> None:
+def test_the_service_appends_with_its_epoch_and_no_other(own_url: str, function: str) -> None:
     """Also as the version before it does."""
     append = APPEND.replace("append_events", function)
-    ((first,),) = attempt(url, SERVICE, "SELECT nonce FROM controlplane.log_head WHERE log = 'main'")
-    assert [row[:2] for row in attempt(url, SERVICE, append, 1, first)] == [(0, "new")]
+    ((first,),) = attempt(own_url, SERVICE, "SELECT nonce FROM controlplane.log_head WHERE log = 'main'")
+    assert [row[:2] for row in attempt(own_url, SERVICE, append, 1, first)] == [(0, "new")]
     ((_, epoch),) = attempt(
-        url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE
+        own_url, SERVICE, "SELECT * FROM controlplane.take_epoch('main', 'another', %s::uuid, NULL)", NONCE
     )
     assert epoch == 2
     for stale in ((1, first), (2, first), (1, NONCE)):
         with pytest.raises(psycopg.Error) as refused:
-            attempt(url, SERVICE, append, *stale)
+            attempt(own_url, SERVICE, append, *stale)
         assert refused.value.sqlstate == "CP001"
-    assert [row[:2] for row in attempt(url, SERVICE, append, 2, NONCE)] == [(0, "new")]
+    assert [row[:2] for row in attempt(own_url, SERVICE, append, 2, NONCE)] == [(0, "new")]
 
 
 @pytest.mark.parametrize("role", [READER, SERVICE])

@@ -22,9 +22,10 @@ from controlplane.local.replica import LocalReplica, free_port, variables
 from controlplane.log.connect import Database
 from tests.support import postgres as support
 from tests.support.cancelling import Stage, cancelled_at_every_await
+from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
 
-TIMES = pytest.mark.parametrize("times", [1, 2])
+TIMES = pytest.mark.parametrize("times", deep_after(1, [1, 2]))
 
 
 def children() -> set[int]:

@@ -13,7 +13,8 @@ from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.log.event import NewEvent, body_of
 from tests.audit.script import Script, write
 from tests.audit.test_views import query
-from tests.cli.processes import PROGRAM, environment, finished
+from tests.cli.conftest import Here
+from tests.cli.processes import PROGRAM, environment
 from tests.cli.test_audit_verbs import fails, invoke
 
 
@@ -21,14 +22,14 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def exported(url: str, path: Path, name: str, **settings: str) -> list[dict[str, Any]]:
-    ended = finished("export", name, "-o", str(path), database_url=url, **settings)
+def exported(here: Here, url: str, path: Path, name: str, **settings: str) -> list[dict[str, Any]]:
+    ended = here("export", name, "-o", str(path), database_url=url, **settings)
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     return read(path)
 
 
-def test_a_workload_is_there_with_what_it_rests_on(fleet_url: str, tmp_path: Path) -> None:
-    rows = exported(fleet_url, tmp_path / "sim.jsonl", "team-b/sim")
+def test_a_workload_is_there_with_what_it_rests_on(here: Here, fleet_url: str, tmp_path: Path) -> None:
+    rows = exported(here, fleet_url, tmp_path / "sim.jsonl", "team-b/sim")
     header, events = rows[0], [row for row in rows if row["kind"] == "event"]
     assert header["workload"] == "workload/team-b/job-sim-0a1b2"
     assert set(header["streams"]) == {"workload/team-b/job-sim-0a1b2", "job/jobs.batch/team-b/sim"}
@@ -48,11 +49,11 @@ def test_a_workload_is_there_with_what_it_rests_on(fleet_url: str, tmp_path: Pat
     (batch,) = query(fleet_url, "SELECT batch::text FROM controlplane.batches")
     assert {event["batch"] for event in events} == {batch["batch"]}
     assert rows[-1]["lines"] == len(rows) - 1
-    ended = finished("verify-export", str(tmp_path / "sim.jsonl"))
+    ended = here("verify-export", str(tmp_path / "sim.jsonl"))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert f"{len(events)} events" in ended.stdout
     (batch,) = query(fleet_url, "SELECT batch::text, encode(hash, 'hex') AS hash FROM controlplane.batches")
-    machine = finished("verify-export", str(tmp_path / "sim.jsonl"), "-o", "json")
+    machine = here("verify-export", str(tmp_path / "sim.jsonl"), "-o", "json")
     assert json.loads(machine.stdout)["batches"] == {batch["batch"]: batch["hash"]}
 
 
@@ -63,7 +64,7 @@ def test_every_workload_of_the_log_can_be_exported_and_checked(fleet_url: str, t
         assert "Every line is as it was written." in invoke(fleet_url, "verify-export", str(path)).stdout
 
 
-async def test_bodies_are_there_and_their_hashes_are_checked(database_url: str, tmp_path: Path) -> None:
+async def test_bodies_are_there_and_their_hashes_are_checked(here: Here, database_url: str, tmp_path: Path) -> None:
     body, script = body_of({"spec": {"suspend": True}, "labels": {}}), Script("a")
     seen = JobObserved(
         namespace="default",
@@ -77,7 +78,7 @@ async def test_bodies_are_there_and_their_hashes_are_checked(database_url: str, 
     new = NewEvent(stream="job/jobs.batch/default/w", event=seen, cluster="@management", bodies=(body,))
     await write(database_url, [*script.appended, new])
     path = tmp_path / "w.jsonl"
-    rows = exported(database_url, path, "default/w")
+    rows = exported(here, database_url, path, "default/w")
     (kept,) = [row for row in rows if row["kind"] == "body"]
     assert (kept["hash"], kept["body"], kept["redacted"]) == (
         body.ref,
@@ -86,25 +87,23 @@ async def test_bodies_are_there_and_their_hashes_are_checked(database_url: str, 
     )
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE controlplane.bodies SET body = '{}'")
-    exported(database_url, tmp_path / "bad.jsonl", "default/w")
-    ended = finished("verify-export", str(tmp_path / "bad.jsonl"))
+    exported(here, database_url, tmp_path / "bad.jsonl", "default/w")
+    ended = here("verify-export", str(tmp_path / "bad.jsonl"))
     assert (ended.returncode, "the body is not the one that has the hash" in ended.stderr) == (1, True)
 
 
-def test_a_reader_gets_the_events_alone(fleet_url: str, tmp_path: Path) -> None:
+def test_a_reader_gets_the_events_alone(here: Here, fleet_url: str, tmp_path: Path) -> None:
     path = tmp_path / "sim.jsonl"
-    ended = finished(
-        "export", "team-b/sim", "-o", str(path), database_url=fleet_url, database_role="controlplane_reader"
-    )
+    ended = here("export", "team-b/sim", "-o", str(path), database_url=fleet_url, database_role="controlplane_reader")
     assert ended.returncode == 0
     assert "bodies and batches are left out, because the role may not read them" in ended.stderr
     header, first = read(path)[:2]
     assert (header["bodies"], first["batch"]) == ("left out: the role may not read them", None)
     assert header["inclusion_proof"] is None
-    assert finished("verify-export", str(path)).returncode == 0
+    assert here("verify-export", str(path)).returncode == 0
 
 
-async def test_an_event_that_was_changed_in_the_log_has_no_proof(database_url: str, tmp_path: Path) -> None:
+async def test_an_event_that_was_changed_in_the_log_has_no_proof(here: Here, database_url: str, tmp_path: Path) -> None:
     """Whoever changed it exports what is there now; the hash that the log has of its batch does not follow from it."""
     script = Script("a")
     seen = JobObserved(
@@ -112,32 +111,34 @@ async def test_an_event_that_was_changed_in_the_log_has_no_proof(database_url: s
     )
     event = NewEvent(stream="job/jobs.batch/default/w", event=seen, cluster="@management")
     await write(database_url, [*script.appended, event])
-    exported(database_url, tmp_path / "w.jsonl", "default/w")
-    assert finished("verify-export", str(tmp_path / "w.jsonl")).returncode == 0
+    exported(here, database_url, tmp_path / "w.jsonl", "default/w")
+    assert here("verify-export", str(tmp_path / "w.jsonl")).returncode == 0
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE controlplane.events SET cluster = 'b' WHERE stream LIKE 'job/%'")
-    exported(database_url, tmp_path / "bad.jsonl", "default/w")
-    ended = finished("verify-export", str(tmp_path / "bad.jsonl"))
+    exported(here, database_url, tmp_path / "bad.jsonl", "default/w")
+    ended = here("verify-export", str(tmp_path / "bad.jsonl"))
     assert (ended.returncode, "is not that of its rows" in ended.stderr) == (1, True)
 
 
-def test_the_wrong_lines_are_told(fleet_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wrong_lines_are_told(
+    here: Here, fleet_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "sim.jsonl"
     invoke(fleet_url, "export", "team-b/sim", "-o", str(path))
     lines = path.read_bytes().split(b"\n")
     lines[6] = lines[6].replace(b"recorded_at", b"recorded_By")
     path.write_bytes(b"\n".join(lines))
-    ended = finished("verify-export", str(path))
+    ended = here("verify-export", str(path))
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: {path} is not as it was written:\n  line 7: ")
-    machine = finished("verify-export", str(path), "-o", "json")
+    machine = here("verify-export", str(path), "-o", "json")
     assert (machine.returncode, json.loads(machine.stdout)["problems"][0]["line"]) == (1, 7)
     path.write_bytes(b"\n".join(lines[:30]) + b"\n")
-    assert "the file ends before its end" in finished("verify-export", str(path)).stderr
+    assert "the file ends before its end" in here("verify-export", str(path)).stderr
 
 
 def test_standard_output_and_files_that_are_there(
-    fleet_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    here: Here, fleet_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import subprocess
 
@@ -149,7 +150,7 @@ def test_standard_output_and_files_that_are_there(
     )
     path = tmp_path / "sim.jsonl"
     path.write_bytes(piped.stdout)
-    assert finished("verify-export", str(path)).returncode == 0
+    assert here("verify-export", str(path)).returncode == 0
     code, told = fails(capsys, fleet_url, "export", "team-b/sim", "-o", str(path))
     assert (code, "is there already" in told) == (2, True)
     assert path.read_bytes() == piped.stdout

@@ -14,7 +14,7 @@ from tests.audit.script import Script
 from tests.audit.test_actors import told
 from tests.audit.test_views import query
 from tests.candidates.told import Told
-from tests.cli.processes import finished
+from tests.cli.conftest import Here
 from tests.cli.test_audit_verbs import asked, fails, invoke
 
 
@@ -145,8 +145,8 @@ def test_an_outage_is_told_by_the_settings_of_its_time(fleet_url: str) -> None:
     ],
     ids=lambda value: " ".join(value),
 )
-def test_a_picture(fleet_url: str, words: list[str], lanes: list[str]) -> None:
-    ended = finished("timeline", *words, "-o", "svg", database_url=fleet_url, database_role="controlplane_reader")
+def test_a_picture(here: Here, fleet_url: str, words: list[str], lanes: list[str]) -> None:
+    ended = here("timeline", *words, "-o", "svg", database_url=fleet_url, database_role="controlplane_reader")
     assert ended.returncode == 0
     root = ET.fromstring(ended.stdout.encode())
     svg = "{http://www.w3.org/2000/svg}"

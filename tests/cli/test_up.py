@@ -244,6 +244,7 @@ def becomes(places: dict[str, Any], cluster: str, *, there: bool) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.deep
 def test_a_cluster_is_cut_off_and_healed_from_another_terminal(empty_database_url: str, tmp_path: Path) -> None:
     arguments = ("up", "--data", str(tmp_path / "data"))
     with running(tmp_path / "errors", *arguments, "-o", "json", "--database-url", empty_database_url) as process:

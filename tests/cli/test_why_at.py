@@ -10,7 +10,7 @@ from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
 from tests.audit.test_actors import told
 from tests.candidates.told import Told
-from tests.cli.processes import finished
+from tests.cli.conftest import Here
 from tests.cli.test_audit_verbs import asked, fails, invoke
 
 NOW = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
@@ -115,8 +115,8 @@ async def test_a_placed_pod_then_and_when_it_is_gone(database_url: str) -> None:
     assert {event["type"] for event in then["events"]} <= {event["type"] for event in now["events"]}
 
 
-def test_the_program_says_it_in_one_sentence(fleet_url: str) -> None:
-    ended = finished("why", "team-b/sim", "--at", "noon", database_url=fleet_url)
+def test_the_program_says_it_in_one_sentence(here: Here, fleet_url: str) -> None:
+    ended = here("why", "team-b/sim", "--at", "noon", database_url=fleet_url)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith('Error: --at: "noon" is not a time: write')
     assert ended.stderr.count("\n") == 1

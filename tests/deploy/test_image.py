@@ -26,6 +26,7 @@ from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.settings.load import SettingsError, load
 from tests.deploy.manifests import ROOT, one, render
 from tests.support import postgres
+from tests.support.deep import deep_after
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
@@ -177,7 +178,9 @@ def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
     assert f"CREATE ROLE {role} LOGIN" in made or f"ALTER ROLE {role} LOGIN" in made
 
 
-@pytest.mark.parametrize("password", ["p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
+@pytest.mark.parametrize(
+    "password", deep_after(1, ["a/b?c%20d:'\\\"e&f=g h#ü@", "p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
+)
 def test_any_password_will_do(password: str, tmp_path: Path) -> None:
     """The roles get it as the image's script gives it, and the service logs in with the environment that compose
     makes.

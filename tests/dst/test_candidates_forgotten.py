@@ -18,7 +18,7 @@ from tests.dst.candidates import played, pod, step, written
 from tests.dst.plans import told
 from tests.support.deep import deep_but
 
-POLICIES = pytest.mark.parametrize("policy", [(), (NEVER_TWICE,)], ids=str)
+POLICIES = pytest.mark.parametrize("policy", [(), pytest.param((NEVER_TWICE,), marks=pytest.mark.deep)], ids=str)
 #: With seed 1 the pod is in `east`.
 AWAY = step(40.0, "partition", "east", 400.0)
 SAID = step(50.0, "forget", "east", 90.0)

@@ -16,7 +16,9 @@ from tests.dst.mutants.candidates_gang_bugs import there_are_no_gangs
 from tests.dst.plans import told
 from tests.support.deep import deep_but
 
-TRAITS = pytest.mark.parametrize("traits", [(), (GANG_PLUGIN,)], ids=["the source alone", "the plugin too"])
+TRAITS = pytest.mark.parametrize(
+    "traits", [(), pytest.param((GANG_PLUGIN,), marks=pytest.mark.deep)], ids=["the source alone", "the plugin too"]
+)
 #: Three members, all of which start together.
 GANG = step(5.0, "submit-gang", "gang-9", 0.0, 33)
 BOTH = ("east", "west")

@@ -14,7 +14,9 @@ from tests.support.deep import deep_but
 
 #: A placement takes some eighty milliseconds: what a backup holds of it depends on when it was made.
 MOMENTS = [round(5.0 + milliseconds / 1000, 3) for milliseconds in range(12, 132, 24)]
-POLICIES = pytest.mark.parametrize("policy", [(), (NEVER_TWICE, NO_JOBS)], ids=["", NEVER_TWICE])
+POLICIES = pytest.mark.parametrize(
+    "policy", [(), pytest.param((NEVER_TWICE, NO_JOBS), marks=pytest.mark.deep)], ids=["", NEVER_TWICE]
+)
 
 
 @POLICIES

@@ -16,7 +16,7 @@ from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE, VIRTUAL_NODES
 from tests.support.deep import deep_after
 
-SEEDS, TESTS = range(1, 61), 12
+SEEDS, TESTS = range(1, 61), 30
 
 
 def drawn(seed: int) -> Outcome:
@@ -25,7 +25,7 @@ def drawn(seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
-def test_five_seeds_hold(first: int) -> None:
+def test_two_seeds_hold(first: int) -> None:
     outcomes = {seed: drawn(seed).brief() for seed in SEEDS[first - 1 :: TESTS]}
     failed = [f"seed {seed}: {verdict(one)}" for seed, one in outcomes.items() if one.violation is not None]
     assert not failed, "\n".join(failed)
@@ -43,10 +43,18 @@ def test_a_bound_pod_that_is_placed_anew_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def _broken() -> Iterator[str]:
-    """Yield the rules that seeds break."""
-    found = (drawn(seed).violation for seed in SEEDS)
+    """Yield the rules that seeds break, first one that breaks some."""
+    found = (drawn(seed).violation for seed in (4, *SEEDS))
     return (one.rule for one in found if one is not None)
 
 
-def test_the_same_seed_gives_the_same_trace() -> None:
-    assert drawn(3).digest == drawn(3).digest != drawn(4).digest
+@pytest.mark.parametrize("every", deep_after(1, [3, 1]))
+def test_the_same_seed_gives_the_same_trace(every: int) -> None:
+    plan = plan_of(3, scene=SCENE)
+    some = replace(plan.only(plan.numbers[::every]), traits=(*plan.traits, VIRTUAL_NODES))
+    assert play(some).digest == play(some).digest
+
+
+@pytest.mark.deep
+def test_another_seed_gives_another_trace() -> None:
+    assert drawn(3).digest != drawn(4).digest

@@ -102,6 +102,7 @@ def test_two_that_run_at_once_break_the_rule(kind: Any) -> None:
     assert trace.violation.rule == "one cluster runs a workload"
 
 
+@pytest.mark.deep
 def test_the_first_edition_knows_no_job_sets() -> None:
     outcome = play(plan_of(7, edition=1))
     assert not told(outcome, "jobsets")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.dst.engine.plan import chosen
@@ -10,7 +12,7 @@ from controlplane.dst.play import WORKLOADS, plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
 from controlplane.dst.scenes.local.plan import SCENE as LOCAL
 from tests.dst.known import OPEN, OPEN_IN_2
-from tests.support.deep import deep_after
+from tests.support.deep import deep_but
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
 
@@ -140,6 +142,11 @@ MENDED_IN_5 = [
 ]
 
 
+def small(found: list[tuple[int, str, str]], most: int = 8) -> list[Any]:
+    """Return what was found, for `parametrize`: a whole plan is deep, and so is what comes after the first few."""
+    return deep_but([one for one in found[:most] if one[1]], found)
+
+
 def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> None:
     plan = plan_of(seed, scene=scene, edition=edition)
     outcome = play(plan.only(chosen(steps)) if steps else plan)
@@ -155,17 +162,17 @@ MENDED_CANDIDATES_IN_6 = [
 ]
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(7, MENDED))
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED, 7))
 def test_what_was_mended_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_2)
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_IN_2))
 def test_what_was_mended_in_the_second_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 2)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES)
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_CANDIDATES))
 def test_what_was_mended_in_candidates_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 2, CANDIDATES)
 
@@ -180,12 +187,12 @@ def test_what_was_mended_in_the_third_edition_stays_mended(seed: int, steps: str
     plays(seed, steps, 3, CANDIDATES)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(8, MENDED_IN_4))
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_IN_4))
 def test_what_was_mended_in_the_fourth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 4)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), deep_after(1, MENDED_IN_5))
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_IN_5))
 def test_what_was_mended_in_the_fifth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 5)
 

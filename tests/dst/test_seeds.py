@@ -1,7 +1,7 @@
 """Three hundred seeds hold. `make sim` plays more of them.
 
-Ten seeds are a test: few enough that several processes share them evenly, many enough that starting a test costs
-nothing beside them. The logs that they leave are kept for the tests that read them (`tests.support.played`)."""
+Two seeds are a test: few enough that several processes share them evenly, and that `make test` can play the first
+two. The logs that they leave are kept for the tests that read them (`tests.support.played`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 from tests.support.played import simulated
 
-SEEDS, AT_ONCE = range(1, 301), 10
-#: Every thirtieth seed together, so that no test has all of a run of long ones.
+SEEDS, AT_ONCE = range(1, 301), 2
+#: Every hundred and fiftieth seed together, so that no test has all of a run of long ones.
 TESTS = len(SEEDS) // AT_ONCE
 
 
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
-def test_ten_seeds_hold(first: int) -> None:
+def test_two_seeds_hold(first: int) -> None:
     text = failures(SEEDS[first - 1 :: TESTS], KNOWN, lambda seed: simulated(plan_of(seed))[0].brief())
     assert not text, text
 

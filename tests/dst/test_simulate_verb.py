@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
 from controlplane.__main__ import run
 from controlplane.dst.scenes.workloads import processes
+from tests.dst.mutants.candidates import BUGS
 from tests.dst.mutants.mutants import MUTANTS
+from tests.support.deep import deep_after
 
 
 def test_a_seed_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +27,7 @@ def test_its_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert "all trouble ends" in out
 
 
+@pytest.mark.deep  # what the scene of candidates tells of a failure is in `make test`
 def test_a_seed_that_fails_is_told_in_its_smallest_form(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,14 +41,27 @@ def test_a_seed_that_fails_is_told_in_its_smallest_form(
     assert "controlplane simulate --seed 1 --steps" in last
 
 
-def test_many_seeds(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(["simulate", "--seeds", "1..2"]) == 0
+@pytest.mark.parametrize(
+    ("scene", "bug", "rule"),
+    deep_after(
+        1,
+        [
+            ("candidates", BUGS["bind-unpermitted"], "nothing is bound without a permit"),
+            ("workloads", MUTANTS["ready-before-job"], "steps are taken in their order"),
+        ],
+    ),
+    ids=["candidates", "workloads"],
+)
+def test_many_seeds(
+    scene: str, bug: Any, rule: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["simulate", "--scene", scene, "--seeds", "1..2"]) == 0
     assert capsys.readouterr().out.startswith("2 of 2 seeds hold")
-    MUTANTS["ready-before-job"].patch(monkeypatch)
-    assert run(["simulate", "--seeds", "1..2", "-o", "json"]) == 1
+    bug.patch(monkeypatch)
+    assert run(["simulate", "--scene", scene, "--seeds", "1..2", "-o", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["seeds"] == 2
-    assert {row["rule"] for row in found["failed"]} == {"steps are taken in their order"}
+    assert {row["rule"] for row in found["failed"]} == {rule}
 
 
 @pytest.mark.parametrize(

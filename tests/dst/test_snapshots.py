@@ -23,7 +23,7 @@ from tests.dst.plans import held
 from tests.support.deep import deep_after
 
 
-@pytest.mark.parametrize("seed", deep_after(4, list(range(1, 41))))
+@pytest.mark.parametrize("seed", deep_after(0, range(1, 41)))
 def test_whoever_starts_from_a_snapshot_holds_what_the_log_gives(seed: int) -> None:
     assert held(play(with_snapshots(plan_of(seed))))
 
@@ -47,8 +47,7 @@ def with_snapshots(plan: Plan) -> Plan:
 
 def test_processes_do_start_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
     positions = begun(monkeypatch)
-    for seed in (1, 2, 3):
-        assert held(play(with_snapshots(plan_of(seed))))
+    assert held(play(with_snapshots(plan_of(3))))
     assert len(positions) >= 2
 
 
@@ -59,7 +58,7 @@ def test_one_that_lacks_something_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
         return {path: {} if path == "index.workloads" else value for path, value in taken(controller).items()}
 
     monkeypatch.setattr(snapshots, "taken", some)
-    outcomes = [play(with_snapshots(plan_of(seed))) for seed in (1, 2, 3)]
+    outcomes = (play(with_snapshots(plan_of(seed))) for seed in (3, 1, 2))
     assert any(one.violation is not None and one.violation.rule == "the log gives the state" for one in outcomes)
 
 
@@ -83,7 +82,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", deep_after(4, [3, 4, 5, 9, *(one for one in range(1, 41) if one not in (3, 4, 5, 9))]))
+@pytest.mark.parametrize("seed", deep_after(1, [3, 4, 5, 9, *(one for one in range(1, 41) if one not in (3, 4, 5, 9))]))
 def test_whoever_is_of_another_version_holds_what_the_log_gives(seed: int, pages: list[tuple[int, int]]) -> None:
     assert held(play(with_snapshots(plan_of(seed))))
     if seed in (3, 4, 5, 9):

@@ -32,11 +32,15 @@ def seconds_to_stop(seed: int, moment: float) -> float:
     return float(ended.split()[0]) - float(asked.split()[0])
 
 
-@pytest.mark.parametrize("first", deep_after(1, range(1, 9)))
+#: Two hundred starts and stops, of which every twentieth together is a test.
+STOPS, TESTS = [(first * 100 + number, number / 25) for first in range(1, 9) for number in range(25)], 20
+
+
+@pytest.mark.parametrize("first", deep_after(1, range(TESTS)))
 def test_who_is_asked_to_stop_while_clusters_go_stops(first: int) -> None:
-    """Two hundred starts and stops: after each a new process goes on, and all of it settles."""
-    for number in range(25):
-        assert seconds_to_stop(first * 100 + number, number / 25) < 7
+    """After each a new process goes on, and all of it settles."""
+    for seed, moment in STOPS[first::TESTS]:
+        assert seconds_to_stop(seed, moment) < 7
 
 
 def test_who_overhears_that_it_is_to_stop_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

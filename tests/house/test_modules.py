@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
 
 
 def too_long(module: ast.Module) -> Iterator[str]:
@@ -68,7 +74,7 @@ def test_there_are_modules() -> None:
 def test_a_module_keeps_the_rules(path: Path) -> None:
     """All of them at once: reading the module is most of the work."""
     text = path.read_text()
-    module = ast.parse(text, str(path))
+    module = parsed(path)
     assert len(text.splitlines()) <= MOST_LINES_OF_A_MODULE
     assert list(too_long(module)) == []
     assert not text.strip() or ast.get_docstring(module), "a module opens with what comes in, what goes out, why here"
@@ -87,7 +93,7 @@ def test_few_functions_have_many_ways_through_them() -> None:
     found = [
         f"{name(path)}:{node.lineno} {node.name}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, Function) and ways(node) > MOST_WAYS
     ]
     assert len(found) <= FUNCTIONS_WITH_MORE, found

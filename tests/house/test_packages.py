@@ -55,6 +55,7 @@ def test_the_wheel_has_every_file_of_the_program(dist: Path) -> None:
     assert strange == set()
 
 
+@pytest.mark.deep
 def test_the_sdist_makes_the_same_wheel(dist: Path, tmp_path: Path) -> None:
     with tarfile.open(dist / f"{NAME}.tar.gz") as archive:
         archive.extractall(tmp_path)  # without a filter, which Python has since 3.11.4: it is our own archive

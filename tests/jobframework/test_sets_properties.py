@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from controlplane.kube.kinds import WORKLOADS, meta
 from tests.jobframework.scene import NS
 from tests.jobframework.test_sets import GROUPS, NAME, named, waiting
+from tests.support.deep import examples
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=6)
 
 
 @given(steps=STEPS, lost=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10, 30), deadline=None)
 def test_the_workloads_are_those_of_the_groups_that_it_has(steps: list[tuple[int, bool]], lost: bool) -> None:
     scene = waiting(GROUPS, replicas=1)
     kept = meta(scene.store.get(WORKLOADS, NS, named(scene, GROUPS)))["uid"]

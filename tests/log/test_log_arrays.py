@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controlplane.log import arrays
 from controlplane.log.schema import libpq_url
+from tests.support.deep import examples
 
 EARLY, LATE = datetime(1970, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - a zone is drawn for each
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
@@ -37,7 +38,7 @@ def test_the_database_has_what_was_sent(
         arrays.register(connection.adapters)
         query = psycopg.sql.SQL("SELECT %b::{}[], cardinality(%b)").format(psycopg.sql.SQL(kind))  # type: ignore[arg-type]
 
-        @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+        @settings(max_examples=examples(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
         @given(columns)
         def arrives(column: list[Any]) -> None:
             row = connection.execute(query, (encoded(column), encoded(column)), binary=True).fetchone()

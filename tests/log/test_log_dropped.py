@@ -28,7 +28,7 @@ from controlplane.log.verify import NoLog, checkpoint_of, verify
 from tests.log.archived import BATCHES, EVENTS, archive, connected, dropped, over, restored, rows, written
 from tests.log.words import everything, postgres_opener, request, saw
 from tests.support import postgres
-from tests.support.deep import deep_after
+from tests.support.deep import deep_after, examples
 
 STREAMS = "SELECT stream, events, archived_to FROM audit.streams WHERE log = 'main' ORDER BY stream"
 
@@ -347,7 +347,7 @@ async def test_into_a_database_that_has_nothing_of_it(
         assert (found.first, found.last, found.wrong) == (1, 60, [])
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_whatever_is_dropped_and_restored_in_whatever_steps_is_as_before(
     data: st.DataObject, postgres_server: postgres.Server, migrated_template: str, tmp_path: Path

@@ -9,16 +9,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from controlplane.job_kinds import adapters_for
 from controlplane.kube.kinds import JOBS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, meta
 from controlplane.runtime.bodies import Bodies
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import NS, Stage
+from tests.support.deep import examples
 
 Make = Callable[..., Awaitable[Stage]]
 
 PRIVATE = "hunter2"
-PATCHES, LARGE = 82, 200_000
+PATCHES, LARGE = examples(12, 82), 200_000
 
 
 def private_job(name: str) -> Json:
@@ -150,8 +153,9 @@ def volume(on: Stage) -> tuple[int, int, int, int]:
     return tuple(int(number) for number in row)  # type: ignore[return-value]
 
 
+@pytest.mark.generated
 async def test_patches_of_a_large_annotation_are_small_events(stage: Make) -> None:
-    """82 patches of a 200 kB annotation: no body, and one small event each."""
+    """Patches of a 200 kB annotation: no body, and one small event each."""
     on = await stage("a", "b", roomy=("a",))
     on.manager.store.create(JOBS, private_job("train"))
     await on.running("a")
@@ -180,6 +184,7 @@ def _recorded(on: Stage) -> set[str]:
     return {said["resource_version"] for said in on.said("JobObserved")}
 
 
+@pytest.mark.generated
 async def test_patches_of_a_refused_object_are_small_events(stage: Make) -> None:
     on = await stage("a", "b", roomy=("a",))
     config = {"metadata": {"name": "broken"}, "spec": {"clusters": "a"}}

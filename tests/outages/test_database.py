@@ -20,6 +20,7 @@ from controlplane.log.event import Append, LogHead, LogUnavailable
 from controlplane.log.postgres import PostgresLog
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Stage]]
 JOBS_ = [f"train-{number}" for number in range(6)]
@@ -129,7 +130,7 @@ def refusing(on: Stage, state: str) -> Any:
         on.execute("DROP FUNCTION controlplane.refuse() CASCADE")
 
 
-@pytest.mark.parametrize("state", ["25006", "53100", "57P03"])
+@pytest.mark.parametrize("state", deep_after(1, ["25006", "53100", "57P03"]))
 async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: str) -> None:
     """A server that was failed over (read-only), is out of disk or still recovers refuses appends, and answers reads
     all the while.

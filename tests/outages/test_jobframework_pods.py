@@ -63,7 +63,7 @@ async def test_pods_run_wait_and_end_on_the_management_cluster_itself(stage: Mak
 async def test_a_pod_and_a_group_are_dispatched_and_their_end_comes_back(stage: Make) -> None:
     on, there = await without_kueue(stage, "a", "b")
     there.make(dispatched("alone"), *(dispatched(f"p-{number}", group=3) for number in range(3)))
-    await on.until(lambda: there.all("Running"), "all to run")
+    await on.until(lambda: there.copies() is not None and len(there.ran) == 4, "each to have run")
     assert all({"name": HELD} in one["spec"]["schedulingGates"] for one in there.local().values()), "none runs here"
     await on.until(lambda: there.all("Succeeded") and there.finished(), "all to have ended")
     await on.until(lambda: not there.copies() and on.left() == [], "nothing left on the workers")

@@ -206,6 +206,7 @@ async def test_a_node_that_flaps_while_its_pods_run_changes_nothing(stage: Make)
     on = await without_kueue(stage)
     await runs(on, 2, "n1", "n2")
     (before,) = placed(on)
+    await on.quiet()  # what follows from its pods' start has been written then
     version = meta(workload(on))["resourceVersion"]
     for _ in range(3):
         for yes in (False, True):
@@ -295,7 +296,7 @@ class Cluster:
         return started(self.on, "train") and running == placed(self.on) and not named(self.on)
 
 
-@pytest.mark.parametrize("seed", deep_after(2, range(20)))
+@pytest.mark.parametrize("seed", deep_after(1, range(20)))
 async def test_whatever_nodes_and_processes_do_the_job_runs_where_its_workload_says(stage: Make, seed: int) -> None:
     on, rng = await without_kueue(stage), random.Random(seed)
     nodes = ("n1", "n2", "n3", "n4")

@@ -16,6 +16,7 @@ import yaml
 from controlplane.kube.kinds import SECRETS
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, Stage, check_of, running_on_a, settings
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Stage]]
 GRACE = 1.5
@@ -64,7 +65,7 @@ async def running(on: Stage) -> None:
         await on.running("a", name)
 
 
-@pytest.mark.parametrize("how", ["network", "kubeconfig"])
+@pytest.mark.parametrize("how", deep_after(1, ["network", "kubeconfig"]))
 async def test_after_a_restart_a_lost_worker_has_its_grace_and_no_more_than_that(stage: Make, how: str) -> None:
     """A manager that was restarted while the worker was unreachable evicted at once what ran there; neither may it wait
     for ever (Kueue, test/integration/multikueue/jobs_test.go: "Should not immediately evict but eventually retry

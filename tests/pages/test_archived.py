@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -29,39 +30,51 @@ from tests.log.migrating import partition_size
 from tests.pages.reviews import reviewing
 from tests.pages.serving import served
 from tests.pages.test_access import World, token
+from tests.support import postgres
 from tests.support.waiting import PATIENCE
 
 GONE = "team-b/job-etl-0a1b2"
 
 
-@pytest.fixture
-async def archived(database_url: str, tmp_path: Path) -> str:
-    """A log of which one Workload's events are in an archive alone; the read models have what it was."""
-    partition_size(database_url, 100)
-    for first in range(0, len(story().appended), 50):
-        some = story().appended[first : first + 50]
-        await write(database_url, [msgspec.structs.replace(one, caused_by=0) for one in some], types=READ)
-    looked_through(database_url)
-    ended = Ended(1 << 40, frozenset({"workload"}), lambda stream: stream == f"workload/{GONE}")
-    with connected(database_url) as owner:
-        archive(owner, tmp_path)
-        dropped(owner, tmp_path, ended)
-    return database_url
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the archive is."""
+    return tmp_path_factory.mktemp("archive")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def archived(postgres_server: postgres.Server, migrated_template: str, folder: Path) -> Iterator[str]:
+    """A log of which one Workload's events are in an archive alone; the read models have what it was. Nobody writes to it."""
+    name = postgres.new_name("archived")
+    url = postgres_server.create(name, migrated_template)
+    try:
+        partition_size(url, 100)
+        for first in range(0, len(story().appended), 50):
+            some = story().appended[first : first + 50]
+            asyncio.run(write(url, [msgspec.structs.replace(one, caused_by=0) for one in some], types=READ))
+        looked_through(url)
+        ended = Ended(1 << 40, frozenset({"workload"}), lambda stream: stream == f"workload/{GONE}")
+        with connected(url) as owner:
+            archive(owner, folder)
+            dropped(owner, folder, ended)
+        yield url
+    finally:
+        postgres_server.drop(name)
+
+
+@pytest.fixture(scope="module")
 def pages(archived: str) -> Iterator[TestClient]:
     with served(archived) as client:
         yield client
 
 
-def test_a_workload_in_an_archive_says_where_and_how_it_comes_back(pages: TestClient, tmp_path: Path) -> None:
+def test_a_workload_in_an_archive_says_where_and_how_it_comes_back(pages: TestClient, folder: Path) -> None:
     answer = pages.get(f"/workloads/{GONE}")
     assert answer.status_code == 410
     assert "In an archive" in answer.text
     said = pages.get(f"/api/v1/workloads/{GONE}").json()["error"]
-    assert f"The Workload {GONE} is over and archived in {tmp_path}" in said
-    assert f"`controlplane log restore --from {tmp_path}" in said
+    assert f"The Workload {GONE} is over and archived in {folder}" in said
+    assert f"`controlplane log restore --from {folder}" in said
     assert "left the database at 20" in said
     assert pages.get("/workloads/team-b/job-sim-0a1b2").status_code == 200
     assert pages.get("/workloads/team-b/job-nobody").status_code == 404
@@ -118,13 +131,13 @@ async def test_of_another_namespace_nothing_is_listed(archived: str) -> None:
         assert page(reader, ["team-a"]) == page(reader, []) == page(reader, None, after=f"workload/{GONE}") == []
 
 
-def test_the_command_lists_them(archived: str, tmp_path: Path) -> None:
+def test_the_command_lists_them(archived: str, folder: Path) -> None:
     def said(*words: str) -> Any:
         return CliRunner().invoke(cli, ["--database-url", archived, "workloads", "--archived", *words])
 
     found = json.loads(said("-o", "json").stdout)
     assert [(one["namespace"] + "/" + one["name"], one["state"]) for one in found] == [(GONE, "Archived")]
-    assert found[0]["archive"].startswith(str(tmp_path))
+    assert found[0]["archive"].startswith(str(folder))
     what = {name: found[0][name] for name in ("job", "kind", "result", "cluster", "attempt", "queue")}
     of_job = {"job": "etl", "kind": "Job", "queue": "team-b-queue"}
     assert what == {**of_job, "attempt": 2, "cluster": "west", "result": "Succeeded"}

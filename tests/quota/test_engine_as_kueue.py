@@ -69,7 +69,7 @@ def from_snapshot(state: State) -> State:
 
 @pytest.mark.generated
 def test_a_state_made_of_a_snapshot_answers_as_the_one_that_was_kept() -> None:
-    for seed in range(examples(100, 2_000)):
+    for seed in range(examples(40, 2_000)):
         assert Play(question(seed), from_snapshot).answer() == answer(question(seed)), seed
 
 

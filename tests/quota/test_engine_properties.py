@@ -25,7 +25,7 @@ from tests.quota.fleets import Fleet, question
 from tests.support.deep import examples
 
 SEEDS = st.integers(20_000, 10**9)
-GENERATED = settings(max_examples=examples(40, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=examples(20, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def nodes(state: State) -> dict[tuple[bool, str], QuotaNode]:

@@ -18,7 +18,7 @@ from tests.support import folded
 from tests.support.deep import examples
 
 SEEDS = st.integers(100_000, 10**9)
-GENERATED = settings(max_examples=examples(40, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=examples(20, 400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Checked(TopologyPlay):

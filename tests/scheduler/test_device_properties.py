@@ -10,6 +10,7 @@ from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.kube.kinds import Json
 from tests.scheduler.generated_devices import scenario
+from tests.support.deep import examples
 
 
 def allocations(line: Json) -> Json:
@@ -17,7 +18,7 @@ def allocations(line: Json) -> Json:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(15, 60), deadline=None)
 @given(st.integers(0, 10**6))
 def test_a_device_is_given_once_and_exists_and_is_nobody_elses(seed: int) -> None:
     line = scenario(seed)
@@ -38,7 +39,7 @@ def test_a_device_is_given_once_and_exists_and_is_nobody_elses(seed: int) -> Non
         assert {tuple(device) for device in given_} <= there
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15, 40), deadline=None)
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_the_order_in_which_objects_come_decides_nothing(seed: int, rng: object) -> None:
     line = scenario(seed)
@@ -51,7 +52,7 @@ def test_the_order_in_which_objects_come_decides_nothing(seed: int, rng: object)
         assert allocations(shuffled) == allocations(line)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15, 40), deadline=None)
 @given(st.integers(0, 10**6))
 def test_constraints_hold_over_what_was_given(seed: int) -> None:
     line = scenario(seed)

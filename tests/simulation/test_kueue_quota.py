@@ -22,6 +22,7 @@ from controlplane.kube.kinds import (
 )
 from controlplane.simulation.kueue.common import Usage, holds_quota, usage_of, workload_name
 from tests.simulation.kueue_cluster import Cluster, clone, is_true, says
+from tests.support.deep import examples
 
 MULTIKUEUE, PROVISIONING = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 
@@ -164,7 +165,7 @@ def test_a_missing_flavor_keeps_a_queue_inactive_until_it_is_there() -> None:
     assert said()[:2] == ("True", "Ready")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(8, 25), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("aaidD"), st.integers(0, 5), st.integers(1, 4)), max_size=30))
 def test_what_is_used_is_what_the_objects_hold_and_never_more_than_the_quota(steps: list[tuple[str, int, int]]) -> None:
     cluster = worker(("spot", "3"), ("on-demand", "3"), preemption={"withinClusterQueue": "LowerPriority"})

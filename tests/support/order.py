@@ -1,16 +1,19 @@
-"""In which order the tests run, and in how many processes at a time.
+"""In which order the tests run, in how many processes at a time, and what a process is given at once.
 
 In: the tests that were collected. Out: the modules whose tests mostly wait, spread among those that compute, so that
-whenever one process waits another one has work; what is brief comes last, where it fills what is left of the time.
-"""
+whenever one process waits another one has work; what is brief comes last, where it fills what is left of the time. Of
+the brief modules each is given to a process as a whole: what it prepares is prepared once, and there is less to hand
+out."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 #: For processes that end, for clusters that are away, for leases: the scenes that are played in real time.
 WAITING = (
@@ -24,6 +27,10 @@ WAITING = (
     "tests/coscheduling/e2e/",
     "tests/multikueue/kep693/",
     "tests/podgroups/e2e/",
+    "tests/docs/test_past.py",
+    "tests/docs/test_what_if.py",
+    "tests/docs/test_without_kueue.py",
+    "tests/log/test_log_dropped.py",
 )
 #: Simulated time, generated examples, PostgreSQL.
 COMPUTING = (
@@ -33,17 +40,27 @@ COMPUTING = (
     "tests/scheduler/",
     "tests/log/",
     "tests/deploy/",
+    "tests/house/test_packages.py",
+    "tests/pages/",
+    "tests/quota/",
+    "tests/runtime/",
+    "tests/whatif/",
+    "tests/audit/test_estimate_error.py",
+    "tests/audit/test_intervals.py",
+    "tests/audit/test_read_models.py",
     "tests/multikueue/test_fleet_properties.py",
     "tests/candidates/test_gang_properties.py",
 )
+#: Of these, each module's tests need what the module prepares.
+WHOLE = ("tests/audit/", "tests/deploy/", "tests/pages/", "tests/whatif/")
 
 
 def processes() -> int:
-    """Return how many processes `--numprocesses auto` means: two a core and one more, since most tests wait most of the
-    time.
+    """Return how many processes `--numprocesses auto` means: two a core, since many tests wait most of the time. Each
+    more would import and collect everything once more.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 2 * cores + 1
+    return 2 * cores
 
 
 def arranged(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -55,3 +72,16 @@ def arranged(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     spread = [((n + 0.5) / len(kind), module) for kind in (waiting, computing) for n, module in enumerate(kind)]
     spread.sort(key=lambda one: one[0])
     return [item for module in [*(module for _, module in spread), *brief] for item in module]
+
+
+class Sharing(LoadGroupScheduling):
+    """Hands out a group or a brief module as a whole, and every other test by itself; in the order of the collection."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope, module = super()._split_scope(nodeid), nodeid.partition("::")[0]
+        whole = module.startswith(WHOLE) or not module.startswith((*WAITING, *COMPUTING))
+        return module if whole and scope == nodeid else scope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -48,6 +49,19 @@ def test_few_examples_unless_the_run_is_for_what_is_generated(monkeypatch: pytes
         assert deep.examples(5, 50) == expected
 
 
+def test_what_tries_few_examples_here_tries_many_in_test_deep() -> None:
+    """`make test-deep` selects what is `generated`; what Hypothesis draws is marked so by itself."""
+    modules = {path: path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py")}
+    asking = [
+        path for path, text in modules.items() if re.search(r"^from tests.support.deep import .*examples", text, re.M)
+    ]
+    assert len(asking) > 20
+    unmarked = [
+        path for path in asking if not re.search(r"pytest.mark.generated|^from hypothesis", modules[path], re.M)
+    ]
+    assert unmarked == []
+
+
 def test_what_is_deep_of_a_sweep() -> None:
     def kept(values: list[Any]) -> list[Any]:
         return [value for value in values if not hasattr(value, "marks")]
@@ -71,3 +85,15 @@ def test_bytecode_is_kept_where_the_environment_wants_none_beside_the_sources(
     assert [path.name for path in tmp_path.iterdir()] == ["small.py"]
     assert sys.pycache_prefix is not None
     assert list(Path(sys.pycache_prefix + str(tmp_path)).glob("small.*.pyc"))
+
+
+def test_what_pip_has_compiled_is_linked_once(tmp_path: Path) -> None:
+    packages, place = tmp_path / "packages", tmp_path / "kept"
+    (packages / "some" / "__pycache__").mkdir(parents=True)
+    (packages / "some" / "__pycache__" / "small.cpython-311.pyc").write_bytes(b"compiled")
+    bytecode.link(packages, place)
+    there = place.joinpath(*packages.parts[1:]) / "some" / "small.cpython-311.pyc"
+    assert there.read_bytes() == b"compiled"
+    there.unlink()
+    bytecode.link(packages, place)
+    assert not there.exists()

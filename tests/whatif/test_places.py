@@ -20,10 +20,12 @@ from controlplane.whatif.capacity import Capacities, Room
 from controlplane.whatif.history import History
 from controlplane.whatif.queue import AddedCluster, PlaceQueue, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulationStuck
+from tests.dst.plans import plan, step
 from tests.whatif.past import past
-from tests.whatif.test_simulation import BUSY
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+FEW = plan(*(step(5 + n, "submit", f"job-{n}", 20, 1 + n % 3) for n in range(9)))
+"""Nine Jobs of one to three CPUs, one a second: more than the fleet has room for."""
 
 
 def test_room_is_bounded_by_what_the_capacity_names() -> None:
@@ -92,8 +94,8 @@ def test_the_quota_of_the_management_cluster_grows_with_a_cluster() -> None:
 
 
 def observed(*events: tuple[str, Event]) -> History:
-    found = History(past(BUSY).events.requests)
-    for one in past(BUSY).events:
+    found = History(past(FEW).events.requests)
+    for one in past(FEW).events:
         found.take(one)
     for number, (cluster, event) in enumerate(events, 10_000):
         found.take(Recorded(position=number, stream="quota/x", version=1, event=event, cluster=cluster, recorded_at=AT))
@@ -124,11 +126,11 @@ def test_a_quota_that_was_recorded_is_the_capacity_if_it_is_more_than_was_used()
 
 
 def test_what_is_not_known_of_a_workload_is_as_usual() -> None:
-    assert past(BUSY).history.request("workload/default/unheard-of") == {"cpu": 2.0, "workloads": 1.0}
+    assert past(FEW).history.request("workload/default/unheard-of") == {"cpu": 2.0, "workloads": 1.0}
 
 
 def test_what_would_go_on_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated_log, "_AT_ONCE", 5)
-    log = past(BUSY)
+    monkeypatch.setattr(simulated_log, "_AT_ONCE", 2)
+    log = past(FEW)
     with pytest.raises(SimulationStuck, match=r"goes on for ever at 2026-01-01 00:00:\d\d UTC, last with "):
         log.play()

@@ -7,14 +7,13 @@ import pytest
 
 from tests.dst.admission.mutants import MUTANTS, find
 from tests.dst.mutants.hunt import shown
+from tests.support.deep import deep_but
 
 MORE = range(1, 40)  # where to look when the service has changed so much that the known seed no longer shows it
-_QUICK = ("uncounted", "never-free")
+_QUICK = ("never-free",)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.deep) for name in MUTANTS]
-)
+@pytest.mark.parametrize("name", deep_but(_QUICK, MUTANTS))
 def test_it_is_found(name: str) -> None:
     mutant = MUTANTS[name]
     found = find(mutant, [mutant.seed, *MORE])

@@ -11,13 +11,13 @@ from tests.dst.local.known import KNOWN, MENDED
 from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 
-SEEDS, AT_ONCE = range(1, 101), 5
-#: Every twentieth seed together, so that no test has all of a run of long ones.
+SEEDS, AT_ONCE = range(1, 101), 2
+#: Every fiftieth seed together, so that no test has all of a run of long ones.
 TESTS = len(SEEDS) // AT_ONCE
 
 
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
-def test_five_seeds_hold(first: int) -> None:
+def test_two_seeds_hold(first: int) -> None:
     text = failures(SEEDS[first - 1 :: TESTS], KNOWN, lambda seed: play(plan_of(seed)).brief())
     assert not text, text
 

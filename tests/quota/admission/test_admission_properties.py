@@ -25,7 +25,7 @@ from tests.support.deep import examples
 
 pytestmark = pytest.mark.generated
 
-GENERATED = settings(max_examples=examples(60, 600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(max_examples=examples(25, 600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 QUEUES = ("a", "b", "c")
 BY_USAGE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
 PREEMPTION = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
