@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, contextmanager
 from multiprocessing import get_context
 
 import psycopg
+from sqlalchemy.engine import make_url
 
 from benchmarks.fleet import ROLE
 from benchmarks.machine import database, show
@@ -31,6 +32,10 @@ SELECT count(DISTINCT s.nodeport) FROM unnest(%s::text[]) l (log)
 JOIN pg_dist_placement p ON p.shardid = get_shard_id_for_distribution_column('controlplane.log_head', l.log)
 JOIN pg_dist_node s ON s.groupid = p.groupid"""
 
+_NODE = """
+SELECT s.nodename, s.nodeport FROM pg_dist_placement p JOIN pg_dist_node s ON s.groupid = p.groupid
+WHERE p.shardid = get_shard_id_for_distribution_column('controlplane.log_head', %s::text)"""
+
 
 async def run(args: argparse.Namespace) -> None:
     """Measure and print."""
@@ -40,19 +45,19 @@ async def run(args: argparse.Namespace) -> None:
         events = await record(urls[0], args)
         asked = requests(events, await bodies_of(urls[0], events), args.events)
         for count in args.logs:
-            names = _named(count, args.distributed)
-            ways = {"one": [urls[0]] * count, "each": urls[:count]}
-            if args.distributed:
-                ways["distributed"] = [args.distributed] * count
+            ways = {"one": [urls[0]] * count, "each": urls[:count], "distributed": [args.distributed] * count}
+            ways["node"] = ways["distributed"]
             with _writers(count) as pool:
-                found = {
-                    way: [_speed(pool, where, names, asked, args, n) for n in range(args.repeat)]
+                medians = [
+                    statistics.median(_speed(pool, where, way, asked, args) for _ in range(args.repeat))
                     for way, where in ways.items()
-                }
-            rows.append([count, *(statistics.median(found[way]) for way in ways), *_nodes(args.distributed, names)])
+                    if where[0]
+                ]
+            rows.append([count, *medians])
     header = ["logs", "one PostgreSQL, events/s", "a PostgreSQL for each, events/s"]
     if args.distributed:
-        header += ["distributed, events/s", "nodes that have them"]
+        header.append(f"distributed over {_most(args.distributed)} nodes, by the coordinator, events/s")
+        header.append("by the node that has the log, events/s")
     total = sum(len(request.events) for request in asked)
     show(
         f"logs: {total:,} events in each log, {args.batches[-1]:,} at most in a commit, median of {args.repeat}",
@@ -91,6 +96,13 @@ def _nodes(distributed: str, names: Sequence[str]) -> list[int]:
     return [row[0]]
 
 
+def _at_its_node(distributed: str, name: str) -> str:
+    """Return the URL of the node that has a log."""
+    with psycopg.connect(libpq_url(distributed)) as connection:
+        host, port = connection.execute(_NODE, (name,)).fetchone() or ("", 0)
+    return make_url(distributed).set(host=host, port=port).render_as_string(hide_password=False)
+
+
 def _most(distributed: str) -> int:
     with psycopg.connect(libpq_url(distributed)) as connection:
         row = connection.execute("SELECT count(*) FROM pg_dist_node WHERE groupid <> 0 AND shouldhaveshards").fetchone()
@@ -99,20 +111,15 @@ def _most(distributed: str) -> int:
 
 
 def _speed(
-    pool: ProcessPoolExecutor,
-    urls: Sequence[str],
-    names: Sequence[str],
-    asked: Sequence[Append],
-    args: argparse.Namespace,
-    turn: int,
+    pool: ProcessPoolExecutor, urls: Sequence[str], way: str, asked: Sequence[Append], args: argparse.Namespace
 ) -> float:
-    """Append all requests to each log, all at once; return events a second of all together."""
+    """Append all requests to new logs, one at each URL, all at once; return events a second of all together."""
+    names = _named(len(urls), args.distributed if way in ("distributed", "node") else "")
+    if way == "node":
+        urls = [_at_its_node(args.distributed, name) for name in names]
     begin = time.time() + 1.0
     how = {"batch": args.batches[-1], "submitters": args.submitters, "begin": begin}
-    done = [
-        pool.submit(_append, url, f"{name}-{turn}" if turn else name, asked, how)
-        for url, name in zip(urls, names, strict=True)
-    ]
+    done = [pool.submit(_append, url, name, asked, how) for url, name in zip(urls, names, strict=True)]
     ended = [one.result() for one in done]
     return sum(count for count, _ in ended) / (max(at for _, at in ended) - begin)
 

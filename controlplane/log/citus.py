@@ -81,7 +81,9 @@ def distribute(url: str, shards: int = SHARDS) -> list[str]:
         _change_functions(connection)
         connection.execute(_AHEAD)
         for role in ROLES:  # a coordinator speaks to its nodes as whoever asks it
-            connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(role)))
+            asleep = connection.execute("SELECT NOT rolcanlogin FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+            if asleep == (True,):
+                connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(role)))
     return done
 
 

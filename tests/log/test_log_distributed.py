@@ -19,7 +19,7 @@ from tests.log.words import everything, postgres_opener, request, saw
 
 DISTRIBUTED = os.environ.get("CONTROLPLANE_TEST_CITUS_URL", "")
 needs_citus = pytest.mark.skipif(not DISTRIBUTED, reason="needs a Citus coordinator (CONTROLPLANE_TEST_CITUS_URL)")
-plain = pytest.mark.skipif(bool(DISTRIBUTED), reason="is about a PostgreSQL that is not distributed")
+plain = pytest.mark.undistributed("it is about a PostgreSQL without Citus")
 
 
 def rows(url: str, query: str, *parameters: Any) -> list[Any]:
