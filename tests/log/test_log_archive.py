@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -256,7 +257,7 @@ async def test_archives_of_another_log_of_the_same_name_are_refused(
     database_url: str, log: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     archive(log, tmp_path)
-    log.execute("UPDATE controlplane.log_head SET id = gen_random_uuid()")
+    log.execute("UPDATE controlplane.log_head SET id = %s", (uuid.uuid4(),))
     with pytest.raises(ArchiveError, match="another log"):
         archive(log, tmp_path)
     with pytest.raises(ArchiveError, match="another log"):

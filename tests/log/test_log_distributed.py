@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from controlplane.log import citus, schema
+from controlplane.log.archive.manifest import ArchiveError
 from controlplane.log.schema import libpq_url
+from controlplane.log.verify import verify
 from tests.cli.processes import finished
+from tests.log import archived
 from tests.log.words import everything, postgres_opener, request, saw
 
 DISTRIBUTED = os.environ.get("CONTROLPLANE_TEST_CITUS_URL", "")
@@ -112,3 +116,15 @@ async def test_logs_are_appended_to_at_once_and_each_verifies(database_url: str)
     assert rows(database_url, where, names) == [(2,)]
     verified = [finished("log", "verify", "--database-url", database_url, "--log", name) for name in names]
     assert [(one.returncode, one.stderr) for one in verified] == [(0, "")] * 6
+
+
+@needs_citus
+async def test_events_are_archived_and_do_not_leave(database_url: str, tmp_path: Path) -> None:
+    await archived.written(database_url)
+    with archived.connected(database_url) as owner:
+        assert len(archived.archive(owner, tmp_path)) == 3
+        before = archived.rows(owner)
+        with pytest.raises(ArchiveError, match="can be archived, but neither leave the database nor be brought back"):
+            archived.dropped(owner, tmp_path)
+        assert archived.rows(owner) == before
+        assert verify(owner, "main").wrong == []

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from controlplane.log import citus, schema
 from tests.support.postgres import Server
 
+_MAKING = 0x6369747573  # "citus"
 _NODES: LiteralString = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive ORDER BY groupid"
 # What a test may have changed, but for rows.
 _SHAPE: LiteralString = """
@@ -47,8 +48,10 @@ class CitusServer(Server):
         if self._free:
             self._taken[database] = self._free.pop()
         else:
-            schema.upgrade(self._new(database))
-            citus.distribute(self.url_of(database), 4)
+            with psycopg.connect(self.url) as connection:  # one at a time: roles belong to the whole server
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+                schema.upgrade(self._new(database))
+                citus.distribute(self.url_of(database), 4)
             self._taken[database] = database
             self._shapes[database] = self._shape(database)
         return self.url_of(self._taken[database])
