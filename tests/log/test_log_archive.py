@@ -239,6 +239,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
+@pytest.mark.undistributed("events do not leave a log that Citus distributes")
 @pytest.mark.parametrize(("damage", "told"), DAMAGE, ids=[one.__name__ for one, _ in DAMAGE])
 async def test_what_is_not_as_it_was_written_is_told_with_its_file(
     log: psycopg.Connection[Any], tmp_path: Path, damage: Callable[[Path], None], told: str
