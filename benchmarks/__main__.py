@@ -15,6 +15,7 @@ from benchmarks import (
     dispatch,
     failover,
     log,
+    logs,
     podgroups,
     quota,
     real,
@@ -31,6 +32,7 @@ from controlplane import telemetry
 
 BENCHMARKS = {
     "log": log.run,
+    "logs": logs.run,
     "replay": replay.run,
     "decide": decide.run,
     "dispatch": dispatch.run,
@@ -62,6 +64,11 @@ def parser() -> argparse.ArgumentParser:
     log_.add_argument("--events", type=int, default=40_000, help="events to append, for each size of batch")
     log_.add_argument("--batches", type=int, nargs="+", default=[100, 1000], help="most events of one commit")
     log_.add_argument("--submitters", type=int, default=2000, help="requests that wait for the log at the same time")
+    logs_ = found.add_argument_group("logs", "with --events, --batches (the last) and --submitters as above")
+    logs_.add_argument("--logs", type=int, nargs="+", default=[1, 2, 4], help="how many logs are appended to at once")
+    logs_.add_argument(
+        "--distributed", default="", metavar="URL", help="a coordinator's database in which the log is distributed"
+    )
     recorded = found.add_argument_group("replay, decide, takeover, and what log and archive append")
     recorded.add_argument(
         "--recorded", type=int, default=200, help="workloads in the history that is recorded for them"

@@ -65,6 +65,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests run in the order that leaves no core without work."""
+    for item in items if postgres.chosen() == "citus" else ():
+        if (mark := item.get_closest_marker("undistributed")) is not None:
+            item.add_marker(pytest.mark.skip(reason=f"on a distributed log: {mark.args[0]}"))
     items[:] = order.arranged(items)
 
 

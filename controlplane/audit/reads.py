@@ -99,6 +99,8 @@ WITH RECURSIVE found (log) AS (
     FROM found WHERE found.log IS NOT NULL
 ) SELECT log FROM found WHERE log IS NOT NULL"""
 
+_DISTINCT_LOGS: LiteralString = "SELECT DISTINCT log FROM audit.streams ORDER BY log"
+
 
 class Filter(Value):
     """Which events to read: all that fit every field that is not empty. Positions are exclusive below and inclusive
@@ -264,7 +266,10 @@ class LogReader:
     def logs(self, *streams: str) -> list[str]:
         """Return the names of all logs of the database, or of those that have one of some streams."""
         if not streams:
-            return [log for (log,) in self.connection.execute(_LOGS)]
+            try:
+                return [log for (log,) in self.connection.execute(_LOGS)]
+            except psycopg.errors.FeatureNotSupported:  # by Citus, where logs are on several nodes
+                return [log for (log,) in self.connection.execute(_DISTINCT_LOGS)]
         query = "SELECT DISTINCT log FROM audit.streams WHERE log = ANY(%s) AND stream = ANY(%s) ORDER BY log"
         return [log for (log,) in self.connection.execute(query, [self.logs(), list(streams)])]
 

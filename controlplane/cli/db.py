@@ -46,3 +46,28 @@ def check(options: Options) -> None:
         dump(options.output, {"revision": revision})
     else:
         line(f"The schema is up to date ({revision}).")
+
+
+@db.command()
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 1024),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Into how many parts logs are sorted by their name, when they are first distributed.",
+)
+@click.pass_obj
+def distribute(options: Options, shards: int) -> None:
+    """Lay each log on one node of a Citus cluster; the database is the coordinator's. Repeat it after each upgrade."""
+    url = options.database_url()
+    from controlplane.log import citus, schema
+
+    revision = schema.check(url)
+    tables = citus.distribute(url, shards)
+    if options.output != "table":
+        dump(options.output, {"revision": revision, "distributed": tables})
+    elif tables:
+        line(f"{len(tables)} tables were distributed ({revision}).")
+    else:
+        line(f"The log is distributed ({revision}).")

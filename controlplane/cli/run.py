@@ -160,6 +160,7 @@ async def usable(database: Database) -> str:
             host=host,
             set="sslmode=verify-full and sslrootcert in database.url",
         )
+    await database.survey()
     revision = await asyncio.to_thread(schema.check, database.url)
     try:
         connection = await database.connect("start")

@@ -19,8 +19,9 @@ from controlplane.audit.reads import Filter, LogReader
 from controlplane.clock import Clock
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.doctor import replication
 from controlplane.doctor.asking import asked, in_thread, unread
-from controlplane.doctor.facts import DatabaseFacts, Lead, Login, Server
+from controlplane.doctor.facts import DatabaseFacts, Lead, Login, Server, Standbys
 from controlplane.doctor.findings import Unread, said
 from controlplane.log import schema
 from controlplane.log.connect import Database, bounded, first_line, unverified_host
@@ -95,7 +96,9 @@ async def _gather(
     await of(connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"))
     server = await of(_server(connection, clock))
     encrypted = await of(_one(connection, _ENCRYPTED))
-    revision, connections = await asyncio.gather(
+    following: Standbys | Unread = await of(replication.standbys(connection))
+    members, revision, connections = await asyncio.gather(
+        asked(replication.members(url, seconds), seconds + 1),
         asked(in_thread(lambda: schema.check(url)), seconds),
         asked(in_thread(lambda: _connections(settings)), seconds),
     )
@@ -105,6 +108,8 @@ async def _gather(
         unverified_host=host,
         encrypted=encrypted if isinstance(encrypted, Unread) else bool(encrypted[0]),
         server=server,
+        standbys=following,
+        members=members,
         revision=revision,
         login=login,
         lead=lead,

@@ -118,6 +118,64 @@ def _durable(facts: DatabaseFacts) -> Sequence[Finding]:
     return [_HERE.ok("durable", "what is committed survives a crash of the server")]
 
 
+def _standbys(facts: DatabaseFacts) -> Sequence[Finding]:
+    found = facts.standbys
+    if isinstance(found, Unread):
+        return [_HERE.unknown("standbys", found, _ASK)]
+    many = "1 standby is" if found.connected == 1 else f"{found.connected} standbys are"
+    if found.names and not found.connected:
+        return [
+            _HERE.failed(
+                "standbys",
+                f"a commit waits for {found.names}, and no standby is connected: nothing can be appended",
+                "start a standby; or, if there is none any more, empty synchronous_standby_names",
+            )
+        ]
+    if not found.connected:
+        return [_HERE.ok("standbys", "no standby is connected")]
+    if not found.names:
+        return [
+            _HERE.warning(
+                "standbys",
+                f"{many} connected, and a commit waits for none: one that is promoted may lack what was acted on",
+                "set synchronous_standby_names, such as ANY 1 (*)",
+            )
+        ]
+    if found.commit in ("local", "off"):
+        return [
+            _HERE.warning(
+                "standbys",
+                f"synchronous_commit is {found.commit} for this login: its commits wait for no standby, though"
+                f" synchronous_standby_names is {found.names}",
+                "set it to on, for this role and database too (ALTER ROLE … RESET synchronous_commit)",
+            )
+        ]
+    return [_HERE.ok("standbys", f"{many} connected, and a commit waits for {found.names}")]
+
+
+def _members(facts: DatabaseFacts) -> Sequence[Finding]:
+    if isinstance(facts.members, Unread):
+        return [_HERE.unknown("members", facts.members, _ASK)]
+    writes = [one for one in facts.members if one.writes]
+    if len(writes) > 1:
+        newest = max(writes, key=lambda one: one.timeline)
+        others = [one.name for one in writes if one.timeline < newest.timeline]
+        named = " and ".join(f"{one.name} (timeline {one.timeline or 'unknown'})" for one in writes)
+        return [
+            _HERE.failed(
+                "members",
+                f"{len(writes)} servers of the URL take writes: {named}",
+                f"stop {' and '.join(others) or 'all but one of them'}, and let it follow {newest.name} (pg_rewind)",
+            )
+        ]
+    if silent := [one for one in facts.members if one.silent]:
+        said = "; ".join(f"{one.name} does not answer: {one.silent}" for one in silent)
+        return [_HERE.warning("members", said, "start it, or leave it out of database.url")]
+    if not facts.members:
+        return [_HERE.ok("members", "the URL names one server")]
+    return [_HERE.ok("members", f"one of the {len(facts.members)} servers of the URL takes writes, and all answer")]
+
+
 def _clock(facts: DatabaseFacts) -> Sequence[Finding]:
     if isinstance(facts.server, Unread):
         return [_HERE.unknown("clock", facts.server, _ASK)]
@@ -148,6 +206,8 @@ CHECKS: tuple[tuple[str, Callable[[DatabaseFacts], Sequence[Finding]]], ...] = (
     ("rights", _rights),
     ("tls", _tls),
     ("durable", _durable),
+    ("standbys", _standbys),
+    ("members", _members),
     ("clock", _clock),
     ("leader", _lead),
 )

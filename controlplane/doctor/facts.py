@@ -42,6 +42,27 @@ class Server(Value):
     clock: tuple[datetime, datetime]
 
 
+class Standbys(Value):
+    """What follows the server: how many standbys are `connected`, and what a commit of this login waits for, as
+    `synchronous_standby_names` and `synchronous_commit` say it.
+    """
+
+    names: str = ""
+    commit: str = "on"
+    connected: int = 0
+
+
+class Member(Value):
+    """One of several servers that the URL names, as HOST:PORT. `silent` is why it did not answer; `timeline` 0 where it is
+    not known.
+    """
+
+    name: str
+    writes: bool = False
+    timeline: int = 0
+    silent: str = ""
+
+
 class Lead(Value):
     """Who leads a log. `age` is how many seconds ago the last sign of life came, None if the lead was given back;
     `position` is the last event's.
@@ -57,13 +78,16 @@ class Lead(Value):
 
 class DatabaseFacts(Value):
     """The database. `revision` is that of the schema, or why it cannot be used; `lead` is None for a log that nobody has
-    opened; `connections` are those that the log knows, by cluster.
+    opened; `connections` are those that the log knows, by cluster; `members` are the servers that the URL names, if they
+    are several.
     """
 
     unreachable: str = ""
     unverified_host: str = ""
     encrypted: bool | Unread = False
     server: Server | Unread = NOT_ASKED
+    standbys: Standbys | Unread = NOT_ASKED
+    members: Sequence[Member] | Unread = ()
     revision: str | Unread = NOT_ASKED
     login: Login | Unread = NOT_ASKED
     lead: Lead | Unread | None = NOT_ASKED

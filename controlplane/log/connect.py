@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import ipaddress
 import os
-import socket
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -20,6 +19,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow as Row
 
+from controlplane.log import timeline
 from controlplane.log.schema import libpq_url
 
 # SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet
@@ -74,16 +74,11 @@ def bounded(connection: psycopg.AsyncConnection[Row], seconds: float) -> Iterato
 
     The socket is shut down instead of the waiting task being cancelled: on cancellation psycopg asks the server to stop
     the statement and waits for its answer, which never comes from a server that is stopped."""
-    late = asyncio.get_running_loop().call_later(seconds, _shut, connection)
+    late = asyncio.get_running_loop().call_later(seconds, timeline.shut, connection)
     try:
         yield
     finally:
         late.cancel()
-
-
-def _shut(connection: psycopg.AsyncConnection[Row]) -> None:
-    with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
 
 
 class Database(msgspec.Struct, frozen=True):
@@ -102,9 +97,22 @@ class Database(msgspec.Struct, frozen=True):
         return f"Database(role={self.role!r})"
 
     async def connect(self, application: str) -> psycopg.AsyncConnection[Row]:
-        """Open a connection; raises psycopg's errors."""
+        """Open a connection; raises psycopg's errors.
+
+        Of several servers that the URL names, an old primary that came back beside the newest one is passed over
+        (`controlplane.log.timeline`); where there is no other, `OldPrimary`."""
+        conninfo = libpq_url(self.url)
+        try:
+            return await self._open(conninfo, application)
+        except timeline.OldPrimary as old:
+            for member in timeline.members(conninfo):
+                with contextlib.suppress(psycopg.OperationalError):
+                    return await self._open(member, application)
+            raise old from None
+
+    async def _open(self, conninfo: str, application: str) -> psycopg.AsyncConnection[Row]:
         connection = await psycopg.AsyncConnection.connect(
-            libpq_url(self.url),
+            conninfo,
             autocommit=True,
             prepare_threshold=1,
             connect_timeout=self.connect_timeout,
@@ -114,6 +122,15 @@ class Database(msgspec.Struct, frozen=True):
             keepalives_count=3,
             tcp_user_timeout=10_000,
         )
+        try:
+            with bounded(connection, self.connect_timeout):
+                await self._set_up(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _set_up(self, connection: psycopg.AsyncConnection[Row]) -> None:
         limit = sql.Literal(f"{round(self.statement_timeout * 1000)}ms")
         setup = [
             sql.SQL("SET statement_timeout TO {}").format(limit),
@@ -121,10 +138,17 @@ class Database(msgspec.Struct, frozen=True):
         ]
         if self.role:
             setup.append(sql.SQL("SET ROLE {}").format(sql.Identifier(self.role)))
-        try:
-            with bounded(connection, self.connect_timeout):
-                await connection.execute(sql.SQL("; ").join(setup), prepare=False)
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
+        await connection.execute(sql.SQL("; ").join(setup), prepare=False)
+        primary = await timeline.ask(connection)
+        if primary is not None:
+            if not timeline.meet(primary):
+                raise timeline.over(connection, primary)
+            timeline.keep(connection, primary)
+
+    async def survey(self) -> None:
+        """Look at each server that the URL names, if it names several, so that the newest primary among them is known. One
+        that does not answer is left out."""
+        members = timeline.members(libpq_url(self.url), target_session_attrs="any")
+        for member in members if len(members) > 1 else ():
+            with contextlib.suppress(psycopg.Error):
+                await (await self._open(member, "survey")).close()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import LiteralString, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import psycopg
 import structlog
@@ -77,17 +77,12 @@ class _LeadRow(NamedTuple):
     archived_to: int = 0
 
 
-# A sign of life and a look in one round trip.
-_RENEW = _LOOK.replace(
-    "FROM controlplane.log_head h",
-    "FROM (SELECT controlplane.renew_epoch(%(log)s, %(epoch)s, %(nonce)s, %(resign)s)) renewed, controlplane.log_head h",
-)
-
-# The row as it was: the statement sees the table as of its beginning, whatever the function does to it. Who resigned
-# was "-infinity" since.
-_LEAD = """
-SELECT log_position, log_epoch, (SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at))
-FROM controlplane.take_epoch(%s, %s, %s, %s::text)"""
+# Each of these is a statement of its own. Where the log is on another node (Citus), one statement cannot call a function that
+# writes to it and read it too.
+_RENEW = "SELECT controlplane.renew_epoch(%(log)s, %(epoch)s, %(nonce)s, %(resign)s)"
+# Who resigned was "-infinity" since.
+_LAST_SIGN = "SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at)"
+_LEAD = "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s, %s::text)"
 
 
 class PostgresLog:
@@ -183,10 +178,12 @@ class PostgresLog:
 
     async def _take(self, holder: str, seen: str | None) -> LogHead | None:
         nonce = uuid.uuid4()
-        rows = await self._heart.fetch(_LEAD, (self.name, self.name, holder, nonce, seen))
+        signs = await self._heart.fetch(_LAST_SIGN, (self.name,))
+        rows = await self._heart.fetch(_LEAD, (self.name, holder, nonce, seen))
         if not rows:
             return None
-        head = LogHead(*rows[0])
+        position, epoch = rows[0]
+        head = LogHead(position, epoch, signs[0][0] if signs else None)
         self._committed.clear()
         self.appender.rejoin(head.epoch, nonce, self._read_batch)
         await self._look()
@@ -197,25 +194,23 @@ class PostgresLog:
 
     async def renew(self, *, resign: bool = False) -> None:
         """Give a sign of life; see `controlplane.log.port.Log`."""
-        holder = {"epoch": self.appender.epoch, "nonce": self.appender.nonce, "resign": resign}
+        holder = {"log": self.name, "epoch": self.appender.epoch, "nonce": self.appender.nonce, "resign": resign}
         try:
-            await self._look(_RENEW, holder, heeded=not resign)
+            await self._heart.fetch(_RENEW, holder)
+            if not resign:
+                await self._look()
         except Fenced:
             self._let_go()
             raise
 
-    async def _look(
-        self, query: LiteralString = _LOOK, parameters: Mapping[str, object] | None = None, *, heeded: bool = True
-    ) -> _LeadRow:
-        """Return what the log is now; if that is `heeded`, `LogReplaced` if it is not the one that was read."""
+    async def _look(self) -> _LeadRow:
+        """Return what the log is now; `LogReplaced` if it is not the one that was read."""
         read_to, read_batch, heard = self._read_to, self._read_batch, self._heard
-        rows = await self._heart.fetch(query, {"log": self.name, "read_to": read_to, **(parameters or {})})
+        rows = await self._heart.fetch(_LOOK, {"log": self.name, "read_to": read_to})
         look = _LeadRow(*rows[0]) if rows else _LeadRow()
         self._seen_end = look.position, heard
         if look.position > max(read_to, self._committed.end):
             self._ring()
-        if not heeded:
-            return look
         if self._id is None:
             self._id = look.id
         if look.id != self._id:

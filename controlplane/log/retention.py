@@ -38,10 +38,9 @@ WHERE b.recorded_at < %(before)s AND NOT EXISTS (SELECT FROM recent r WHERE r.ha
   AND NOT EXISTS (SELECT FROM others o WHERE o.hash = b.hash)"""
 _SIZE = """
 SELECT count(*), coalesce(sum(octet_length(b.body::text)), 0)::bigint FROM old o JOIN controlplane.bodies b ON b.hash = o.hash"""
-_TAKE = "WITH taken AS (DELETE FROM old WHERE hash IN (SELECT hash FROM old LIMIT %s) RETURNING hash)"
-_REMOVE = """
-, gone AS (DELETE FROM controlplane.bodies b USING taken t WHERE b.hash = t.hash RETURNING octet_length(b.body::text) AS size)
-SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM gone), (SELECT coalesce(sum(size), 0)::bigint FROM gone)"""
+_TAKE = "DELETE FROM old WHERE hash IN (SELECT hash FROM old LIMIT %s) RETURNING hash"
+_FREED = "SELECT coalesce(sum(octet_length(b.body::text)), 0)::bigint FROM controlplane.bodies b WHERE b.hash = ANY(%b)"
+_REMOVE = "DELETE FROM controlplane.bodies WHERE hash = ANY(%b)"
 
 
 class Purged(NamedTuple):
@@ -99,11 +98,11 @@ def purge(
         if dry_run:
             return Purged(*(_execute(connection, _SIZE, {}).fetchone() or (0, 0)))
         bodies = size = 0
-        while True:
-            taken, gone, freed = _execute(connection, _TAKE + _REMOVE, (_BATCH,)).fetchone() or (0, 0, 0)
-            if not taken:
-                return Purged(bodies, size)
-            bodies, size = bodies + gone, size + freed
+        while taken := [hash_ for (hash_,) in connection.execute(_TAKE, (_BATCH,))]:
+            with connection.transaction():
+                (freed,) = connection.execute(_FREED, (taken,)).fetchone() or (0,)
+                bodies, size = bodies + connection.execute(_REMOVE, (taken,)).rowcount, size + freed
+        return Purged(bodies, size)
 
 
 def _name(

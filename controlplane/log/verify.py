@@ -29,17 +29,17 @@ EVENT_HASH: LiteralString = (
 _VERIFY: LiteralString = """
 WITH head AS MATERIALIZED (
     SELECT h.log, h.id, h.position, h.hash, h.chained_from, h.archived_to, h.kept_events, h.kept_hash,
-           (SELECT b.hash FROM controlplane.batches b WHERE b.log = h.log AND b.last = h.chained_from - 1) AS sealed
+           (SELECT b.hash FROM controlplane.batches b WHERE b.log = %(log)s AND b.last = h.chained_from - 1) AS sealed
     FROM controlplane.log_head h WHERE h.log = %(log)s
 ), part AS MATERIALIZED (
     SELECT h.*, greatest(CASE WHEN h.sealed IS NULL THEN h.chained_from ELSE 1 END, h.archived_to + 1, (
-        SELECT b.first FROM controlplane.batches b WHERE b.log = h.log AND b.last >= %(since)s ORDER BY b.last LIMIT 1)) AS since
+        SELECT b.first FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= %(since)s ORDER BY b.last LIMIT 1)) AS since
     FROM head h
 ), ordered AS (
     SELECT b.first, b.last, b.batch, b.epoch, b.recorded_at, b.hash,
            coalesce(lag(b.last) OVER w, CASE WHEN p.since = p.chained_from THEN p.since - 1 ELSE 0 END) AS before,
            CASE WHEN b.first <> p.chained_from THEN lag(b.hash) OVER w END AS hash_before
-    FROM part p JOIN controlplane.batches b ON b.log = p.log AND b.last >= p.since - 1
+    FROM part p JOIN controlplane.batches b ON b.log = %(log)s AND b.last >= p.since - 1
     WINDOW w AS (ORDER BY b.last)
 ), judged AS (
     SELECT o.first, o.last, o.epoch, o.recorded_at, o.before, r.count, CASE
@@ -51,7 +51,7 @@ WITH head AS MATERIALIZED (
     FROM part p CROSS JOIN ordered o
     CROSS JOIN LATERAL (
         SELECT count(*) AS count, string_agg({hash}, '' ORDER BY e.position) AS rows
-        FROM controlplane.events e WHERE e.log = p.log AND e.position >= o.first AND e.position <= o.last
+        FROM controlplane.events e WHERE e.log = %(log)s AND e.position >= o.first AND e.position <= o.last
     ) r
     WHERE o.last >= p.since
 ), found AS (
@@ -63,11 +63,11 @@ WITH head AS MATERIALIZED (
 )
 SELECT f.*, p.id AS log_id, p.position, p.chained_from, p.archived_to, p.kept_events, p.kept_hash,
        p.sealed IS NOT NULL AS is_sealed, encode(p.sealed, 'hex') AS sealed,
-       p.hash IS DISTINCT FROM (SELECT b.hash FROM controlplane.batches b WHERE b.log = p.log AND b.last = p.position) AS tip_differs,
-       (SELECT max(b.last) FROM controlplane.batches b WHERE b.log = p.log) AS last_batch,
-       ARRAY(SELECT e.position FROM controlplane.events e WHERE e.log = p.log AND e.position > p.position ORDER BY 1 LIMIT 20)
-       || ARRAY(SELECT e.position FROM controlplane.events e WHERE e.log = p.log AND e.position < 1 ORDER BY 1 LIMIT 20) AS strays,
-       (SELECT encode(b.hash, 'hex') FROM controlplane.batches b WHERE b.log = p.log AND b.last = %(checkpoint)s) AS at_checkpoint
+       p.hash IS DISTINCT FROM (SELECT b.hash FROM controlplane.batches b WHERE b.log = %(log)s AND b.last = p.position) AS tip_differs,
+       (SELECT max(b.last) FROM controlplane.batches b WHERE b.log = %(log)s) AS last_batch,
+       ARRAY(SELECT e.position FROM controlplane.events e WHERE e.log = %(log)s AND e.position > p.position ORDER BY 1 LIMIT 20)
+       || ARRAY(SELECT e.position FROM controlplane.events e WHERE e.log = %(log)s AND e.position < 1 ORDER BY 1 LIMIT 20) AS strays,
+       (SELECT encode(b.hash, 'hex') FROM controlplane.batches b WHERE b.log = %(log)s AND b.last = %(checkpoint)s) AS at_checkpoint
 FROM found f CROSS JOIN part p""".replace("{hash}", EVENT_HASH)
 
 # A body's name is the SHA-256 of its text, unless values were left out of it later.
@@ -96,7 +96,7 @@ SELECT array_agg(DISTINCT a.directory) FROM controlplane.archives a WHERE a.log 
 
 _HEAD: LiteralString = """
 SELECT h.id AS log_id, h.position, encode(h.hash, 'hex') AS hash, h.chained_from, clock_timestamp() AS at,
-       (SELECT encode(b.hash, 'hex') FROM controlplane.batches b WHERE b.log = h.log AND b.last = h.chained_from - 1) AS sealed
+       (SELECT encode(b.hash, 'hex') FROM controlplane.batches b WHERE b.log = %(log)s AND b.last = h.chained_from - 1) AS sealed
 FROM controlplane.log_head h WHERE h.log = %(log)s"""
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.doctor.facts import ClusterFacts, DatabaseFacts, Facts, Lead, Login, QueueFacts, Server
+from controlplane.doctor.facts import ClusterFacts, DatabaseFacts, Facts, Lead, Login, QueueFacts, Server, Standbys
 from controlplane.doctor.rights import NeededRight
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS, Json
@@ -79,6 +79,7 @@ def database(**more: Any) -> DatabaseFacts:
             settings={"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"},
             clock=(NOW, NOW),
         ),
+        standbys=Standbys(),
         revision="0015",
         login=Login(user="controlplane_service"),
         lead=Lead(log="main", log_id="id", position=7, epoch=3, holder="replica-1", age=0.4),

@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from controlplane.cli.run import open_management
+from controlplane.clock import SystemClock
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
+from controlplane.doctor import database, database_checks
 from controlplane.doctor.examine import examine
 from controlplane.doctor.findings import Finding
 from controlplane.kube.kinds import (
@@ -29,10 +32,12 @@ from controlplane.log.connect import Database
 from controlplane.log.postgres import PostgresLog
 from controlplane.settings import Settings
 from controlplane.settings.load import load
+from controlplane.settings.secret import DatabaseUrl
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
 from tests.cli.processes import finished
+from tests.support.replication import replicated
 
 ROLE = "controlplane_service"
 PASSWORD = "correct-horse"
@@ -272,3 +277,38 @@ async def test_rights_that_are_bound_in_one_namespace_are_asked_for_there(tmp_pa
         assert "worker/b/rights" not in found  # nobody in default may send there
     finally:
         await world.stop()
+
+
+async def test_of_several_servers_it_is_said_what_a_commit_waits_for_and_which_take_writes(tmp_path: Path) -> None:
+    """As the service's role, which may not see which standby is connected."""
+    chosen, clock = Settings(), SystemClock()
+    with replicated("two") as on:
+        wanted = msgspec.structs.replace(chosen.database, url=DatabaseUrl(on.url), role=ROLE)
+        chosen = msgspec.structs.replace(chosen, database=wanted)
+
+        async def told() -> dict[str, tuple[str, str, str]]:
+            found = database_checks.check(await database.gather(chosen, clock, 20.0))
+            return {one.check: (one.result, one.message, one.action) for one in found}
+
+        result, message, action = (await told())["standbys"]
+        assert (result, message) == (
+            "warning",
+            "1 standby is connected, and a commit waits for none: one that is promoted may lack what was acted on",
+        )
+        assert action == "set synchronous_standby_names, such as ANY 1 (*)"
+        on.set("one", "synchronous_standby_names", "ANY 1 (*)")
+        found = await told()
+        assert found["standbys"][:2] == ("ok", "1 standby is connected, and a commit waits for ANY 1 (*)")
+        assert found["members"][:2] == ("ok", "one of the 2 servers of the URL takes writes, and all answer")
+        with psycopg.connect(on.url, autocommit=True) as connection:
+            connection.execute("ALTER ROLE controlplane SET synchronous_commit = local")
+        assert (await told())["standbys"][0] == "warning"
+        on.set("one", "synchronous_standby_names", "")
+        await asyncio.to_thread(on.promote, "two")
+        one, two = (f"127.0.0.1:{member.port}" for member in on.members.values())
+        result, message, action = (await told())["members"]
+        assert (result, message) == (
+            "failed",
+            f"2 servers of the URL take writes: {one} (timeline 1) and {two} (timeline 2)",
+        )
+        assert action == f"stop {one}, and let it follow {two} (pg_rewind)"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.examine import judge
-from controlplane.doctor.facts import Facts, Login
+from controlplane.doctor.facts import Facts, Login, Member, Standbys
 from controlplane.doctor.findings import Finding, Unread, said
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS
@@ -48,6 +48,10 @@ def server(**more: Any) -> Facts:
     return facts(database=database(server=put(database().server, **more)))
 
 
+def followed(*members: Member, **more: Any) -> Facts:
+    return facts(database=database(standbys=Standbys(**more), members=members))
+
+
 def led(**more: Any) -> Facts:
     return facts(database=database(lead=put(database().lead, **more)))
 
@@ -74,7 +78,18 @@ def test_where_all_is_well_every_check_says_so() -> None:
     assert {f"{one.place}/{one.check}" for one in found} == {
         *(
             f"database/{one}"
-            for one in ("reachable", "primary", "schema", "rights", "tls", "durable", "clock", "leader")
+            for one in (
+                "reachable",
+                "primary",
+                "schema",
+                "rights",
+                "tls",
+                "durable",
+                "standbys",
+                "members",
+                "clock",
+                "leader",
+            )
         ),
         *(f"management/{one}" for one in ("reachable", "clock", "kinds", "rights", "identity")),
         *(f"queues/{one}" for one in ("admission checks", "clusters", "cluster queues", "local queues", "kueue")),
@@ -132,6 +147,30 @@ DATABASE = [
         "durable",
         "warning",
         "fsync and synchronous_commit",
+    ),
+    (facts(database=database(standbys=SILENT)), "standbys", "unknown", "no answer"),
+    (followed(connected=1), "standbys", "warning", "1 standby is connected, and a commit waits for none"),
+    (followed(connected=2, names="ANY 1 (*)", commit="local"), "standbys", "warning", "synchronous_commit is local"),
+    (followed(connected=2, names="ANY 1 (*)", commit="off"), "standbys", "warning", "synchronous_commit is off"),
+    (followed(names="ANY 1 (*)"), "standbys", "failed", "a commit waits for ANY 1 (*), and no standby is connected"),
+    (facts(database=database(members=SILENT)), "members", "unknown", "no answer"),
+    (
+        followed(Member(name="a:1", writes=True, timeline=1), Member(name="b:1", writes=True, timeline=2)),
+        "members",
+        "failed",
+        "2 servers of the URL take writes: a:1 (timeline 1) and b:1 (timeline 2)",
+    ),
+    (
+        followed(Member(name="a:1", writes=True), Member(name="b:1", writes=True)),
+        "members",
+        "failed",
+        "a:1 (timeline unknown) and b:1 (timeline unknown)",
+    ),
+    (
+        followed(Member(name="a:1", writes=True), Member(name="b:1", silent="refused")),
+        "members",
+        "warning",
+        "b:1 does not answer: refused",
     ),
     (server(clock=(NOW - timedelta(minutes=2), NOW)), "clock", "warning", "120 s behind this machine's"),
     (server(clock=(NOW + timedelta(minutes=2), NOW)), "clock", "warning", "120 s ahead of this machine's"),

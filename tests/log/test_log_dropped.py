@@ -30,6 +30,8 @@ from tests.log.words import everything, postgres_opener, request, saw
 from tests.support import postgres
 from tests.support.deep import deep_after, examples
 
+pytestmark = pytest.mark.undistributed("events do not leave a log that Citus distributes")
+
 STREAMS = "SELECT stream, events, archived_to FROM audit.streams WHERE log = 'main' ORDER BY stream"
 
 

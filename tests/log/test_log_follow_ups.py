@@ -10,7 +10,7 @@ import pytest
 from controlplane.log.event import Append, NewEvent, Recorded, VersionConflict
 from controlplane.log.port import FOLLOWED, FollowUp, Log, nobody_anticipates
 from tests.log.places import InMemory, InPostgres
-from tests.log.words import Chose, Opener, Saw, everything, request, saw, shape
+from tests.log.words import Chose, Opener, Saw, everything, request, saw, shape, until
 
 
 def chosen(stream: str, version: int, caused_by: int = 0) -> Append:
@@ -172,8 +172,7 @@ class TestPostgresLog(InPostgres, Contract):
         one, two = saw("a", 1, source="x", mark=1), saw("a", 2, source="x", mark=2)
         other = asyncio.create_task(log.append(request(saw("b", 1))))
         first = asyncio.create_task(log.append(request(one)))
-        await asyncio.sleep(0.05)
-        assert appender.patient.is_set()
+        await until(appender.patient.is_set)
         first.cancel()
         await asyncio.sleep(0.05)
         assert appender.patient.is_set(), "the other one waits on"

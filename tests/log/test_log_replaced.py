@@ -160,6 +160,7 @@ class TestPostgresLog(Contract):
         with pytest.raises(LogReplaced, match="another one"):
             await reader.sign()
 
+    @pytest.mark.undistributed("nobody appends with a version before that knows no Citus")
     async def test_the_version_before_is_fenced_by_a_holder_with_a_nonce(
         self, open_log: Any, database_url: str
     ) -> None:

@@ -113,10 +113,10 @@ async def test_nothing_is_made_of_what_was_redacted_under_the_hash_of_the_whole(
 
 async def test_old_bodies_go_and_those_that_a_newer_event_names_stay(database_url: str) -> None:
     await stored(database_url, ("a", job(1)), ("a", job(2)), ("b", job(3)))
-    execute(database_url, "UPDATE controlplane.bodies SET recorded_at = recorded_at - interval '40 days'")
+    execute(database_url, "UPDATE controlplane.bodies SET recorded_at = now() - interval '40 days'")
     execute(
         database_url,
-        "UPDATE controlplane.events SET recorded_at = recorded_at - interval '40 days' WHERE position <> 2",
+        "UPDATE controlplane.events SET recorded_at = now() - interval '40 days' WHERE position <> 2",
     )
     assert retention.purge(database_url, timedelta(days=50)) == (0, 0)
     assert retention.purge(database_url, timedelta(days=30), "c") == (0, 0)
@@ -130,7 +130,7 @@ async def test_old_bodies_go_and_those_that_a_newer_event_names_stay(database_ur
 async def test_some_namespaces_keep_theirs_for_another_time(database_url: str) -> None:
     await stored(database_url, ("a", job(1)), ("b", job(2)), ("c", job(3)), ("a", plain(1)), ("b", plain(1)))
     for table in ("bodies", "events"):
-        execute(database_url, f"UPDATE controlplane.{table} SET recorded_at = recorded_at - interval '40 days'")
+        execute(database_url, f"UPDATE controlplane.{table} SET recorded_at = now() - interval '40 days'")
     assert retention.purge(database_url, timedelta(days=30), but=["a", "b"], dry_run=True) == (1, len(job(3).text))
     assert len(rows(database_url)) == 4
     given = ["--database-url", database_url, "-o", "json", "log", "retention"]

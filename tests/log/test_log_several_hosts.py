@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from controlplane.audit.reads import LogReader
 from controlplane.cli import cli
-from controlplane.log import schema
+from controlplane.log import schema, timeline
 from controlplane.log.connect import Database
 from tests.log.words import postgres_opener, request, saw
 
@@ -52,3 +52,19 @@ def test_the_commands_find_it(members: str) -> None:
     for words in (["clusters"], ["db", "check"], ["db", "upgrade"]):
         done = CliRunner().invoke(cli, ["--database-url", members, *words])
         assert done.exit_code == 0, (words, done.output, done.exception)
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("postgresql://u@a/d", [("a", None)]),
+        ("postgresql:///d", [(None, None)]),
+        ("postgresql://u@a,b:5433/d", [("a", ""), ("b", "5433")]),
+        ("postgresql://u@a:1,b:2/d?target_session_attrs=read-write", [("a", "1"), ("b", "2")]),
+        ("postgresql://u@/d?host=/x,/y&port=5432", [("/x", "5432"), ("/y", "5432")]),
+    ],
+)
+def test_the_members_of_a_url_are_told_apart(url: str, hosts: list[tuple[str | None, str | None]]) -> None:
+    members = [conninfo_to_dict(one) for one in timeline.members(url, target_session_attrs="any")]
+    assert [(one.get("host"), one.get("port")) for one in members] == hosts
+    assert {(one["dbname"], one["target_session_attrs"]) for one in members} == {("d", "any")}

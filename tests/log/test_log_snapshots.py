@@ -149,7 +149,7 @@ async def test_a_chunk_that_is_damaged_or_not_there_is_seen(stage: Stage, change
 
 async def test_one_of_another_log_is_ignored(stage: Stage) -> None:
     await stage.keep(5)
-    stage.run("UPDATE controlplane.snapshots SET log_id = gen_random_uuid()")
+    stage.run(f"UPDATE controlplane.snapshots SET log_id = '{uuid.uuid4()}'")
     with capture_logs() as said:
         assert await stage.found() is None
     assert said[0]["why"] == "it is of another log"

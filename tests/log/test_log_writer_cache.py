@@ -156,6 +156,7 @@ async def test_somebody_appends_beside_the_writer(database_url: str) -> None:
         assert events == [("a", 1, 1), ("b", 1, 1), ("a", 2, 2), ("b", 2, 2), ("a", 3, 5), ("b", 3, 5), ("a", 4, 6)]
 
 
+@pytest.mark.undistributed("nobody appends with a version before that knows no Citus")
 async def test_the_version_before_goes_on_and_comes_back(database_url: str) -> None:
     """It knows nothing of marks that are not merged and of versions that `streams` does not have; the database does."""
     before = """

@@ -230,8 +230,8 @@ class Stage(Live):
         doubled = self.query(
             "SELECT e.cluster, e.type, data ->> 'uid', data ->> 'resource_version', count(*) FROM controlplane.events e"
             " WHERE data ->> 'resource_version' <> '' AND e.type LIKE '%%Observed'"
-            " AND NOT EXISTS (SELECT FROM controlplane.events r WHERE r.type = 'ClusterRestored' AND r.cluster = e.cluster"
-            " OR r.type = 'LogRebound')"
+            " AND NOT EXISTS (SELECT FROM controlplane.events r WHERE r.log = e.log"
+            " AND (r.type = 'ClusterRestored' AND r.cluster = e.cluster OR r.type = 'LogRebound'))"
             " GROUP BY 1, 2, 3, 4 HAVING count(*) > 1"
         )
         assert doubled == []

@@ -1,7 +1,8 @@
 """The PostgreSQL of the test run: found or started once, with one migrated template from which every test gets a copy.
 
 In: the environment. `CONTROLPLANE_TEST_PG` = url | docker | embedded | auto says which server; auto takes the first
-that there is: `CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. Out: a `Server`, whose role may create
+that there is: `CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. `CONTROLPLANE_TEST_CITUS_URL` comes before all: the
+URL of a coordinator, on which each database has the log distributed (`tests/support/citus.py`). Out: a `Server`, whose role may create
 databases. A run has one container, which its processes share with names of their own; each has an embedded server to
 itself."""
 
@@ -27,13 +28,14 @@ from controlplane.local.postgres import EmbeddedPostgres
 
 IMAGE = "postgres:18-alpine"
 WAYS = ("url", "docker", "embedded", "auto")
+_CITUS = "CONTROLPLANE_TEST_CITUS_URL"
 _PREFIX = "controlplane-test-"
 _SHARED = "CONTROLPLANE_TEST_SHARED_IMAGE"  # set within a run: the server at the URL is its own container
 _ROOM = 2 * 2**30  # bytes: data, its copies, and the write-ahead log of a busy run
 _ABANDONED = 3600.0  # seconds after which a folder that nobody holds was left by a killed run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Server:
     """A running server: `url` is a database of it from which others can be created."""
 
@@ -76,9 +78,11 @@ def new_name(kind: str) -> str:
 
 
 def choose(env: Mapping[str, str], docker_answers: Callable[[], bool]) -> str:
-    """Return url, docker or embedded; `ValueError` if what is forced cannot be had."""
+    """Return citus, url, docker or embedded; `ValueError` if what is forced cannot be had."""
     way = env.get("CONTROLPLANE_TEST_PG") or "auto"
     url = env.get("CONTROLPLANE_TEST_DATABASE_URL")
+    if env.get(_CITUS):
+        return "citus"
     if way not in WAYS:
         raise ValueError(f"CONTROLPLANE_TEST_PG must be one of {', '.join(WAYS)}, not {way!r}")
     if way == "url" and not url:
@@ -171,6 +175,7 @@ def container() -> Iterator[str]:
 def header() -> str:
     """Return the line for pytest's header."""
     explained = {
+        "citus": _CITUS,
         "url": f"Docker, {os.environ[_SHARED]}" if _SHARED in os.environ else "CONTROLPLANE_TEST_DATABASE_URL",
         "docker": f"Docker, {IMAGE}",
         "embedded": "embedded server, no fsync",
@@ -182,7 +187,15 @@ def header() -> str:
 def server() -> Iterator[Server]:
     """Have a server for the time of a run."""
     way = chosen()
-    if way == "url":
+    if way == "citus":
+        from tests.support.citus import CitusServer
+
+        made = CitusServer(os.environ[_CITUS])
+        try:
+            yield made
+        finally:
+            made.close()
+    elif way == "url":
         yield Server(os.environ["CONTROLPLANE_TEST_DATABASE_URL"])
     elif way == "docker":
         with container() as url:

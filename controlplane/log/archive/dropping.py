@@ -75,6 +75,7 @@ def drop(
     chosen, why = _allowed(connection, log, archived, ended, read_models=read_models)
     if not chosen:
         return DropResult(why=why)
+    exchange.refuse_distributed(connection)
     _check(connection, log, chosen, progress)
     upto = chosen[-1].manifest.last
     exchange.begin(connection)

@@ -53,6 +53,22 @@ def partitions(connection: psycopg.Connection[Any]) -> list[Partition]:
     return [Partition(*row) for row in connection.execute(_PARTITIONS).fetchall()]
 
 
+def refuse_distributed(connection: psycopg.Connection[Any]) -> None:
+    """Raise `ArchiveError` where Citus distributes the log: a partition's rows are chosen by tables of one session, which are on no
+    other node."""
+    row = connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL").fetchone()
+    if row == (True,):
+        distributed = (
+            "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'controlplane.events'::regclass)"
+        )
+        row = connection.execute(distributed).fetchone()
+        if row == (True,):
+            raise ArchiveError(
+                "events of a log that Citus distributes can be archived, but neither leave the database nor be brought back: keep them,"
+                " and archive them all the same"
+            )
+
+
 @contextmanager
 def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Keep other sessions from archiving, dropping and restoring meanwhile. Raises `ArchiveError` if one does; psycopg's

@@ -74,6 +74,7 @@ def restore(
     end = _end(connection, log, archives)
     if end is not None and end.archived_to == 0:
         return RestoreResult(None, None, 0, _bodies(connection, archives) if bodies else 0)
+    exchange.refuse_distributed(connection)
     upto = archives[-1].manifest.last if end is None else end.archived_to
     earlier, chosen = _chosen(archives, upto, wanted, directory)
     check_archives([*earlier, *chosen], progress)

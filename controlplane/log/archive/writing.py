@@ -70,7 +70,7 @@ _BODIES: LiteralString = """
 SELECT b.hash, b.body::text, b.recorded_at, b.redacted FROM controlplane.bodies b WHERE b.hash = ANY(%s) ORDER BY b.hash"""
 _NOTE: LiteralString = """
 INSERT INTO controlplane.archives AS a (log, first, last, since, until, directory, hash) VALUES (%s, %s, %s, %s, %s, %s, %s)
-ON CONFLICT (log, first) DO UPDATE SET directory = excluded.directory, archived_at = clock_timestamp()
+ON CONFLICT (log, first) DO UPDATE SET directory = excluded.directory, archived_at = excluded.archived_at
 WHERE a.last = excluded.last AND a.hash = excluded.hash AND a.directory <> excluded.directory"""
 
 
