@@ -87,7 +87,7 @@ class ClusterConnection:
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
         self._standby: Standby | None = None
-        self._opened = 0  # watches, at the last sign of life
+        self._reopened = 0  # watches, at the last sign of life
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     @property
@@ -339,13 +339,13 @@ class ClusterConnection:
                 raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
-        """Ask for a sign of life; return why there is none. Once new watches were opened it is the cluster's identity: a name
+        """Ask for a sign of life; return why there is none. Once a watch was opened anew it is the cluster's identity: a name
         may lead to another server between two watches, and nothing breaks.
         """
-        opened, before, timeout = self._watches.opened, self._opened, self._around.timing.heartbeat_timeout
-        self._opened = opened
+        timeout, before = self._around.timing.heartbeat_timeout, self._reopened
+        self._reopened = self._watches.reopened
         try:
-            await (self._identify(server, timeout) if opened != before else server.version(timeout))
+            await (self._identify(server, timeout) if self._reopened != before else server.version(timeout))
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None

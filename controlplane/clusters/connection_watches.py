@@ -43,9 +43,9 @@ class ConnectionWatches:
         self._rewanted = asyncio.Event()
 
     @property
-    def opened(self) -> int:
-        """How many watches were opened so far, of what every cluster is watched for."""
-        return sum(reflector.opened for reflector in self._reflectors)
+    def reopened(self) -> int:
+        """How many watches were opened after another one of their kind, of what every cluster is watched for."""
+        return sum(reflector.reopened for reflector in self._reflectors)
 
     def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides what every cluster is watched for; what is no longer wanted is let go."""

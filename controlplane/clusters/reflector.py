@@ -107,7 +107,7 @@ class Reflector:
         self.off: Off | None = None
         self.settled = asyncio.Event()
         self.poisoned = 0
-        self.opened = 0  # watches
+        self.reopened = 0  # watches after the first one on a connection
         self._sink, self._budget, self._on_poison = sink, budget, on_poison
         self._on_restored, self._identify = on_restored, identify
         self._clock, self._random = budget.clock, budget.random
@@ -120,7 +120,7 @@ class Reflector:
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
-        self._synced = False
+        self._synced = self._watched = False
         self._silent = self._failures = self._rejections = 0
 
     @property
@@ -147,6 +147,7 @@ class Reflector:
 
     async def run(self, api: ApiServer) -> None:
         """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
+        self._watched = False
         while True:
             try:
                 wait = await self._turn(api)
@@ -224,7 +225,8 @@ class Reflector:
         span = self._pace.watch_longest - self._pace.watch_shortest
         seconds = int(self._pace.watch_shortest + span * self._random())
         began, era = self._clock.monotonic(), self._era
-        self.opened += 1
+        self.reopened += self._watched
+        self._watched = True
         self._silent += 1
         self._forgotten.clear()
         self._handed = self._position

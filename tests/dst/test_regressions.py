@@ -156,6 +156,13 @@ def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> No
 MENDED_IN_6 = [
     (900115, "2-3,20,24", "none of the product's: its kind had been out of view before the cluster was lost"),
     (900396, "", "none of the product's: choices and a release in one append, decided in another order"),
+    (
+        910027,
+        "13,20,24,35,37",
+        "pods that came in the place of an evicted group's were taken for another job, and ran beside them",
+    ),
+    (910056, "", "the last status of a job came from its cluster under another name, and was not copied"),
+    (910181, "", "none of the product's: what was seen and what was chosen before that in one append"),
 ]
 MENDED_CANDIDATES_IN_6 = [
     (900361, "3,5,15", "none of the product's: a watch went on into another era before a sign of life told so"),

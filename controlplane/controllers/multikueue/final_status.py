@@ -13,6 +13,7 @@ from controlplane.controllers.multikueue.events import StatusRelayDecided
 from controlplane.controllers.multikueue.members import final_statuses
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.kube.kinds import PODS
 from controlplane.runtime.writes import says_no
 
@@ -117,7 +118,7 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     if job is None or (adapter is not None and not adapter.relays):
         return ""
     for cluster, remote in sorted(pass_.state.remotes.items()):
-        if cluster != (local.cluster_name or cluster):
+        if cluster != (local.cluster_name or cluster) and not _is_its_end(pass_, local, remote):
             continue
         waits = _pods_wait(pass_, job, cluster)
         if remote.job is not None and remote.job.finished and not job.finished:
@@ -125,6 +126,16 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
         if waits:
             return cluster
     return ""
+
+
+def _is_its_end(pass_: WorkloadPass, local: WorkloadObserved, remote: Remote) -> bool:
+    """Whether a copy ended as the Workload says that it did, whose cluster is not used under its name any more: it may be that
+    cluster under another one.
+    """
+    said, ended = local.condition("Finished"), remote.finished
+    connection = pass_.context.connections.get(local.cluster_name)
+    removed = connection is None or connection.phase == "Removed"
+    return removed and said is not None and ended is not None and said.reason == ended.reason
 
 
 def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.kube.kinds import WORKLOADS
+from controlplane.kube.kinds import PODS, WORKLOADS
 
 SHOWS_WITHIN = timedelta(seconds=40)
 """How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it up
@@ -90,8 +90,12 @@ def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: 
 
 
 def of_another_job(state: WorkloadState) -> bool:
-    """Whether what runs elsewhere is another job's, that had a Workload of this name."""
+    """Whether what runs elsewhere is another job's, that had a Workload of this name. A group of pods is not: evicted, its pods
+    are deleted, and others come in their place.
+    """
     owner = state.owner
+    if owner is not None and owner.kind == PODS.kind:
+        return False
     owners = state.local.owners if state.local is not None else []
     return bool(state.runs_for) and (owner is None or state.runs_for not in (owner.uid, *owners))
 

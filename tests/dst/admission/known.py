@@ -32,6 +32,8 @@ MENDED: list[tuple[int, str, str]] = [
 ]
 
 KNOWN: dict[int, str] = {
+    910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "
+    "of use to nobody until one of them has ended",
     712345725: "a cluster is rebuilt after a job's end, of which its Workload told and, while the kind was off there, nothing else: "
     "the Workload is finished, and the job keeps the status that was seen last, since nobody knows another",
 }

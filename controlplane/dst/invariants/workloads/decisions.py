@@ -64,6 +64,7 @@ class Decisions(LogRules):
         super().before_fold(recorded, writer)
         if wrong := self._spread.left(recorded):
             self._trace.violate(SPREAD, f"before {recorded.position}: {wrong}")
+        self._spread.moved(recorded, self._index.workloads.get(recorded.stream))
         if isinstance(recorded.event, ClusterConnected):
             name, identity = recorded.stream.partition("/")[2], recorded.event.incarnation
             for other in self._index.connections.values():

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import WinnerChosen, WinnerReleased
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.selectors import parse_selector
 from controlplane.log.event import Recorded
@@ -34,6 +35,17 @@ class SpreadRule:
         """Take note of a release: what is chosen in the same append may have been decided before it."""
         self._begin(recorded)
         self._released[recorded.stream] = event.cluster
+
+    def moved(self, recorded: Recorded, state: WorkloadState | None) -> None:
+        """Take note of a Workload that is seen to change: what is chosen in the same append was decided before that was known."""
+        if (
+            state is not None
+            and state.local is not None
+            and isinstance(recorded.event, WorkloadObserved | WorkloadGone)
+        ):
+            self._begin(recorded)
+            if cluster := _cluster_of(state, state.local.cluster_queue):
+                self._released.setdefault(recorded.stream, cluster)
 
     def _begin(self, recorded: Recorded) -> None:
         if self._at != recorded.recorded_at:
