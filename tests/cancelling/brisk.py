@@ -69,7 +69,7 @@ class Server(ApiServer):
             raise Unreachable(f"{self.name}: connection refused")
         return {"gitVersion": "v1"}
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+    async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
         await asyncio.sleep(0)
         return {"metadata": {"name": name, "uid": f"uid-of-{self.name}", "resourceVersion": "1"}}
 
