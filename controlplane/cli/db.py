@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.options import Options
+from controlplane.cli.options import Options, Whole
 from controlplane.cli.output import dump, line
 
 
@@ -51,7 +51,7 @@ def check(options: Options) -> None:
 @db.command()
 @click.option(
     "--shards",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
     default=8,
     show_default=True,
     metavar="N",

@@ -117,15 +117,19 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     job, adapter = pass_.context.job, pass_.context.adapter
     if job is None or (adapter is not None and not adapter.relays):
         return ""
-    for cluster, remote in sorted(pass_.state.remotes.items()):
-        if cluster != (local.cluster_name or cluster) and not _is_its_end(pass_, local, remote):
-            continue
+    for cluster, remote in _ends(pass_, local):
         waits = _pods_wait(pass_, job, cluster)
         if remote.job is not None and remote.job.finished and not job.finished:
             waits = _relay_final(pass_, job, cluster) or waits
         if waits:
             return cluster
     return ""
+
+
+def _ends(pass_: WorkloadPass, local: WorkloadObserved) -> list[tuple[str, Remote]]:
+    """Return the copies that may tell how the job ended."""
+    remotes, own = sorted(pass_.state.remotes.items()), local.cluster_name
+    return [(name, one) for name, one in remotes if name == (own or name) or _is_its_end(pass_, local, one)]
 
 
 def _is_its_end(pass_: WorkloadPass, local: WorkloadObserved, remote: Remote) -> bool:

@@ -96,11 +96,8 @@ class ReferenceController(WritingController[CandidateWrite]):
         if change.cluster == MANAGEMENT:
             place = kind, namespace, name
             return kind in ALLOWED and place not in self.named and place not in self.wanted()
-        if follow.known(kind, change.object).mark:
-            return False
-        return not change.gone or (
-            kind in ALLOWED and kind not in self._at(f"{COPIES}/{change.cluster}/{namespace}").kinds
-        )
+        there = self._at(f"{COPIES}/{change.cluster}/{namespace}")
+        return not follow.known(kind, change.object).mark and (not change.gone or kind in ALLOWED.keys() - there.kinds)
 
     def _at(self, stream: str) -> TargetNamespace:
         return self._there.get(stream, TargetNamespace())

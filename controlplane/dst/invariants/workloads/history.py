@@ -57,7 +57,6 @@ class HistoryRules:
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
         self._life: dict[str, str] = {}
         self._past: dict[str, set[str]] = {}
-        self._anew: set[str] = set()
         self.commits = self.observations = 0
 
     def committed(self, cluster: str, kind: Kind, uid: str, version: int, *, news: bool = True) -> None:
@@ -78,7 +77,6 @@ class HistoryRules:
         """Begin anew. What is told of the life that the log knows may be of the era before: it may have been on its way
         for long.
         """
-        self._anew.add(cluster)
         for name in {cluster, *(name for name in self._life if self._place(name) == cluster)}:
             self._past.setdefault(name, set()).add(self._life.get(name, ""))
         self._last = {
@@ -120,9 +118,7 @@ class HistoryRules:
         if self._may_be_of_before(name, kind, uid, mark):
             return
         self._last[new.source] = mark
-        # A watch that went on into another era, before a sign of life told so, may have missed how that began.
-        resumed = cluster in self._anew and not told.floor
-        if known and mark > max(told.floor, told.listing) and not resumed:
+        if known and mark > max(told.floor, told.listing):
             self._no_gap(told, mark, what)
 
     def _may_be_of_before(self, name: str, kind: str, uid: str, mark: int) -> bool:
