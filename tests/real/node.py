@@ -76,8 +76,7 @@ class Container:
             chosen = source["secretKeyRef"]
             return base64.b64decode(self._get("secret", chosen["name"])["data"][chosen["key"]]).decode()
         if "fieldRef" in source:
-            assert source["fieldRef"]["fieldPath"] == "metadata.namespace"
-            return self._namespace
+            return {"metadata.namespace": self._namespace, "status.podIP": "127.0.0.1"}[source["fieldRef"]["fieldPath"]]
         text: str = one["value"]
         inside = (f"{place}{text.removeprefix(path)}" for path, place in self._mounts.items() if text.startswith(path))
         return next(inside, text)
