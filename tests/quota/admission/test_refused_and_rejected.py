@@ -53,7 +53,8 @@ def test_a_reservation_that_was_not_written_when_the_cluster_was_put_back_is_dec
     assert sum(scene.posted()[f"admission/workload/{NS}/b"].values()) == 0
 
 
-def test_a_reservation_that_is_refused_after_it_was_overtaken_is_not_tried_again_at_once() -> None:
+def overtaken(code: int, error: str) -> Scene:
+    """A Workload that changed while its reservation was on its way, which then was answered so."""
     scene = Scene()
     scene.queue("q", "5")
     scene.settle()
@@ -61,9 +62,14 @@ def test_a_reservation_that_is_refused_after_it_was_overtaken_is_not_tried_again
     scene.decide()
     (write,) = [one for one in scene.open_writes() if one.stream.endswith("/a")]
     scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
-    scene.record(scene.controller.failed(write, WriteRefusal(500, "InternalError", "no"), scene.now))
+    scene.record(scene.controller.failed(write, WriteRefusal(code, error, "no"), scene.now))
     scene.decide()
     scene.decide()
+    return scene
+
+
+def test_a_reservation_that_is_refused_after_it_was_overtaken_is_not_tried_again_at_once() -> None:
+    scene = overtaken(500, "InternalError")
     assert len(scene.said(events.QuotaReservationDecided, "a")) == 1
     scene.pass_time(2)
     assert scene.is_true("a", "Admitted")
@@ -71,16 +77,7 @@ def test_a_reservation_that_is_refused_after_it_was_overtaken_is_not_tried_again
 
 
 def test_a_reservation_that_meets_a_newer_version_keeps_its_place() -> None:
-    scene = Scene()
-    scene.queue("q", "5")
-    scene.settle()
-    scene.workload("a", "q", "5")
-    scene.decide()
-    (write,) = [one for one in scene.open_writes() if one.stream.endswith("/a")]
-    scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": "yes"}})
-    scene.record(scene.controller.failed(write, WriteRefusal(409, "Conflict", "no"), scene.now))
-    scene.decide()
-    scene.decide()
+    scene = overtaken(409, "Conflict")
     assert len(scene.said(events.QuotaReservationDecided, "a")) == 2
 
 
