@@ -52,7 +52,7 @@ class Standbys(Value):
     connected: int = 0
 
 
-class Member(Value):
+class DatabaseMember(Value):
     """One of several servers that the URL names, as HOST:PORT. `silent` is why it did not answer; `timeline` 0 where it is
     not known.
     """
@@ -87,7 +87,7 @@ class DatabaseFacts(Value):
     encrypted: bool | Unread = False
     server: Server | Unread = NOT_ASKED
     standbys: Standbys | Unread = NOT_ASKED
-    members: Sequence[Member] | Unread = ()
+    members: Sequence[DatabaseMember] | Unread = ()
     revision: str | Unread = NOT_ASKED
     login: Login | Unread = NOT_ASKED
     lead: Lead | Unread | None = NOT_ASKED

@@ -1,6 +1,6 @@
 """Gathers which servers the database has: the standbys that follow it, and what the URL names.
 
-In: a connection to the primary, and the URL. Out: `Standbys`, and one `Member` for each server that the URL names. Any login
+In: a connection to the primary, and the URL. Out: `Standbys`, and one `DatabaseMember` for each server that the URL names. Any login
 may ask for the number of standbys and for what a commit waits for, but not for which standby it is."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from controlplane.doctor.facts import Member, Standbys
+from controlplane.doctor.facts import DatabaseMember, Standbys
 from controlplane.doctor.findings import said
 from controlplane.log import timeline
 from controlplane.log.connect import bounded, first_line
@@ -32,7 +32,7 @@ async def standbys(connection: psycopg.AsyncConnection[Any]) -> Standbys:
     return Standbys(names=names.strip(), commit=commit, connected=connected)
 
 
-async def members(url: str, seconds: float) -> Sequence[Member]:
+async def members(url: str, seconds: float) -> Sequence[DatabaseMember]:
     """Return what each server that a URL names says of itself; none if it names one alone."""
     named = timeline.members(libpq_url(url), target_session_attrs="any", connect_timeout=str(max(2, round(seconds))))
     if len(named) == 1:
@@ -40,7 +40,7 @@ async def members(url: str, seconds: float) -> Sequence[Member]:
     return await asyncio.gather(*(_member(one, seconds) for one in named))
 
 
-async def _member(conninfo: str, seconds: float) -> Member:
+async def _member(conninfo: str, seconds: float) -> DatabaseMember:
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
     name = f"{given.get('host') or given.get('hostaddr')}:{given.get('port') or 5432}"
     try:
@@ -50,5 +50,5 @@ async def _member(conninfo: str, seconds: float) -> Member:
                 primary = await timeline.ask(connection)
                 row = await (await connection.execute("SELECT pg_is_in_recovery()")).fetchone()
     except psycopg.Error as error:
-        return Member(name=name, silent=said(first_line(error)))
-    return Member(name=name, writes=row == (False,), timeline=primary.timeline if primary else 0)
+        return DatabaseMember(name=name, silent=said(first_line(error)))
+    return DatabaseMember(name=name, writes=row == (False,), timeline=primary.timeline if primary else 0)

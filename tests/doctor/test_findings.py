@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.examine import judge
-from controlplane.doctor.facts import Facts, Login, Member, Standbys
+from controlplane.doctor.facts import DatabaseMember, Facts, Login, Standbys
 from controlplane.doctor.findings import Finding, Unread, said
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS
@@ -48,7 +48,7 @@ def server(**more: Any) -> Facts:
     return facts(database=database(server=put(database().server, **more)))
 
 
-def followed(*members: Member, **more: Any) -> Facts:
+def followed(*members: DatabaseMember, **more: Any) -> Facts:
     return facts(database=database(standbys=Standbys(**more), members=members))
 
 
@@ -155,19 +155,21 @@ DATABASE = [
     (followed(names="ANY 1 (*)"), "standbys", "failed", "a commit waits for ANY 1 (*), and no standby is connected"),
     (facts(database=database(members=SILENT)), "members", "unknown", "no answer"),
     (
-        followed(Member(name="a:1", writes=True, timeline=1), Member(name="b:1", writes=True, timeline=2)),
+        followed(
+            DatabaseMember(name="a:1", writes=True, timeline=1), DatabaseMember(name="b:1", writes=True, timeline=2)
+        ),
         "members",
         "failed",
         "2 servers of the URL take writes: a:1 (timeline 1) and b:1 (timeline 2)",
     ),
     (
-        followed(Member(name="a:1", writes=True), Member(name="b:1", writes=True)),
+        followed(DatabaseMember(name="a:1", writes=True), DatabaseMember(name="b:1", writes=True)),
         "members",
         "failed",
         "a:1 (timeline unknown) and b:1 (timeline unknown)",
     ),
     (
-        followed(Member(name="a:1", writes=True), Member(name="b:1", silent="refused")),
+        followed(DatabaseMember(name="a:1", writes=True), DatabaseMember(name="b:1", silent="refused")),
         "members",
         "warning",
         "b:1 does not answer: refused",

@@ -17,7 +17,7 @@ from controlplane.kube.quantities import NANO, nanos, spell
 Amounts = dict[str, int]
 
 
-class _Node(NamedTuple):
+class _NodeAmounts(NamedTuple):
     """What a node says it has, and what that is in billionths."""
 
     said: tuple[Json, Json]
@@ -29,7 +29,7 @@ class TargetCapacity:
     """The nodes of one target."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, _NodeAmounts] = {}
         self._capacity, self._allocatable = _Totals(), _Totals()
 
     def put(self, node: Json) -> None:
@@ -42,7 +42,7 @@ class TargetCapacity:
             self.drop(uid)
         elif before is None or before.said != said:
             self.drop(uid)
-            self._nodes[uid] = found = _Node(said, _read(said[0]), _read(said[1]))
+            self._nodes[uid] = found = _NodeAmounts(said, _read(said[0]), _read(said[1]))
             self._add(found, 1)
 
     def drop(self, uid: str) -> None:
@@ -61,7 +61,7 @@ class TargetCapacity:
             nodes=len(self._nodes), capacity=self._capacity.spelled(), allocatable=self._allocatable.spelled()
         )
 
-    def _add(self, node: _Node, sign: int) -> None:
+    def _add(self, node: _NodeAmounts, sign: int) -> None:
         self._capacity.add(node.capacity, sign)
         self._allocatable.add(node.allocatable, sign)
 
