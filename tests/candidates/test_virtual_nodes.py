@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from controlplane.controllers.candidates.nodes import capacity
 from controlplane.controllers.candidates.nodes.capacity import TargetCapacity
-from controlplane.controllers.candidates.nodes.controller import VirtualNodes
 from controlplane.controllers.candidates.nodes.decide import (
     NodeContext,
     NodePolicy,
@@ -21,7 +20,6 @@ from controlplane.controllers.candidates.nodes.decide import (
 )
 from controlplane.controllers.candidates.nodes.events import (
     TargetNodesCounted,
-    VirtualNodeGone,
     VirtualNodeMade,
     VirtualNodeObserved,
     VirtualNodeRemoved,
@@ -30,21 +28,16 @@ from controlplane.controllers.candidates.nodes.events import (
 )
 from controlplane.controllers.candidates.objects import (
     HINT_TOLERATIONS,
-    TARGET_LABEL,
     is_virtual,
     template,
     virtual_node,
 )
 from controlplane.controllers.candidates.source import events
-from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.observations import DelegateMissing, DelegateStatus
 from controlplane.controllers.candidates.source.observe import source_pod
-from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.tolerations import restored, unlimited
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.kube.kinds import NODES, Json
-from controlplane.runtime.controller import ObjectChange
+from controlplane.kube.kinds import Json
 from controlplane.settings import Settings
 from controlplane.settings.candidates import Candidates, VirtualNodeSettings
 from controlplane.settings.model import contradictions
@@ -409,14 +402,3 @@ def test_settings_that_do_not_go_together(given: Json, key: str) -> None:
     chosen = Settings(candidates=Candidates(virtual_nodes=VirtualNodeSettings(**given)))
     found = [one for one, _ in contradictions(chosen) if "virtualNodes" in one]
     assert found == ([key] if key else [])
-
-
-def test_the_end_of_a_node_is_recorded_though_its_beginning_is_on_its_way_to_the_log() -> None:
-    placing = SourceController(
-        SourcePolicy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", []
-    )
-    nodes, name = VirtualNodes(placing, POLICY), virtual_node("east")
-    obj = {"metadata": {"name": name, "uid": "u", "resourceVersion": "7", "labels": {TARGET_LABEL: "east"}}}
-    seen = [nodes.observe(ObjectChange(MANAGEMENT, "i", NODES, obj, "7", gone=gone), START) for gone in (False, True)]
-    assert [type(new.event) if new is not None else None for new in seen] == [VirtualNodeObserved, VirtualNodeGone]
-    assert len({new.stream for new in seen if new is not None}) == 1

@@ -39,7 +39,7 @@ def test_a_node_is_gone_though_the_log_has_not_yet_that_it_was_there() -> None:
     assert not nodes.there(), "one is made again"
 
 
-@pytest.mark.parametrize("other", [{"name": "worker-1"}, {"target": ""}])
-def test_the_end_of_another_node_is_no_news(other: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "target"), [("worker-1", "east"), (virtual_node("east"), "")])
+def test_the_end_of_another_node_is_no_news(name: str, target: str) -> None:
     nodes = VirtualNodes(Told("east").placing, NodePolicy())
-    assert nodes.observe(change(gone=True, **other), START) is None  # type: ignore[arg-type]
+    assert nodes.observe(change(gone=True, name=name, target=target), START) is None
