@@ -16,6 +16,7 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.controllers.multikueue.observations import ObservationRefused, Owner
+from controlplane.controllers.multikueue.unobserved_jobs import of_another_job
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.dispatched import settled
 from tests.multikueue.scene import NS, STREAM, WL, Scene
@@ -405,3 +406,11 @@ def test_neither_does_what_has_finished_or_was_deleted_or_runs_elsewhere() -> No
     assert resting(settled("a", "a", "b").lose("a").workload({"Finished": "Succeeded"})) == 0
     assert resting(settled("a", "a", "b").lose("a").gone()) == 0
     assert resting(settled("b", "a", "b").lose("a")) == 0
+
+
+@pytest.mark.parametrize(("kind", "another"), [("Job", True), ("Pod", False)])
+def test_what_comes_in_the_place_of_evicted_pods_is_no_other_job(kind: str, another: bool) -> None:
+    """Pods are deleted when they are evicted; those of before may run on a cluster that is away. A Job of the name is new."""
+    owner = Owner(api_version="batch/v1" if kind == "Job" else "v1", kind=kind, name="train", uid="made-anew")
+    scene = Scene("a").running("a", "a").workload(uid="made-anew", owner=owner)
+    assert of_another_job(scene.state) is another
