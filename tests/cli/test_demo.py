@@ -40,7 +40,8 @@ def test_it_shows_what_is_right(folder: Path) -> None:
     out = done.stdout
     assert "The service is killed (SIGKILL, process " in out
     assert "Another process goes on with the log" in out
-    assert "train-13 is failed on worker-" in out
+    # A job that was started in the moment of the kill may end before its Workload says where it is.
+    assert re.search(r"train-13 is failed( on worker-\d)?$", out, re.MULTILINE)
     assert len(re.findall(r"train-\d\d is finished", out)) == 19
     assert "$ controlplane timeline default/train-" in out
     assert "$ controlplane why default/train-" in out
