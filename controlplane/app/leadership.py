@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controlplane.app.claims import claims_of
 from controlplane.app.home_watches import HomeWatches
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.identities import Identities
@@ -84,6 +85,7 @@ class ServiceTerm(LeadershipTerm):
             sole=hosted.sole,
         )
         self._hosted, self._fleet, self.measure = hosted, hosted.fleet, measure
+        self._claims = claims_of(context, log, gate)
         self._reached_end = False
         self._who = Identities(hosted, self._time.now)
         self._secrets = Secrets(lambda name: self._connections.secret_changed(name))
@@ -216,6 +218,8 @@ class ServiceTerm(LeadershipTerm):
     async def close(self) -> None:
         """Let what is on its way end, and let go of every cluster."""
         async with contextlib.AsyncExitStack() as last_to_first:
+            if self._claims is not None:
+                last_to_first.push_async_callback(self._claims.close)
             last_to_first.push_async_callback(self._connections.close)
             last_to_first.push_async_callback(self._warnings.close)
             last_to_first.push_async_callback(self._effects.close)

@@ -17,6 +17,8 @@ from controlplane.log.read_models import PostgresReadModels
 from controlplane.log.snapshots import PostgresSnapshots
 from controlplane.runtime.lifecycle import OnBatch, OnState, Ports
 
+CLAIM = 30.0  # seconds
+
 
 def ports_of(database: Database, *, linger: float = LINGER) -> Ports:
     """Return the ports of a process whose log is in a database; for `linger` seconds a few observations wait for others."""
@@ -30,7 +32,7 @@ def ports_of(database: Database, *, linger: float = LINGER) -> Ports:
     def read_models(log: Log) -> PostgresReadModels | None:
         return PostgresReadModels(database, log.name) if isinstance(log, PostgresLog) else None
 
-    return Ports(open_log=open_log, version=version(), snapshots=snapshots, read_models=read_models)
+    return Ports(open_log=open_log, version=version(), claim=CLAIM, snapshots=snapshots, read_models=read_models)
 
 
 def version() -> str:

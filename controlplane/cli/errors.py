@@ -137,7 +137,7 @@ _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.log.event", "LogError", _moved_on),
     ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
     ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),
-    ("controlplane.runtime.term", "WrongCluster", _as(Exit.CLUSTER)),
+    ("controlplane.runtime.bound", "WrongCluster", _as(Exit.CLUSTER)),
     ("controlplane.local.postgres.errors", "EmbeddedError", _as(Exit.DATABASE)),
     ("controlplane.web.ops", "ListenError", _as(Exit.LISTEN)),
     ("controlplane.clusters.protocol", "Unreachable", _cluster),

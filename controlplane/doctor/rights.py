@@ -13,11 +13,13 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from controlplane.app.claims import lease_names
 from controlplane.controllers.jobframework.hosting import policy_of as jobframework_policy
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.rights import rights as rights_of_kind
 from controlplane.kube.access import AccessRight
+from controlplane.kube.kinds import LEASES
 from controlplane.settings.model import Settings
 from controlplane.values import Value
 
@@ -193,7 +195,7 @@ def _needed_in(settings: Settings, granted: tuple[_Granted, ...], namespaces: It
 
 def needed_on_management(settings: Settings) -> list[NeededRight]:
     """Return what the service has to be allowed on the management cluster."""
-    return _needed(settings, "management", _MANAGEMENT)
+    return [*_needed(settings, "management", _MANAGEMENT), *_of_leases(settings)]
 
 
 def needed_on_workers(settings: Settings) -> list[NeededRight]:
@@ -204,6 +206,20 @@ def needed_on_workers(settings: Settings) -> list[NeededRight]:
 def manifests() -> list[str]:
     """Return the manifests that are read, below the folder `deploy`."""
     return [one.manifest for one in (*_MANAGEMENT, *_WORKER, *_SENDS, *_INVITED)]
+
+
+def _of_leases(settings: Settings) -> list[NeededRight]:
+    """Return the rights on the Leases that keep other logs away, whose names are those of the settings."""
+    namespace, names = settings.leader.lease_namespace, lease_names(settings)
+    asked = [(verb, name) for verb in ("get", "patch") for name in names] + [("create", "")] if namespace else []
+    return [
+        NeededRight(
+            right=AccessRight(group=LEASES.group, resource=LEASES.plural, verb=verb, namespace=namespace, name=name),
+            manifest="deploy/rbac/management/leases.yaml",
+            needed=False,
+        )
+        for verb, name in asked
+    ]
 
 
 def _needed(settings: Settings, place: str, granted: tuple[_Granted, ...]) -> list[NeededRight]:

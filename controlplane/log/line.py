@@ -11,6 +11,7 @@ from typing import LiteralString
 import psycopg
 from psycopg.rows import TupleRow as Row
 
+from controlplane.log import timeline
 from controlplane.log.appender import fenced
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import LogUnavailable
@@ -25,6 +26,11 @@ class Line:
         self._database, self._application = database, application
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._busy = asyncio.Lock()
+
+    @property
+    def server(self) -> str:
+        """The identity of the database server of the present connection, `/NUMBER`; "" if it does not say."""
+        return timeline.system_of(self._connection) if self._connection is not None else ""
 
     async def fetch(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
         """Return the rows of a statement; raises `Fenced` if the log's fence refused it, `LogUnavailable` for whatever

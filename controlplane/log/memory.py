@@ -81,6 +81,10 @@ class MemoryLog:
         self._compare()
         return LogHead(len(self._store.rows), self._store.epoch)
 
+    async def identity(self) -> str:
+        """Return "": it is kept nowhere."""
+        return ""
+
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
         self._compare()

@@ -151,6 +151,13 @@ class PostgresLog:
         look = await self._look()
         return LogHead(look.position, look.epoch)
 
+    async def identity(self) -> str:
+        """Return the log's name, its identity, and that of the database server, since a copy of a database has the same log;
+        "" while nobody has opened it.
+        """
+        look = await self._look()
+        return f"{self.name}/{look.id}{self._heart.server}" if look.id is not None else ""
+
     async def sign(self) -> Sign:
         """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
         self._let_go()

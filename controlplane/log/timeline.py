@@ -67,6 +67,12 @@ def keep(connection: psycopg.AsyncConnection[Row], primary: Primary) -> None:
     _open[connection] = primary
 
 
+def system_of(connection: psycopg.AsyncConnection[Row]) -> str:
+    """Return the identity of the cluster that a connection leads to, `/NUMBER`; "" if it did not say."""
+    found = _open.get(connection)
+    return f"/{found.system}" if found is not None else ""
+
+
 def over(connection: psycopg.AsyncConnection[Row], primary: Primary) -> OldPrimary:
     """Return what is to be said of a connection to an old primary."""
     return OldPrimary(

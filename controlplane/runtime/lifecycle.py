@@ -25,6 +25,7 @@ from controlplane.log.event import Fenced, LogArchived, LogHead, LogReplaced, Ne
 from controlplane.log.port import Log
 from controlplane.log.read_models import ReadModels
 from controlplane.log.snapshots import SnapshotStore
+from controlplane.runtime.claims import AnotherLog
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.measure import ProcessMeasure
@@ -81,7 +82,8 @@ class Ports:
     """What differs between a process on a machine and one in a simulation.
 
     `lease`, `renew` and `poll` are seconds: how long a lead lasts without a sign of life, how often one is given, and
-    the longest pause between two reads of the log. `ahead`: how many pieces of one watch are handed over together.
+    the longest pause between two reads of the log. `claim`: for how long the Leases of the management cluster last by which
+    the processes of another log are kept away; 0: there are none. `ahead`: how many pieces of one watch are handed over together.
     `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
     `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's. Without `snapshots` a
     process reads its whole log when it starts; without `read_models` what is asked of the whole fleet is read from its
@@ -93,6 +95,7 @@ class Ports:
     lease: float = 3.0
     renew: float = 0.75
     poll: float = 1.0
+    claim: float = 0.0
     ahead: int = 4
     stopwatch: Callable[[], float] = time.perf_counter
     gauges: bool = True
@@ -271,13 +274,15 @@ async def run_terms(
                 return
             try:
                 running.result()
-            except LogReplaced as other:
-                lost_log.noticed(other)
+            except LogReplaced as replaced:
+                lost_log.noticed(replaced)
                 _log.warning(
-                    "the log is not the one that was read, starting over with what it holds", detail=str(other)
+                    "the log is not the one that was read, starting over with what it holds", detail=str(replaced)
                 )
             except LogArchived as archived:
                 _log.warning("events left the log while it was read, starting over", detail=str(archived))
+            except AnotherLog as other:
+                _log.warning("another log's processes act on the management cluster, following", detail=str(other))
             except Fenced as fenced:
                 _log.warning("another replica leads, following it", detail=str(fenced))
     finally:

@@ -15,14 +15,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, Protocol
 
 from controlplane.clusters.budget import RateLimits
-from controlplane.clusters.connection import incarnation_of
 from controlplane.clusters.connection_config import ConnectionConfig, ConnectionTiming
 from controlplane.clusters.connection_reports import Fact, Reached
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ClusterError, Executes, Looks, Sink
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
-from controlplane.controllers.connectivity.identity import unbound
 from controlplane.controllers.connectivity.local_connection import event_refused, service_started
 from controlplane.controllers.connectivity.state import Connection, life_of, next_life
 from controlplane.controllers.connectivity.watched import Watched
@@ -32,6 +30,8 @@ from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEven
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
+from controlplane.runtime.bound import check_cluster
+from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.connection_events import event_of, lift
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
@@ -46,17 +46,8 @@ from controlplane.runtime.snapshots import snapshots_of
 from controlplane.settings.model import Budget
 from controlplane.tasks import end
 
-# Seconds in which a cluster is to say who it is, before the lead is asked for.
-_ASKED = 5.0
-
 Part = Coroutine[Any, Any, Any]
 ReadSecret = Callable[[str], Awaitable[bytes]]
-
-
-class WrongCluster(Exception):  # noqa: N818 - what an operator is told
-    """The log belongs to another cluster than the one that this process stands beside; the message says which, and what
-    to do.
-    """
 
 
 class HostedSet(Protocol):
@@ -90,6 +81,7 @@ class LeadershipTerm(ABC):
     CHECKS: Sequence[str]  # the checks of readiness that only a leader can fail
     runner: Runner
     _bound = False  # whether the log belongs to one cluster, the first one, until an operator says otherwise
+    _claims: ClusterClaims | None = None  # what keeps other logs away from the cluster
 
     def __init__(
         self,
@@ -180,8 +172,9 @@ class LeadershipTerm(ABC):
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
                     if self._bound:
-                        await self._belongs()
-                    acquiring = asyncio.create_task(self.leader.acquire(), name="acquire")
+                        known = self._controllers.connections.get(MANAGEMENT)
+                        await check_cluster(self._context.open_management, known)
+                    acquiring = asyncio.create_task(self._acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
@@ -189,6 +182,11 @@ class LeadershipTerm(ABC):
             return None
         finally:
             await end(stopping, *([acquiring] if acquiring is not None else []))
+
+    async def _acquire(self) -> LogHead:
+        if self._claims is not None:
+            await self._claims.free()
+        return await self.leader.acquire()
 
     async def _start(self) -> None:
         """Begin with the newest snapshot, if there is one, or with what one of another version says is left."""
@@ -261,25 +259,6 @@ class LeadershipTerm(ABC):
     async def leave(self, head: LogHead) -> None:  # noqa: B027 - most have nothing to say
         """Say what is to be said when a lead ends in good order: nothing, unless something depends on it."""
 
-    async def _belongs(self) -> None:
-        """Raise `WrongCluster` if the cluster that we stand beside is not the one that the log belongs to.
-
-        One that does not answer, or does not know us, says nothing: the connection goes on asking once we lead.
-        """
-        try:
-            server = await self._context.open_management()
-        except Exception:  # whatever is wrong with the way there, the connection reports it
-            return
-        try:
-            async with asyncio.timeout(_ASKED):
-                identity = await incarnation_of(server)
-        except (ClusterError, TimeoutError):
-            return
-        finally:
-            await server.close()
-        if (objection := unbound(identity, self._controllers.connections.get(MANAGEMENT))) is not None:
-            raise WrongCluster(objection[1])
-
     def _take_up(self) -> asyncio.Future[None]:
         """Begin to lead; return the future in which a part that nobody awaits says that it failed."""
         self._live = True
@@ -299,6 +278,7 @@ class LeadershipTerm(ABC):
             home.run(),
             *own,
             self.leader.keep(),
+            *([self._claims.keep()] if self._claims is not None else []),
             self._report() if self._context.ports.gauges else asyncio.Event().wait(),
             *self._read_models(),
             _wait(failure),

@@ -38,7 +38,7 @@ from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.settings.secret import DatabaseUrl
 from controlplane.settings.tracing import TracingSettings
 from controlplane.settings.web import WebSettings, web_contradictions
-from controlplane.settings.words import FILE, LOG_NAME, PORT
+from controlplane.settings.words import FILE, LOG_NAME, NAMESPACE, PORT
 from controlplane.values import Value
 
 PREFIX = "CONTROLPLANE_"
@@ -221,6 +221,14 @@ class LeaderSettings(Value, rename="camel"):
             default="host name, `_`, process id",
         ),
     ] = ""
+    lease_namespace: Annotated[
+        str,
+        Setting(
+            Text(what=NAMESPACE.what, pattern=NAMESPACE.pattern, longest=NAMESPACE.longest, empty=True),
+            "The namespace of the Leases on the management cluster by which the services of other logs are kept from dispatching it "
+            "as well; the same for all services of a cluster. Empty: no Leases.",
+        ),
+    ] = "kube-system"
 
 
 class Settings(Value, rename="camel"):

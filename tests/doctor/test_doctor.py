@@ -91,7 +91,7 @@ async def test_an_installation_that_works_has_nothing_that_failed(
     said = {f"{one.place}/{one.check}": one.message for one in found}
     assert said["database/leader"].startswith("replica-1 leads by epoch 1, sign of life ")
     assert said["database/rights"] == f'"{ROLE}" may read and append, and change nothing'
-    assert said["management/rights"] == "all 31 rights are there"
+    assert said["management/rights"] == "all 36 rights are there"
     assert {one.place for one in found} == {"database", "management", "queues", "worker/a", "worker/b"}
 
 

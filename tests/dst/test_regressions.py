@@ -163,6 +163,7 @@ MENDED_IN_6 = [
     ),
     (910056, "", "the last status of a job came from its cluster under another name, and was not copied"),
     (910181, "", "none of the product's: what was seen and what was chosen before that in one append"),
+    (920204, "", "the last status of a pod of a group was not copied again after the management cluster went back"),
 ]
 MENDED_CANDIDATES_IN_6 = [
     (900361, "3,5,15", "a target that was built anew between two watches was never noticed"),

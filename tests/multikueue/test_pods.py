@@ -257,6 +257,21 @@ def test_the_statuses_of_all_are_copied_and_the_last_ones_before_the_end() -> No
     assert scene.writes() == [("Removal", "p-1"), ("Removal", "")]
 
 
+def test_the_last_status_of_every_pod_is_copied_again_when_the_management_cluster_went_back_to_before() -> None:
+    """It was what had been written last, and so counted as written: the group was finished, and its pods waited for ever."""
+    scene = Pods("a").running()
+    scene.copy("a", "p-0", status=TWO, finished=True).copy("a", "p-1", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "Pods succeeded: 2/2.")}).decide()
+    for name in scene.names_:
+        scene.pod(name, status=TWO, finished=True, inactive=True)
+    for name in scene.names_:
+        scene.pod(name, status=ONE, finished=False, inactive=False)
+    assert sorted(scene.tick(seconds=1).writes()) == [("StatusRelay", ""), ("StatusRelay", "p-1")]
+    for name in scene.names_:
+        scene.pod(name, status=TWO, finished=True, inactive=True)
+    assert scene.tick(seconds=1).writes() == [("Finish", "")]
+
+
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
 def test_a_pod_whose_copy_was_gone_before_its_end_was_seen_ends_as_its_group(end: str) -> None:
     """Its status would never come, and its user's pod would wait for ever."""

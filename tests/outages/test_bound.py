@@ -11,7 +11,7 @@ import pytest
 from controlplane.app import operate
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.log.connect import Database
-from controlplane.runtime.term import WrongCluster
+from controlplane.runtime.bound import WrongCluster
 from tests.outages.stage import ROLE, Replica, Stage, settings
 
 NAMES = [f"train-{number}" for number in range(10)]

@@ -13,7 +13,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from controlplane.app.hosted import TYPES
+from controlplane.controllers.connectivity.local_connection import service_stopped
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.event import Append
+from controlplane.log.postgres import PostgresLog
 from controlplane.log.schema import libpq_url
+from controlplane.runtime.gate import Gate
 from tests.log.test_log_replaced import _TABLES as TABLES
 from tests.outages.stage import Replica, Stage, settings
 from tests.outages.test_database import JOBS_, all_done, wired
@@ -50,21 +57,24 @@ async def test_an_answer_that_is_an_error_is_waited_for_and_nothing_is_passed_ov
     on = await stage("a", "b")
     began, ended = FAULTS[fault]
     health = on.replica.health
-    refused: list[str] = []  # what was ever not as it should be: a leader that reads once is not ready for a moment
-    told = health.set
+    refused: list[str] = []  # what ever spoke against acting: of a leader that reads once readiness may not tell
+    told = Gate.set
 
-    def note(check: str, ok: bool, detail: str = "") -> None:
-        told(check, ok, detail)
-        refused.extend([] if ok else [check])
+    def note(gate: Gate, reason: str, ok: bool, detail: str = "") -> None:
+        told(gate, reason, ok, detail)
+        refused.extend([] if ok else [reason])
 
-    monkeypatch.setattr(health, "set", note)
+    monkeypatch.setattr(Gate, "set", note)
     for name in JOBS_[:2]:
         on.submit_for(name, "200ms")
     on.execute(began)
-    on.execute("SELECT pg_notify('controlplane', 'main')")  # as whoever appends beside it: the leader reads
+    if fault == "reads refused":  # what the leader appended itself it does not read
+        async with PostgresLog(Database(on.url), Codec(TYPES)) as beside:
+            await beside.assist()
+            await beside.append(Append([service_stopped(0, "somebody beside it")]))
     for name in JOBS_[2:]:
         on.submit_for(name, "200ms")
-    await on.until(lambda: refused, "not ready")
+    await on.until(lambda: refused, "the gate closed")
     await asyncio.sleep(1.0)
     # What the leader appends itself it need not read: with that alone it works on.
     assert fault == "reads refused" or not health.ready

@@ -66,9 +66,8 @@ def final_statuses(pass_: WorkloadPass, cluster: str) -> bool:
     """Write the last status of each pod before the Workload is finished; return whether any is still on its way."""
     waiting = False
     for local, remote in _pairs(pass_, cluster):
-        last = pass_.state.relayed_members.get(local.name)
-        said = remote.status in (local.status, last.status if last is not None else "")
-        if not remote.finished or remote.deleting or local.finished or local.deleting or said:
+        # That it was written before says nothing: the management cluster may have gone back to before.
+        if not remote.finished or remote.deleting or local.finished or local.deleting or remote.status == local.status:
             continue
         trouble = pass_.state.trouble.get(f"@management/Job/{local.name}")
         if trouble is None or trouble.failures < _TRIES:

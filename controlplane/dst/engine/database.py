@@ -76,6 +76,10 @@ class DatabaseLog:
         await self.round_trip()
         return await self._log.head()
 
+    async def identity(self) -> str:
+        """Return "": a simulated database has no other beside it."""
+        return ""
+
     async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch: from now on only the caller may append."""
         await self.round_trip()

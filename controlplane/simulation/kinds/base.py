@@ -181,6 +181,12 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         selectable=("type",),
     ),
     ServedKind(
+        kinds.LEASES,
+        status_subresource=False,
+        columns=(Column("Holder", ".spec.holderIdentity"), AGE),
+        generation=False,
+    ),
+    ServedKind(
         CONFIG_MAPS,
         status_subresource=False,
         short_names=("cm",),

@@ -1,0 +1,121 @@
+"""Takes a Lease of a cluster and keeps it, as Kubernetes' own leader election does.
+
+In: the Lease's place, a holder, an API server for each call. Out: who holds it. Whether a holder is still there is judged by
+our own monotonic clock: one whose Lease has not changed for as long as it says has gone (kubernetes/client-go 1.36,
+tools/leaderelection/leaderelection.go). Every write names the version that it was decided on, so of two that take a free
+Lease at once the server refuses one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controlplane.clock import Clock
+from controlplane.clusters.protocol import ApiError, ClusterPort
+from controlplane.kube.kinds import Json, ObjectRef, Request, meta
+
+PROCESS = "controlplane/process"
+"""The annotation that says which process of the holder wrote last."""
+_LABELS = {"app.kubernetes.io/managed-by": "controlplane"}
+
+
+class LeaseHolder(NamedTuple):
+    """Who holds a Lease: the holder's identity, and which process of it wrote last; empty if nobody does, or we do."""
+
+    identity: str
+    process: str = ""
+
+
+FREE = LeaseHolder("")
+
+
+class ClusterLease:
+    """One Lease, `duration` seconds long. `process` is the name of this process. `holder` is whom it is taken for: every
+    process that may act in the place of another one has the same; "" until it is known, and then nothing is taken.
+    """
+
+    def __init__(self, ref: ObjectRef, process: str, clock: Clock, duration: float) -> None:
+        self.ref, self.holder = ref, ""
+        self._process, self._clock, self._duration = process, clock, duration
+        self._version = ""  # of what we wrote last
+        self._seen, self._since = "", 0.0  # the version of what somebody else wrote, and since when it is there
+
+    async def other(self, server: ClusterPort) -> LeaseHolder:
+        """Return who else holds it. Raises what the server raises, but not if there is no such Lease."""
+        found = await self._read(server)
+        return FREE if found is None else self._other(found)
+
+    async def renew(self, server: ClusterPort) -> LeaseHolder:
+        """Take it, or keep it; return who else holds it, in which case it was not taken. Raises what the server raises."""
+        if self._version:
+            try:
+                return await self._write(server, self._version, {})
+            except ApiError as error:
+                self._version = ""
+                if error.status not in (404, 409):
+                    raise
+        found = await self._read(server)
+        if found is None:
+            return await self._create(server)
+        other = self._other(found)
+        if other != FREE:
+            return other
+        spec = found.get("spec") or {}
+        taken: Json = {}
+        if spec.get("holderIdentity") != self.holder:
+            taken = {"acquireTime": self._now(), "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
+        return await self._write(server, str(meta(found)["resourceVersion"]), taken)
+
+    async def release(self, server: ClusterPort) -> None:
+        """Let go of it, if nobody has written to it since we did. Raises what the server raises."""
+        if self._version:
+            version, self._version = self._version, ""
+            await server.write(self._patch(version, {"holderIdentity": None, "leaseDurationSeconds": 1}))
+
+    async def _read(self, server: ClusterPort) -> Json | None:
+        try:
+            return await server.get(self.ref.kind, self.ref.namespace, self.ref.name)
+        except ApiError as error:
+            if error.status == 404 and error.name == self.ref.name:
+                return None
+            raise
+
+    def _other(self, found: Json) -> LeaseHolder:
+        spec, version = found.get("spec") or {}, str(meta(found).get("resourceVersion", ""))
+        identity = str(spec.get("holderIdentity") or "")
+        if identity in ("", self.holder):
+            return FREE
+        now = self._clock.monotonic()
+        if version != self._seen:
+            self._seen, self._since = version, now
+        if now - self._since >= float(spec.get("leaseDurationSeconds") or self._duration):
+            return FREE
+        return LeaseHolder(identity, str((meta(found).get("annotations") or {}).get(PROCESS, "")))
+
+    async def _create(self, server: ClusterPort) -> LeaseHolder:
+        metadata = {"namespace": self.ref.namespace, "name": self.ref.name, "labels": _LABELS}
+        body: Json = {
+            "apiVersion": self.ref.kind.api_version,
+            "kind": self.ref.kind.kind,
+            "metadata": metadata | {"annotations": {PROCESS: self._process}},
+            "spec": self._spec() | {"acquireTime": self._now(), "leaseTransitions": 0},
+        }
+        self._keep(await server.create(self.ref.kind, self.ref.namespace, body))
+        return FREE
+
+    async def _write(self, server: ClusterPort, version: str, more: Json) -> LeaseHolder:
+        self._keep(await server.write(self._patch(version, self._spec() | more)))
+        return FREE
+
+    def _patch(self, version: str, spec: Json) -> Request:
+        metadata = {"resourceVersion": version, "annotations": {PROCESS: self._process}}
+        return Request("patch", self.ref, {"metadata": metadata, "spec": spec})
+
+    def _keep(self, written: Json) -> None:
+        self._version = str(meta(written)["resourceVersion"])
+
+    def _spec(self) -> Json:
+        seconds = max(round(self._duration), 1)
+        return {"holderIdentity": self.holder, "leaseDurationSeconds": seconds, "renewTime": self._now()}
+
+    def _now(self) -> str:
+        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

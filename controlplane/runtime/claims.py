@@ -1,0 +1,163 @@
+"""Keeps one log's processes the only ones that act on a cluster: two logs on it would each dispatch the same jobs.
+
+In: the Leases that say so on the cluster, a way to its API server, the gate of effects. Out: whoever starts waits while the
+processes of another log hold one of them; a leader keeps them, acts only while it has them, and follows again when it finds
+that another log took one. Replicas of one log are kept apart by the log itself, so they share the holder. A cluster that lets
+us read or write no Lease (403, 404) is used as if there were none, and it is said: that two logs do not meet is then for its
+owner to see to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from controlplane.clock import Clock
+from controlplane.clusters.lease import FREE, ClusterLease, LeaseHolder
+from controlplane.clusters.protocol import ApiError, ClusterError
+from controlplane.clusters.streams import ApiServer
+from controlplane.log.event import Fenced, LogUnavailable
+from controlplane.runtime.gate import Gate
+
+_log = structlog.get_logger(__name__)
+
+_ASKED, _LEAVE = 5.0, 1.0  # seconds that asking may take at most, and letting go
+# A renewal counts for us less than for others: what began before it ran out may take its time, and so does noticing.
+_SAFETY = 0.6
+_UNTOLD = "whether another log acts on the management cluster is not known yet"
+
+
+class AnotherLog(Fenced):
+    """The processes of another log act on the cluster; the message names them, and says what to do."""
+
+
+class ClusterClaims:
+    """The Leases of a cluster that the processes of a log hold, for `duration` seconds each.
+
+    `identity` is who the log is, "" while nobody has opened it; `told` hears why this process waits, "" once it does not."""
+
+    def __init__(
+        self,
+        leases: Sequence[ClusterLease],
+        open_server: Callable[[], Awaitable[ApiServer]],
+        identity: Callable[[], Awaitable[str]],
+        clock: Clock,
+        gate: Gate,
+        told: Callable[[str], None],
+        *,
+        duration: float,
+    ) -> None:
+        self._leases, self._open, self._identity = leases, open_server, identity
+        self._clock, self._gate, self._told = clock, gate, told
+        self._duration, self._renew = duration, duration / 3
+        self._patience = min(self._renew, _ASKED)
+        self._server: ApiServer | None = None
+        self._until = float("-inf")  # when the oldest of our renewals ends
+        self._kept = self._without = False
+
+    async def free(self) -> None:
+        """Return once nobody else is seen to hold one of them. What cannot be asked says nothing."""
+        said = ""
+        while True:
+            if await self._known():
+                other = await self._others()
+                if not other:
+                    break
+                if other != said:
+                    said = other
+                    self._told(other)
+                    _log.warning("waiting: the processes of another log act on this cluster", detail=other)
+            await self._clock.sleep(self._renew / 3)
+        self._told("")
+
+    async def keep(self) -> None:
+        """Take them and renew them until cancelled; raises `AnotherLog` if the processes of another log have one."""
+        self._gate.set("claim", False, _UNTOLD)
+        while not await self._known():
+            await self._clock.sleep(self._renew / 3)
+        while True:
+            began = self._clock.monotonic()
+            done = await self._renewed()
+            if done:
+                self._until = began + self._duration * _SAFETY
+            sure = self._without or self._clock.monotonic() < self._until
+            self._gate.set("claim", sure, "the Leases on the management cluster could not be renewed")
+            await self._clock.sleep(self._renew if done else self._renew / 3)
+
+    async def close(self) -> None:
+        """Let go of what is held, if the cluster answers."""
+        if self._kept and self._server is not None:
+            with contextlib.suppress(ClusterError, TimeoutError):
+                async with asyncio.timeout(_LEAVE):
+                    for lease in self._leases:
+                        await lease.release(self._server)
+        await self._hang_up()
+
+    async def _known(self) -> bool:
+        """Ask who the log is; whether it answered."""
+        try:
+            holder = await self._identity()
+        except LogUnavailable:
+            return False
+        for lease in self._leases:
+            lease.holder = holder
+        return True
+
+    async def _others(self) -> str:
+        """Return what is to be said of who else holds one of them, "" if nobody is seen to."""
+        try:
+            async with asyncio.timeout(self._patience):
+                for lease in self._leases:
+                    if (other := await lease.other(await self._reach())) != FREE:
+                        return _sentence(lease, other)
+        except (ClusterError, TimeoutError) as error:
+            await self._failed(error)
+        return ""
+
+    async def _renewed(self) -> bool:
+        """Renew all; whether it was done. Raises `AnotherLog`."""
+        try:
+            async with asyncio.timeout(self._patience):
+                for lease in self._leases:
+                    if (other := await lease.renew(await self._reach())) != FREE:
+                        raise AnotherLog(_sentence(lease, other))
+        except (ClusterError, TimeoutError) as error:
+            await self._failed(error)
+            return False
+        self._kept, self._without = True, False
+        return True
+
+    async def _reach(self) -> ApiServer:
+        if self._server is None:
+            try:
+                self._server = await self._open()
+            except Exception as error:  # whatever is wrong with the way there, the connection reports it
+                raise ClusterError(str(error)) from error
+        return self._server
+
+    async def _failed(self, error: Exception) -> None:
+        refused = isinstance(error, ApiError) and error.status in (403, 404)
+        if refused and not self._without:
+            _log.warning(
+                "no Lease on the management cluster says that this log acts there, so another one is not kept out",
+                detail=str(error),
+                grant="get, create and patch of leases.coordination.k8s.io (deploy/rbac/management/leases.yaml)",
+            )
+        self._without = refused or (self._without and not self._kept)
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+
+def _sentence(lease: ClusterLease, other: LeaseHolder) -> str:
+    process = f" (process {other.process})" if other.process else ""
+    return (
+        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}: a management cluster's"
+        " jobs are dispatched by one log; stop the other service, or give this one a multikueue.controllerName and a"
+        " multikueue.origin of its own, with queues of its own; a service that has gone is waited for as long as its Lease lasts"
+    )

@@ -1,0 +1,99 @@
+"""A Lease has one holder at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.lease import FREE, ClusterLease, LeaseHolder
+from controlplane.clusters.protocol import ApiError
+from controlplane.clusters.transport import Transport
+from controlplane.kube.kinds import LEASES, Json, ObjectRef
+from tests.clusters.clocks import ManualClock
+from tests.simulation.contract.client import Api
+
+NAME = "controlplane.test"
+SECONDS = 30.0
+
+
+@pytest.fixture
+async def server(api: Api) -> AsyncIterator[Transport]:
+    config = ClientConfig(server=api.url, token=api.token, verify=api.simulated)
+    transport = Transport("server", config)
+    yield transport
+    await transport.close()
+
+
+def lease(api: Api, holder: str, process: str, clock: ManualClock) -> ClusterLease:
+    made = ClusterLease(ObjectRef(LEASES, api.namespace, NAME), process, clock, SECONDS)
+    made.holder = holder
+    return made
+
+
+async def stored(api: Api) -> Json:
+    return (await api.get(LEASES, NAME)).ok()
+
+
+async def test_who_comes_first_has_it_until_it_is_let_go(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    one, two = lease(api, "log-one", "pod-one", clock), lease(api, "log-two", "pod-two", clock)
+    assert await two.other(server) == FREE
+    assert await one.renew(server) == FREE
+    held = LeaseHolder("log-one", "pod-one")
+    assert (await two.other(server), await two.renew(server)) == (held, held)
+    assert await one.renew(server) == FREE
+    await one.release(server)
+    assert "holderIdentity" not in (await stored(api))["spec"]
+    assert await two.renew(server) == FREE
+    spec = (await stored(api))["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("log-two", 1, 30)
+    assert await one.renew(server) == LeaseHolder("log-two", "pod-two")
+
+
+async def test_a_holder_that_does_not_renew_it_for_its_duration_has_gone(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    one, two = lease(api, "log-one", "pod-one", clock), lease(api, "log-two", "pod-two", clock)
+    await one.renew(server)
+    assert await two.renew(server) != FREE
+    clock.seconds += SECONDS - 1
+    assert await two.renew(server) != FREE
+    await one.renew(server)
+    clock.seconds += SECONDS - 1
+    assert await two.renew(server) != FREE, "it was renewed"
+    clock.seconds += SECONDS
+    assert await two.renew(server) == FREE
+    assert await one.renew(server) == LeaseHolder("log-two", "pod-two")
+
+
+async def test_the_processes_of_one_holder_take_it_from_one_another(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    one, other = lease(api, "log-one", "pod-one", clock), lease(api, "log-one", "pod-two", clock)
+    await one.renew(server)
+    assert await other.other(server) == FREE
+    assert await other.renew(server) == FREE
+    assert (await stored(api))["spec"]["leaseTransitions"] == 0
+    assert await one.renew(server) == FREE, "which of them acts is for the log to say"
+
+
+async def test_of_two_that_take_a_free_one_at_once_one_has_it(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    one, two = lease(api, "log-one", "pod-one", clock), lease(api, "log-two", "pod-two", clock)
+    await one.renew(server)
+    await one.release(server)
+    found = await two._read(server)
+    assert found is not None
+    await one.renew(server)
+    with pytest.raises(ApiError) as refused:
+        await two._write(server, found["metadata"]["resourceVersion"], {})
+    assert refused.value.status == 409
+    assert (await stored(api))["spec"]["holderIdentity"] == "log-one"
+
+
+async def test_one_that_somebody_deletes_is_made_again(api: Api, server: Transport) -> None:
+    one = lease(api, "log-one", "pod-one", ManualClock())
+    await one.renew(server)
+    (await api.call("DELETE", LEASES.path(api.namespace, NAME))).ok()
+    assert await one.renew(server) == FREE
+    assert (await stored(api))["spec"]["holderIdentity"] == "log-one"
