@@ -20,6 +20,7 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
 from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, EffectUnneeded
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition
 from controlplane.tasks import end
 from tests.multikueue.scene import CHECK, START, Scene, stamp
@@ -231,6 +232,39 @@ def test_a_condition_that_was_there_already_closes_its_write() -> None:
     write = scene.fleet.open_writes(cluster_stream("a"))[0]
     scene.fold(cluster_stream("a"), EffectUnneeded(target=write.target, action=write.action, resource_version="9"))
     assert scene.fleet.open_writes(cluster_stream("a")) == []
+
+
+def test_a_condition_that_somebody_overwrites_again_and_again_is_written_after_longer_and_longer_pauses() -> None:
+    """Two services that see a cluster otherwise wrote 25 times a second, and every write was in both logs."""
+    scene, stream = Scene("a"), cluster_stream("a")
+    pauses: list[int] = []
+    for _ in range(5):
+        waited = 0
+        while (said := decided(scene, stream)) is None:
+            scene.tick(seconds=1)
+            waited += 1
+        assert said == ("True", "Active", "Connected")
+        pauses.append(waited)
+        scene.cluster("a", **CONNECTED)
+        assert decided(scene, stream) is None
+        active(scene, "a", False)
+    assert pauses == [0, 0, 1, 2, 4]
+    scene.fold(stream, ClusterLost(reason="Unreachable", message="gone"), "a")
+    assert decided(scene, stream) == ("False", "ClientConnectionFailed", "gone"), "what is new is written at once"
+
+
+def test_a_condition_that_was_left_alone_for_long_is_written_again_at_once() -> None:
+    scene, stream = Scene("a"), cluster_stream("a")
+    decided(scene, stream)
+    for _ in range(4):
+        scene.cluster("a", **CONNECTED)
+        active(scene, "a", False)
+        assert decided(scene, stream) is not None
+        scene.tick(seconds=16 * 60)
+    scene.cluster("a", **CONNECTED)
+    active(scene, "a", False)
+    (decision,) = scene.decide(stream)
+    assert decision.reason == WorkloadReason.CONDITION_OVERWRITTEN
 
 
 def condition_request(scene: Scene, stream: str) -> Any:

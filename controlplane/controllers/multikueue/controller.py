@@ -260,10 +260,12 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return conditions.set_active(seen, wanted, "AdmissionCheck")
 
     def _decide_condition(self, stream: str, decision: ConditionDecided | None, now: datetime) -> Decided:
-        free, wake = self.index.slots.free(stream, now)
+        free, wake = self.index.slots.free(stream, now, decision)
         slot = self.index.slots.get(stream)
         if decision is None or not free:
             return Decided((), slot.version, wake if decision else None)
+        if slot.overwritten:
+            decision = msgspec.structs.replace(decision, reason=WorkloadReason.CONDITION_OVERWRITTEN)
         return Decided(
             [_event(stream, decision, self.index.around.condition(stream, self._beside(stream)))], slot.version
         )

@@ -343,6 +343,10 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     R.CONDITION_CHANGED: Sentence(
         "the condition would say something else now", "its condition Active would say something else now: {message}"
     ),
+    R.CONDITION_OVERWRITTEN: Sentence(
+        "somebody else wrote another condition in the place of ours",
+        "somebody else wrote another condition Active in the place of ours, which says: {message}",
+    ),
 }
 
 

@@ -73,3 +73,4 @@ class WorkloadReason(StrEnum):
     TOPOLOGY_ASSIGNED = "TopologyAssigned"
     # conditions of MultiKueueCluster and AdmissionCheck use Kueue's own reasons
     CONDITION_CHANGED = "ConditionChanged"
+    CONDITION_OVERWRITTEN = "ConditionOverwritten"
