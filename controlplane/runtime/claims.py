@@ -157,7 +157,7 @@ class ClusterClaims:
 def _sentence(lease: ClusterLease, other: LeaseHolder) -> str:
     process = f" (process {other.process})" if other.process else ""
     return (
-        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}: a management cluster's"
-        " jobs are dispatched by one log; stop the other service, or give this one a multikueue.controllerName and a"
-        " multikueue.origin of its own, with queues of its own; a service that has gone is waited for as long as its Lease lasts"
+        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and one log acts on a"
+        " management cluster: stop the other service, or, if they are to share its queues, give this one a"
+        " multikueue.controllerName and a multikueue.origin of its own; one that has gone is waited for until its Lease ends"
     )

@@ -51,6 +51,8 @@ def test_the_page_leads_from_nothing_to_a_job_that_ran(operator: Operator) -> No
         queues(operator)
         until("worker-a is connected", lambda: "True" in fleet.kubectl("get", "multikueuecluster", WORKER))
         assert WORKER in service.run("clusters")
+        lease = ("-n", "kube-system", "get", "lease", "controlplane.kueue.x-k8s.io.multikueue", "-o", "yaml")
+        until("its log keeps others away", lambda: "holderIdentity: main/" in fleet.kubectl(*lease))
         submit(operator, service)
         # And what the last part says: the objects stay, and Kueue's own may take them over.
         operator.types("kubectl delete -k deploy/base")
