@@ -178,6 +178,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
         sample(events.ConditionDecided, reason=R.CONDITION_CHANGED, message="Connected"),
         "its condition Active would say something else now: Connected",
     ),
+    (
+        sample(events.ConditionDecided, reason=R.CONDITION_OVERWRITTEN, message="Connected"),
+        "somebody else wrote another condition Active in the place of ours, which says: Connected",
+    ),
 ]
 
 

@@ -49,6 +49,12 @@ def decided(scene: Scene, stream: str) -> tuple[str, str, str] | None:
     return decision.status, decision.condition_reason, decision.message
 
 
+def reason(scene: Scene, stream: str) -> WorkloadReason:
+    (decision,) = scene.decide(stream)
+    assert isinstance(decision, ConditionDecided)
+    return decision.reason
+
+
 # --- MultiKueueCluster -----------------------------------------------------------------------------------------------
 
 
@@ -249,6 +255,9 @@ def test_a_condition_that_somebody_overwrites_again_and_again_is_written_after_l
         assert decided(scene, stream) is None
         active(scene, "a", False)
     assert pauses == [0, 0, 1, 2, 4]
+    scene.tick(seconds=8)
+    assert reason(scene, stream) == WorkloadReason.CONDITION_OVERWRITTEN
+    scene.cluster("a", **CONNECTED)
     scene.fold(stream, ClusterLost(reason="Unreachable", message="gone"), "a")
     assert decided(scene, stream) == ("False", "ClientConnectionFailed", "gone"), "what is new is written at once"
 
@@ -263,8 +272,7 @@ def test_a_condition_that_was_left_alone_for_long_is_written_again_at_once() -> 
         scene.tick(seconds=16 * 60)
     scene.cluster("a", **CONNECTED)
     active(scene, "a", False)
-    (decision,) = scene.decide(stream)
-    assert decision.reason == WorkloadReason.CONDITION_OVERWRITTEN
+    assert reason(scene, stream) == WorkloadReason.CONDITION_CHANGED
 
 
 def condition_request(scene: Scene, stream: str) -> Any:

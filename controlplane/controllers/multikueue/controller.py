@@ -264,7 +264,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         slot = self.index.slots.get(stream)
         if decision is None or not free:
             return Decided((), slot.version, wake if decision else None)
-        if slot.overwritten:
+        if slot.overwritten > 1:  # once it may be that the management cluster went back to before
             decision = msgspec.structs.replace(decision, reason=WorkloadReason.CONDITION_OVERWRITTEN)
         return Decided(
             [_event(stream, decision, self.index.around.condition(stream, self._beside(stream)))], slot.version
