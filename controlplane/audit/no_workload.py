@@ -19,12 +19,16 @@ from controlplane.controllers.multikueue.observations import JobGone, JobObserve
 from controlplane.log.event import Recorded
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
-_SEEN = (JobObserved, JobGone, QueuedJobGone, QueuedPodGone, *_OURS)
+_OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)
+_SEEN = (JobObserved, JobGone, *_OF_THE_FRAMEWORK)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
-    """Return why a job that was seen has no Workload: `events` are those of the job, by position."""
-    last = next((one for one in reversed(events) if isinstance(one.event, _SEEN)), None)
+    """Return why a job that was seen has no Workload: `events` are those of the job, by position.
+
+    Where this service makes Workloads, what it saw of the job for that counts, and not what MultiKueue saw."""
+    seen = [one for one in reversed(events) if isinstance(one.event, _SEEN)]
+    last = next((one for one in seen if isinstance(one.event, _OF_THE_FRAMEWORK)), seen[0] if seen else None)
     if last is not None and isinstance(last.event, (JobGone, QueuedJobGone, QueuedPodGone)):
         text = "The job is gone, and no Workload of it was ever seen."
         return Explanation(Standing("Deleted", "", ""), text, [last])

@@ -46,6 +46,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "pending": wait.pending,
         "ahead": list(wait.ahead),
         "tried": wait.tried,
+        "inactive": wait.inactive,
         "inadmissible": wait.inadmissible,
         "uncovered": list(wait.uncovered),
         "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
@@ -101,7 +102,9 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
     yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
     if used := wait.get("used"):
         yield _past_usage(used, wait.get("dominant") or "")
-    if wait["inadmissible"]:
+    if inactive := wait.get("inactive"):
+        yield f"ClusterQueue {wait['cluster_queue']} is not Active ({inactive})."
+    elif wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait.get("replaces"):
         yield f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more beyond it."

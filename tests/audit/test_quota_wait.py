@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.audit.quota_load import load
-from controlplane.audit.quota_wait import plain, sentences, waits
+from controlplane.audit.quota_wait import answer, plain, sentences, waits
 from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue.observations import Condition, Workload
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
 from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
@@ -127,6 +128,34 @@ async def test_in_sentences(database_url: str, scene: Scene) -> None:
             "In flavor default it can never fit: it wants 11 of cpu, and there are 10.",
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"stopPolicy": "Hold"}, "is stopped"),
+        (
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "absent"}]}},
+            "references missing AdmissionCheck(s): absent",
+        ),
+    ],
+)
+async def test_a_cluster_queue_that_admits_nobody_says_why(database_url: str, spec: Json, why: str) -> None:
+    scene = Scene()
+    scene.queue("q", "10", **spec)
+    scene.workload("w", "q", "1")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        told = answer(reader, EngineSettings(), NS, "w", scene.now)
+    assert told is not None
+    assert told["inactive"] == why
+    said = list(sentences(told))
+    assert said[1:] == [
+        f"ClusterQueue q is not Active ({why}).",
+        "In flavor default it fits now.",
+        "No estimate of when: it waits for something else than quota.",
+    ]
 
 
 async def test_a_slice_wants_what_the_one_before_has_not(database_url: str) -> None:
