@@ -22,7 +22,7 @@ from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
-from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.scene import NS, Scene, quota
 from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
 from tests.quota.admission.test_topologies import pod, submit, with_topology
 
@@ -238,3 +238,22 @@ async def test_what_nodes_have_and_what_pods_take_of_them_is_read_too(database_u
         expected = explain(scene.controller.index.engine, f"{NS}/waits", scene.now.timestamp())
         assert expected is not None
         assert waits(reader, EngineSettings(), NS, "waits", scene.now) == expected
+
+
+async def test_what_it_waits_for_cannot_be_read(database_url: str) -> None:
+    """A ClusterQueue that was never read does not exist for its Workloads; who asks learns what is wrong with it."""
+    scene = Scene()
+    scene.queue("q", "10", resourceGroups=[quota("10"), {**quota("10"), "coveredResources": ["memory"]}])
+    scene.workload("w", "q", "1")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        told = answer(reader, EngineSettings(), NS, "w", scene.now)
+    assert told is not None
+    (said,) = sentences(told)
+    assert said.startswith("It is not considered: ClusterQueue q cannot be read: spec.resourceGroups[1]")
+    scene.queue("q", "10")
+    scene.settle()
+    await keep(database_url, scene.log, "mended", READ)
+    with LogReader.connect(database_url, log="mended") as reader:
+        assert answer(reader, EngineSettings(), NS, "w", scene.now) is None

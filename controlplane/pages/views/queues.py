@@ -97,9 +97,11 @@ class UsageTable(Value):
 def queues(asked: Asked) -> QueueList:
     """Return the LocalQueues."""
     names, follower = asked.namespaces, asked.follower
+    known = cluster_queues_at(asked.reader, asked.moment, asked.given.get("namespace") or None)
     if asked.at is None:
         with follower.lock:
             ahead = _heads(follower.index.workloads.values(), follower.directory, names)
+            ahead = ahead._replace(leads={**known, **ahead.leads})
             return _list(_counts(follower.directory, names), follower.directory.pending(names), ahead)
     past = asked.past()
     with follower.lock:
@@ -109,7 +111,6 @@ def queues(asked: Asked) -> QueueList:
         if place[1]:
             counts.setdefault(place, Counter())["finished"] += count
     ahead = _heads(past.states.values(), past.directory, names)
-    known = cluster_queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
     for place in known:
         if asked.sees(place[0]):
             counts.setdefault(place, Counter())

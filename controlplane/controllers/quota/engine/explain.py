@@ -96,10 +96,10 @@ class FlavorOption:
 class Wait:
     """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
     first ones. `inactive`: why its ClusterQueue admits nobody, "" if it does; `inadmissible`: why the workload cannot be considered
-    at all, "" if it can; `groups`: the flavors for each group of resources that it asks for. `tried`: it was tried since something changed, and waits for the next change. `used`: the past
-    usage of its tenant, weighted, None where that does not count; tenants that used less come first. `dominant`: the resource of
-    which it is a share, "" where it is a sum. `replaces`: the slice whose place it is to take, "" for none; what is wanted is what it
-    needs beyond that."""
+    at all, "" if it can; `groups`: the flavors for each group of resources that it asks for. `tried`: it was tried since something
+    changed, and waits for the next change. `used`: the past usage of its tenant, weighted, None where that does not count; tenants
+    that used less come first. `dominant`: the resource of which it is a share, "" where it is a sum. `replaces`: the slice whose
+    place it is to take, "" for none; what is wanted is what it needs beyond that."""
 
     cluster_queue: str
     position: int
