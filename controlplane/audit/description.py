@@ -159,7 +159,11 @@ def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description |
         value={**head, "cluster_queue": name, **counts, "local_queues": listed, "active": active, "quota": quota},
         fields=_queue_fields(head, ("Active", active), counts),
         tables=[
-            *([Rows(label="Quota", columns=tuple(quota[0]), rows=[tuple(one.values()) for one in quota])] if quota else []),
+            *(
+                [Rows(label="Quota", columns=tuple(quota[0]), rows=[tuple(one.values()) for one in quota])]
+                if quota
+                else []
+            ),
             Rows(label="LocalQueues", columns=("namespace", "name", *GROUPS), rows=rows),
         ],
         moments=moments,
@@ -170,9 +174,7 @@ def _counts(queues: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {group: sum(one[group] for one in queues) for group in GROUPS}
 
 
-def _queue_fields(
-    head: Mapping[str, str], own: tuple[str, str], counts: Mapping[str, int]
-) -> list[tuple[str, Any]]:
+def _queue_fields(head: Mapping[str, str], own: tuple[str, str], counts: Mapping[str, int]) -> list[tuple[str, Any]]:
     return [
         ("Name", head["name"]),
         ("Namespace", head["namespace"]),
