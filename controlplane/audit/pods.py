@@ -104,7 +104,7 @@ def explain_pod(
     if state.permit is not None:
         return _permitted(state.permit, events)
     together = _of_gang(pod.group, gang) if pod.group else ""
-    sentence = f"No cluster has it yet: {of_targets(state, connected) or 'it has no targets'}.{together}"
+    sentence = f"No cluster has it yet: {of_targets(state, connected)}.{together}"
     return _answer("Pending", "", sentence, events, CandidateSeen)
 
 
@@ -159,7 +159,9 @@ def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> 
 
 
 def of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
-    """Return what the targets said of a pod, or why they said nothing; "" if it has none."""
+    """Return what the targets said of a pod, or why they said nothing."""
+    if not state.targets:
+        return "it has no targets"
     silent = {name: why for name in sorted(state.targets) if (why := _silence(state, name, connected))}
     said = {name: _heard(state, name) for name in sorted(state.targets) if name not in silent}
     return "; ".join([*filter(None, [each_says(said)]), *(f"{name} {why}" for name, why in silent.items())])

@@ -86,7 +86,7 @@ def _waits_for(state: SourceState, connected: Mapping[str, Connection], gang: Se
     decided = gang_decision(gang)
     if group := _group(state):
         return f"PodGroup {group}: {what(decided) if decided is not None else 'a cluster for all of it'}; {said}"
-    return said or "targets"
+    return said if state.targets else "targets"
 
 
 def _node(state: SourceState) -> str:

@@ -74,8 +74,7 @@ async def from_kubeconfig(
         loader = kube_config._get_kube_config_loader_for_yaml_file(location, active_context=context)
         keys = await load(loader, configuration)
     except Exception as error:  # the loader raises whatever its parts raise
-        why = _other_contexts(location, context) if context else ""
-        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({why or _why(error)})") from None
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({_why(error, location, context)})") from None
     config = ClientConfig(
         server=str(configuration.host).rstrip("/"),
         ca_data=keys.ca_data,
@@ -101,8 +100,8 @@ def _is_missing(path: str) -> bool:
     return os.pathsep not in path and not Path(path).expanduser().exists()
 
 
-def _other_contexts(location: str, context: str) -> str:
-    """Return that there is no such context, and which there are; "" if there is, or nobody knows."""
+def _other_contexts(location: str, context: str | None) -> str:
+    """Return that there is no such context, and which there are; "" if there is, if none is asked for, or nobody knows."""
     known: list[str] = []
     for path in location.split(os.pathsep):
         try:
@@ -110,15 +109,17 @@ def _other_contexts(location: str, context: str) -> str:
             known += [str(one["name"]) for one in found["contexts"]]
         except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
             continue
-    if not known or context in known:
+    if not (known and context) or context in known:
         return ""
     return f"there is no context {context} in {location}, only {', '.join(sorted(known))}"
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, location: str, context: str | None) -> str:
     """Return what is wrong with a kubeconfig, as far as that names keys and objects only: other texts may quote it."""
     from kubernetes_asyncio.config import ConfigException
 
+    if other := _other_contexts(location, context):
+        return other
     said = str(error)
     if isinstance(error, ConfigException) and said.startswith(_KEYS):
         return said.removeprefix(_KEYS)
