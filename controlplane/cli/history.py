@@ -219,6 +219,9 @@ def find_pod(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
     )
 
 
+_SHOWN = "; `controlplane workloads --all` shows which there are (a job without a queue is not recorded)"
+
+
 def find_story(reader: LogReader, text: str) -> Found:
     """Return the streams of the Workload or job that was named; `CommandFailure` (exit code 5) with the nearest
     names.
@@ -236,7 +239,7 @@ def find_story(reader: LogReader, text: str) -> Found:
         raise CommandFailure(when, Exit.NOT_FOUND)
     near = nearest(reader, namespace, name)
     empty = is_empty(reader)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
+    hint = f"; did you mean {' or '.join(near)}?" if near else _SHOWN
     hint = f": {empty}" if empty else _of_a_place(text) or hint
     if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
         hint = f"; did you mean pod/{namespace}/{name}?"
