@@ -163,7 +163,7 @@ def of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
     if not state.targets:
         return "it has no targets"
     silent = {name: why for name in sorted(state.targets) if (why := _silence(state, name, connected))}
-    said = {name: _heard(state, name) for name in sorted(state.targets) if name not in silent}
+    said = {name: _heard(state, name).rstrip(".") for name in sorted(state.targets) if name not in silent}
     return "; ".join([*filter(None, [each_says(said)]), *(f"{name} {why}" for name, why in silent.items())])
 
 

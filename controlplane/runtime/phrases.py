@@ -43,7 +43,7 @@ def each_says(said: Mapping[str, str]) -> str:
     names: dict[str, list[str]] = {}
     for name, text in said.items():
         names.setdefault(text, []).append(name)
-    return "; ".join(f"{listed(who)}: {text.rstrip('.')}" for text, who in names.items())
+    return "; ".join(f"{listed(who)}: {text}" for text, who in names.items())
 
 
 def choice(score: int, scores: Mapping[str, int], feasible: int) -> str:
