@@ -30,7 +30,7 @@ from controlplane.clusters.connections import Connections
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import Delta, Executes, Looks, Sink
 from controlplane.clusters.streams import ApiServer
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterStandby
+from controlplane.controllers.connectivity.events import MANAGEMENT, TROUBLE, ClusterConnected
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue.hosting import in_force
@@ -258,7 +258,7 @@ class ServiceTerm(LeadershipTerm):
         self._who.noted(cluster, fact)
         event = self._noted(cluster, fact, self._home_kinds if cluster == MANAGEMENT else self._worker_kinds)
         if event is not None:
-            log = _log.warning if isinstance(event, ClusterStandby) else _log.info
+            log = _log.warning if isinstance(event, TROUBLE) else _log.info
             log("connection", cluster=cluster, fact=type(event).__name__, detail=getattr(event, "message", ""))
             await self._recorder.record([connectivity_event(cluster, event)])
 

@@ -22,7 +22,7 @@ from controlplane.clusters.connection_reports import Connected, Fact, Lost
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import Change, Delta, Executes, Looks
 from controlplane.clusters.sources import secret_not_found
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected
+from controlplane.controllers.connectivity.events import MANAGEMENT, TROUBLE, ClusterConnected
 from controlplane.controllers.connectivity.local_connection import connectivity_event
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain
 from controlplane.controllers.scheduling.loop import Loop
@@ -180,7 +180,8 @@ class SchedulerTerm(LeadershipTerm):
         if isinstance(fact, Lost):
             self._begun = False
         if event is not None:
-            _log.info("connection", fact=type(event).__name__, detail=getattr(event, "message", ""))
+            log = _log.warning if isinstance(event, TROUBLE) else _log.info
+            log("connection", fact=type(event).__name__, detail=getattr(event, "message", ""))
             await self._recorder.record([connectivity_event(cluster, event)])
         if isinstance(fact, Connected):
             self._begin(fact)

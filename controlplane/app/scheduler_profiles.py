@@ -67,8 +67,10 @@ def load(path: str) -> Setup:
         return setup_of(read({"profiles": [{"schedulerName": DEFAULT_PROFILE}]}), "the default configuration")
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration(f"scheduler.config: {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise BadConfiguration(f"scheduler.config: {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfiguration(f"scheduler.config: {path} cannot be read: it is not UTF-8 text") from None
     try:
         found: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:

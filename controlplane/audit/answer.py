@@ -17,7 +17,7 @@ from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.lanes import Lane, workload_lanes
 from controlplane.audit.no_workload import without_workload
 from controlplane.audit.outages import outages
-from controlplane.audit.quota_story import explain_admission, is_quota
+from controlplane.audit.quota_story import explain_admission
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.connectivity.events import PolicyInForce
@@ -72,8 +72,7 @@ def told(
 
 def _undispatched(events: list[Recorded]) -> Explanation:
     """Return how far a Workload is that MultiKueue does not know, or why a job has none."""
-    said = explain_admission(events)
-    return said or without_workload([one for one in events if not is_quota(one.stream)] or events)
+    return explain_admission(events) or without_workload(events)
 
 
 def _explained(

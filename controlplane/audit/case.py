@@ -124,6 +124,16 @@ def said(seen: Conditioned | None, kind: str) -> str:
     return f" ({text})" if text else ""
 
 
+def said_of_quota(case: Case) -> str:
+    """Return what the condition QuotaReserved says, as `said` does; "" where it repeats why the Workload was evicted, which it
+    does until it is tried again."""
+    local = case.state.local
+    evicted = local.condition("Evicted") if local is not None else None
+    text = said(local, "QuotaReserved")
+    repeated = evicted is not None and evicted.message != "" and evicted.message.rstrip(".") in text
+    return "" if repeated else text
+
+
 def away(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
     """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position; or that says
     why the Workload's copy there cannot be read.
@@ -223,7 +233,9 @@ def quota_since(case: Case) -> Recorded | None:
 
 
 def placed_since(case: Case) -> Recorded | None:
-    """Return since when the Workload says that it is with its cluster."""
+    """Return since when the Workload says that it is with its cluster; without one, that it is admitted."""
+    if not case.standing.cluster:
+        return true_since(case, "Admitted")
     return case.shown(lambda seen: seen.cluster_name == case.standing.cluster)
 
 

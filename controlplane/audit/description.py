@@ -19,6 +19,7 @@ from controlplane.audit.find import Found
 from controlplane.audit.fleet import folded, load
 from controlplane.audit.past import GROUPS, queues_at
 from controlplane.audit.places import leading_to, own_entries
+from controlplane.audit.queues_seen import active_of, cluster_queue_at, quota_of
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import place
 from controlplane.audit.timeline import TimelineEntry
@@ -137,7 +138,8 @@ def _local_queue(reader: LogReader, namespace: str, name: str, now: datetime) ->
     behind = found[0]["cluster_queue"] if found else ""
     counts = _counts(found)
     value = {**head, "cluster_queue": behind, **counts}
-    return Description(value=value, fields=_queue_fields(head, behind, counts), tables=[], moments=moments)
+    fields = _queue_fields(head, ("ClusterQueue", behind), counts)
+    return Description(value=value, fields=fields, tables=[], moments=moments)
 
 
 def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description | None:
@@ -145,16 +147,25 @@ def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description |
     known = queues_at(reader, now, None)
     leads = [one for one in known if one["cluster_queue"] == name or (one["namespace"], one["queue"]) in led]
     moments = own_entries(reader, f"clusterqueue/{name}", f"quota/queue/{name}")
-    if not leads and not moments:
+    seen = cluster_queue_at(reader, name)
+    if not leads and not moments and seen is None:
         return None
     head = {"kind": "ClusterQueue", "namespace": "", "name": name}
     counts = _counts(leads)
+    active, quota = active_of(seen), quota_of(seen)
     rows = [(one["namespace"], one["queue"], *(one[group] for group in GROUPS)) for one in leads]
     listed = [f"{one['namespace']}/{one['queue']}" for one in leads]
     return Description(
-        value={**head, "cluster_queue": name, **counts, "local_queues": listed},
-        fields=_queue_fields(head, "", counts),
-        tables=[Rows(label="LocalQueues", columns=("namespace", "name", *GROUPS), rows=rows)],
+        value={**head, "cluster_queue": name, **counts, "local_queues": listed, "active": active, "quota": quota},
+        fields=_queue_fields(head, ("Active", active), counts),
+        tables=[
+            *(
+                [Rows(label="Quota", columns=tuple(quota[0]), rows=[tuple(one.values()) for one in quota])]
+                if quota
+                else []
+            ),
+            Rows(label="LocalQueues", columns=("namespace", "name", *GROUPS), rows=rows),
+        ],
         moments=moments,
     )
 
@@ -163,12 +174,12 @@ def _counts(queues: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {group: sum(one[group] for one in queues) for group in GROUPS}
 
 
-def _queue_fields(head: Mapping[str, str], behind: str, counts: Mapping[str, int]) -> list[tuple[str, Any]]:
+def _queue_fields(head: Mapping[str, str], own: tuple[str, str], counts: Mapping[str, int]) -> list[tuple[str, Any]]:
     return [
         ("Name", head["name"]),
         ("Namespace", head["namespace"]),
         ("Kind", head["kind"]),
-        ("ClusterQueue", behind),
+        *([own] if own[1] or head["namespace"] else []),
         *((f"{group.capitalize()} Workloads", count) for group, count in counts.items()),
     ]
 

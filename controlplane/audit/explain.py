@@ -26,6 +26,7 @@ from controlplane.audit.case import (
     quota_since,
     result_of,
     said,
+    said_of_quota,
     scores_of,
     taken_back,
     true_since,
@@ -107,8 +108,7 @@ def _says(case: Case, state: str) -> Recorded | None:
 
 
 def _pending(case: Case) -> Answer:
-    taken = taken_back(case)
-    quota = said(case.state.local, "QuotaReserved")
+    taken, quota = taken_back(case), said_of_quota(case)
     if taken is not None:
         return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], waits_since(case)]
     return f"It waits for quota on the management cluster{quota}.", [waits_since(case)]

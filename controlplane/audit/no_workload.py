@@ -16,25 +16,32 @@ from controlplane.controllers.jobframework.events import (
 )
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved
-from controlplane.log.event import Recorded
+from controlplane.log.event import Event, Recorded
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
-_SEEN = (JobObserved, JobGone, QueuedJobGone, QueuedPodGone, *_OURS)
+_OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)
+_SEEN = (JobObserved, JobGone, *_OF_THE_FRAMEWORK)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
-    """Return why a job that was seen has no Workload: `events` are those of the job, by position."""
-    last = next((one for one in reversed(events) if isinstance(one.event, _SEEN)), None)
+    """Return why a job that was seen has no Workload: `events` are those of the job, by position.
+
+    Where this service makes Workloads, what it saw of the job for that counts, and not what MultiKueue saw."""
+    last = _last(events, _OF_THE_FRAMEWORK) or _last(events, _SEEN)
     if last is not None and isinstance(last.event, (JobGone, QueuedJobGone, QueuedPodGone)):
         text = "The job is gone, and no Workload of it was ever seen."
         return Explanation(Standing("Deleted", "", ""), text, [last])
     stands = Standing("Pending", "", "its Workload to be made")
-    told = next((one for one in reversed(events) if isinstance(one.event, (JobNoticeDecided, JobWriteFailed))), None)
+    told = _last(events, (JobNoticeDecided, JobWriteFailed))
     if told is not None and last is not None and told.position > last.position:
         return Explanation(stands, f"The job has no Workload: {_said(told)}.", [last, told])
     who = "this service" if last is not None and isinstance(last.event, _OURS) else "Kueue"
     text = f"The job has no Workload: {who} makes one for a job with the label kueue.x-k8s.io/queue-name."
     return Explanation(stands, text, [last] if last is not None else [])
+
+
+def _last(events: Sequence[Recorded], types: tuple[type[Event], ...]) -> Recorded | None:
+    return next((one for one in reversed(events) if isinstance(one.event, types)), None)
 
 
 def _said(told: Recorded) -> str:

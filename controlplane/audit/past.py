@@ -31,15 +31,19 @@ _WORKLOADS: LiteralString = (
     " ORDER BY namespace, name"
 )
 _CLUSTERS: LiteralString = "SELECT * FROM audit.fleet_at(%(log)s, %(at)s) ORDER BY cluster"
-# LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them.
+# LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them, and where this service
+# decides on quota.
 _CLUSTER_QUEUES: LiteralString = """
-SELECT s.namespace, s.name, e.data ->> 'cluster_queue' AS cluster_queue
+SELECT s.namespace, s.name, coalesce(e.data ->> 'cluster_queue', e.data #>> '{spec,clusterQueue}') AS cluster_queue
 FROM audit.streams s
 CROSS JOIN LATERAL (
     SELECT e.type, e.data FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.recorded_at <= %(at)s ORDER BY e.position DESC LIMIT 1
+    WHERE e.log = s.log AND e.stream = s.stream AND e.recorded_at <= %(at)s
+      AND e.type IN ('LocalQueueObserved', 'LocalQueueGone', 'AdmissionLocalQueueObserved', 'AdmissionLocalQueueGone')
+    ORDER BY e.position DESC LIMIT 1
 ) e
-WHERE s.log = %(log)s AND s.kind = 'localqueue' AND e.type = 'LocalQueueObserved'
+WHERE s.log = %(log)s AND (s.kind = 'localqueue' OR s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0')
+  AND e.type IN ('LocalQueueObserved', 'AdmissionLocalQueueObserved')
   AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)"""
 _USAGE: LiteralString = (
     "SELECT day, namespace, queue, cluster, runs, run_hours, resource_hours FROM audit.usage WHERE log = %(log)s"

@@ -22,6 +22,7 @@ from controlplane.controllers.candidates.source.events import (
     DelegateLost,
     OnCandidate,
     PermitGranted,
+    StatusShown,
 )
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.observations import (
@@ -43,7 +44,7 @@ from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
-from controlplane.runtime.phrases import listed
+from controlplane.runtime.phrases import each_says, listed
 
 
 def pod_events(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
@@ -103,12 +104,8 @@ def explain_pod(
     if state.permit is not None:
         return _permitted(state.permit, events)
     together = _of_gang(pod.group, gang) if pod.group else ""
-    sentence = f"No cluster has it yet: {_of_targets(state, connected)}.{together}"
+    sentence = f"No cluster has it yet: {of_targets(state, connected)}.{together}"
     return _answer("Pending", "", sentence, events, CandidateSeen)
-
-
-def _of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
-    return "; ".join(of_target(state, name, connected) for name in sorted(state.targets)) or "it has no targets"
 
 
 def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
@@ -161,10 +158,13 @@ def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> 
     return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", _tail(events))
 
 
-def of_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
-    """Return what a target said of a pod, or why it said nothing, with its name."""
-    silence = _silence(state, name, connected)
-    return f"{name} {silence}" if silence else f"{name}: {_heard(state, name)}"
+def of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
+    """Return what the targets said of a pod, or why they said nothing."""
+    if not state.targets:
+        return "it has no targets"
+    silent = {name: why for name in sorted(state.targets) if (why := _silence(state, name, connected))}
+    said = {name: _heard(state, name).rstrip(".") for name in sorted(state.targets) if name not in silent}
+    return "; ".join([*filter(None, [each_says(said)]), *(f"{name} {why}" for name, why in silent.items())])
 
 
 def said_by_target(state: SourceState, name: str, connected: Mapping[str, Connection]) -> str:
@@ -208,7 +208,7 @@ def _answer(
     state_word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]
 ) -> Explanation:
     newest = [recorded for kind in rests_on if (recorded := _last(events, kind)) is not None]
-    standing = Standing("Pending", cluster, "a cluster with a node for it")
+    standing = Standing("Pending", cluster, "a cluster that takes it")
     if state_word in ("Running", "Finished"):
         standing = Standing("Running" if state_word == "Running" else "Finished", cluster, "")
     return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
@@ -240,6 +240,8 @@ def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
             new = False
         last[chain] = said
         why = pod_because(event) if isinstance(event, CandidateDecision) else ""
+        if isinstance(event, StatusShown) and event.message:  # which is said already
+            why = why.removesuffix(event.message).removesuffix(": ")
         if isinstance(event, CandidateWriteFailed):
             why = event.message
         entries.append(entry_of(recorded, said[0], why, said[1], noteworthy=new))

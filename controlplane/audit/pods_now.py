@@ -14,7 +14,7 @@ from controlplane.audit.pods import (
     explain_pod,
     folded,
     gang_decision,
-    of_target,
+    of_targets,
     said_by_target,
 )
 from controlplane.audit.reads import Filter, LogReader
@@ -82,11 +82,11 @@ def _waits_for(state: SourceState, connected: Mapping[str, Connection], gang: Se
     if state.permit is not None:
         use = "bind it" if state.permit.kind == "Bind" else "make room"
         return f"{state.permit.cluster} to {use}" + (", taken back" if state.permit.revoking else "")
-    said = "; ".join(of_target(state, name, connected) for name in sorted(state.targets))
+    said = of_targets(state, connected)
     decided = gang_decision(gang)
     if group := _group(state):
         return f"PodGroup {group}: {what(decided) if decided is not None else 'a cluster for all of it'}; {said}"
-    return said or "targets"
+    return said if state.targets else "targets"
 
 
 def _node(state: SourceState) -> str:

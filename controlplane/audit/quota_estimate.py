@@ -59,7 +59,8 @@ class Estimate(Value):
 
 def estimate(index: AdmissionIndex, durations: Durations, key: str, wait: Wait, now: datetime) -> Estimate:
     """Return when a Workload gets quota, given why it waits."""
-    of = excerpt(index.engine, key) if not wait.inadmissible and not wait.uncovered else None
+    other = wait.inactive or wait.inadmissible or wait.uncovered
+    of = excerpt(index.engine, key) if not other else None
     if of is None or of.target.requeue_at == math.inf:
         return Estimate(reason=NOT_QUOTA)
     if never := _never(wait):

@@ -12,10 +12,14 @@ from typing import Any
 
 from controlplane.audit import quota_estimate, quota_runs
 from controlplane.audit.quota_load import load
-from controlplane.audit.reads import LogReader
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.quota.admission.events import AdmissionInputRefused
+from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.observe import refusals_of, stream_of
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.controllers.quota.engine.explain import FlavorOption, Shortage, Wait, explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
+from controlplane.kube import kinds
 
 _MOST_NAMED = 3
 
@@ -29,13 +33,36 @@ def waits(reader: LogReader, settings: EngineSettings, namespace: str, name: str
 def answer(
     reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime
 ) -> dict[str, Any] | None:
-    """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does."""
+    """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does. One that waits for
+    an object that cannot be read has position 0.
+    """
     index, key = load(reader, settings, namespace, name), f"{namespace}/{name}"
     wait = explain(index.engine, key, now.timestamp()) if index is not None else None
     if index is None or wait is None:
-        return None
+        unread = _unread(reader, index, namespace, name)
+        return {**plain(Wait("", 0, 0, (), False, inadmissible=unread)), "estimate": None} if unread else None
     found = quota_estimate.estimate(index, quota_runs.recorded(reader), key, wait, now)
     return {**plain(wait), "estimate": quota_estimate.plain(found, now)}
+
+
+def _unread(reader: LogReader, index: AdmissionIndex | None, namespace: str, name: str) -> str:
+    """Return which object a Workload waits for that was refused for not fitting its API, with the reason; "" for none. Such an
+    object is as good as absent, as long as it was never read."""
+    kind, place = kinds.WORKLOADS, (namespace, name)
+    if index is not None:
+        state = index.workloads.get(f"{namespace}/{name}")
+        seen = state.observed if state is not None else None
+        local = index.engine.queues.local.get(f"{namespace}/{seen.queue}") if seen is not None else None
+        if seen is None or (local is not None and local.cluster_queue in index.engine.snapshot.queues):
+            return ""
+        kind, place = (kinds.LOCAL_QUEUES, (namespace, seen.queue))
+        if local is not None:
+            kind, place = (kinds.CLUSTER_QUEUES, ("", local.cluster_queue))
+    streams = [refusals_of(kind, *place), stream_of(kind, *place)]
+    newest = next(iter(reader.events(Filter(streams=streams), limit=1, newest=True)), None)
+    if newest is None or not isinstance(newest.event, AdmissionInputRefused):
+        return ""
+    return f"{kind.kind} {place[1]} cannot be read: {newest.event.error}"
 
 
 def plain(wait: Wait) -> dict[str, Any]:
@@ -46,6 +73,7 @@ def plain(wait: Wait) -> dict[str, Any]:
         "pending": wait.pending,
         "ahead": list(wait.ahead),
         "tried": wait.tried,
+        "inactive": wait.inactive,
         "inadmissible": wait.inadmissible,
         "uncovered": list(wait.uncovered),
         "used": "" if wait.used is None else "infinite" if wait.used == math.inf else f"{wait.used:.4g}",
@@ -98,10 +126,13 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
     """
     place = f"It is number {wait['position']} of {wait['pending']} that wait in ClusterQueue {wait['cluster_queue']}"
     ahead = wait["ahead"]
-    yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
+    if wait["position"]:
+        yield f"{place}, behind {_named(_shown(ahead, sees), wait['position'] - 1)}." if ahead else f"{place}."
     if used := wait.get("used"):
         yield _past_usage(used, wait.get("dominant") or "")
-    if wait["inadmissible"]:
+    if inactive := wait.get("inactive"):
+        yield f"ClusterQueue {wait['cluster_queue']} is not Active ({inactive})."
+    elif wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait.get("replaces"):
         yield f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more beyond it."

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "identity", "server", "reason")
+WIDE = ("message",)
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -166,7 +167,7 @@ def show(options: Options, labels: LabelSelector | None = None) -> int:
         return Exit.OK
     if outage is not None:
         line(outage_line(outage))
-    table(COLUMNS, [_row(one, now) for one in in_order(found)])
+    table(_columns(options), [_row(options, one, now) for one in in_order(found)])
     return Exit.OK
 
 
@@ -181,8 +182,12 @@ def _listed(index: WorkloadIndex, now: datetime, labels: LabelSelector | None) -
     return [one for one in found if one["name"] in seen and labels.matches(seen[one["name"]])]
 
 
-def _row(one: dict[str, Any], now: datetime) -> Sequence[object]:
-    return (
+def _columns(options: Options) -> Sequence[str]:
+    return (*COLUMNS, *WIDE) if options.wide else COLUMNS
+
+
+def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[object]:
+    cells = (
         place(one["name"]),
         one["state"],
         stamp(one["since"]),
@@ -194,6 +199,7 @@ def _row(one: dict[str, Any], now: datetime) -> Sequence[object]:
         one["server_version"],
         one["reason"],
     )
+    return (*cells, one["message"]) if options.wide else cells
 
 
 def _watch(options: Options, labels: LabelSelector | None) -> int:
@@ -204,7 +210,11 @@ def _watch(options: Options, labels: LabelSelector | None) -> int:
     refuse_order(options)
     first = open_reader(options)
     policy = policy_in_force(options, first)
-    shown, last, said = ChangedRows(options, COLUMNS, "cluster"), dict[str, dict[str, Any]](), dict[str, Any]()
+    shown, last, said = (
+        ChangedRows(options, _columns(options), "cluster"),
+        dict[str, dict[str, Any]](),
+        dict[str, Any](),
+    )
 
     def look(reader: LogReader) -> None:
         index, now = load(reader, policy), SystemClock().now()
@@ -214,7 +224,7 @@ def _watch(options: Options, labels: LabelSelector | None) -> int:
             _say_outage(options, outage)
         found = {one["name"]: one for one in _listed(index, now, labels)}
         left = {name: {**one, "state": "Removed"} for name, one in last.items() if name not in found}
-        shown.show([(name, one, one, _row(one, now)) for name, one in {**found, **left}.items()])
+        shown.show([(name, one, one, _row(options, one, now)) for name, one in {**found, **left}.items()])
         for name in left:
             shown.forget(name)
         last.clear()

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 KINDS = {
     "workload": "workload", "wl": "workload", "kwl": "workload", "job": "workload",
-    "cluster": "cluster", "multikueuecluster": "cluster", "mkc": "cluster",
-    "queue": "queue", "clusterqueue": "queue", "cq": "queue", "localqueue": "queue", "lq": "queue",
+    **{word: kind for word, kind in history.PLACES.items() if kind != "node"},
     "candidate": "candidate", "cand": "candidate",
     "pod": "pod", "po": "pod", "podgroup": "podgroup", "pg": "podgroup", "pipelinerun": "pipelinerun",
 }  # fmt: skip
@@ -82,7 +81,8 @@ def describe(options: Options, words: tuple[str, ...], show_events: bool) -> Non
       workload: the fields of `workloads`, sentence, proved_by (positions)
       cluster: the fields of one of `clusters`, workloads (names)
       queue: kind, namespace, name, cluster_queue, pending … other (counts),
-        local_queues of a ClusterQueue
+        of a ClusterQueue local_queues, and where quota.mode is builtin
+        active, quota (flavor, resource, nominal, reserved, used, borrowed)
       others: kind, namespace, name, state, cluster, waits_for, sentence
       and events of each: position, at, cluster, what, why, reason, type
     """

@@ -147,13 +147,28 @@ def is_in(one: Mapping[str, Any], queue: str | None) -> bool:
     return queue is None or queue in (one["queue"], f"{one['namespace']}/{one['queue']}")
 
 
+PLACES = {
+    "cluster": "cluster", "multikueuecluster": "cluster", "mkc": "cluster", "node": "node",
+    "queue": "queue", "clusterqueue": "queue", "cq": "queue", "localqueue": "queue", "lq": "queue",
+}  # fmt: skip
+"""What may be typed for a thing of which a story is told that is no Workload, in the singular, and what it means."""
+
+
+def _of_a_place(text: str) -> str:
+    """Return, after a semicolon, which verb tells of a thing that is no Workload; "" if none was named."""
+    first, _, name = text.partition("/")
+    kind = PLACES.get(first.lower().removesuffix("s"))
+    return f"; of a {kind} `controlplane timeline {kind} {name}` tells" if kind and name else ""
+
+
 def split(text: str) -> tuple[str, str]:
     """Return namespace and name of NAMESPACE/NAME."""
     namespace, slash, name = text.partition("/")
     if not slash or not namespace or not name or "/" in name:
         raise CommandFailure(
             f'"{text}" is not a Workload or a job: write NAMESPACE/NAME, such as default/train, '
-            "or KIND/NAMESPACE/NAME, such as pod/default/web; -n says the namespace of a name without one",
+            "or KIND/NAMESPACE/NAME, such as pod/default/web; -n says the namespace of a name without one"
+            f"{_of_a_place(text)}",
             Exit.USAGE,
         )
     return namespace, name
@@ -204,6 +219,9 @@ def find_pod(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
     )
 
 
+_SHOWN = "; `controlplane workloads --all` shows which there are (a job without a queue is not recorded)"
+
+
 def find_story(reader: LogReader, text: str) -> Found:
     """Return the streams of the Workload or job that was named; `CommandFailure` (exit code 5) with the nearest
     names.
@@ -221,8 +239,8 @@ def find_story(reader: LogReader, text: str) -> Found:
         raise CommandFailure(when, Exit.NOT_FOUND)
     near = nearest(reader, namespace, name)
     empty = is_empty(reader)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `controlplane workloads --all` shows which there are"
-    hint = f": {empty}" if empty else hint
+    hint = f"; did you mean {' or '.join(near)}?" if near else _SHOWN
+    hint = f": {empty}" if empty else _of_a_place(text) or hint
     if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
         hint = f"; did you mean pod/{namespace}/{name}?"
     raise CommandFailure(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from controlplane.audit.timeline import TimelineEntry
 
 _SAID = {
-    "pod": "PodGroups are recorded for pods with one of podgroups.schedulerNames, while the controller podgroups runs; "
-    "a scheduler records the pods that name one of its profiles, in a log of its own",
+    "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "
+    "the controller podgroups records those with one of podgroups.schedulerNames",
     "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
     "candidate": "candidates are in the log of the scheduler beside their target; in their source's, "
     "`controlplane why pod/NAMESPACE/NAME` tells of the pod that they stand for",

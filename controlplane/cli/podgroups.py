@@ -104,6 +104,8 @@ def resolve(
     pieces, problems = _objects(files)
     lines, more = dry_run(pieces, known, schedulers=schedulers or OUR_SCHEDULERS, pretended=pretended)
     emit(options.output, lines, COLUMNS, _rows(lines))
+    if not lines and not problems and not more:
+        click.echo(f"No pods found in {', '.join(map(_named, files))}.", err=True)
     problems += more
     if problems:
         message = "object cannot be used" if len(problems) == 1 else "objects cannot be used"

@@ -49,6 +49,12 @@ def run(options: Options, scheduler_config: str | None, kubeconfig: str | None, 
     options.more = {key: (value, flag) for key, (value, flag) in given.items() if value is not None}
     url = options.database_url()
     settings = options.settings()
+    if settings.scheduler.log == settings.database.log:
+        raise CommandFailure(
+            f'scheduler.log: "{settings.scheduler.log}" is the log of the service (database.log): '
+            "name another one, which the scheduler has for itself",
+            Exit.CONFIGURATION,
+        )
     setup = _profiles(settings)
     from controlplane import event_loop, telemetry
 

@@ -78,7 +78,9 @@ def _kind_and_name(words: Sequence[str]) -> tuple[str, str]:
 
 
 def _singular(kind: str) -> str:
-    return kind.removesuffix("s")
+    """Return the kind that a word of kubectl means, as far as it is a place."""
+    one = kind.removesuffix("s")
+    return history.PLACES.get(one.lower(), one)
 
 
 def _prefixes() -> Sequence[str]:

@@ -134,7 +134,8 @@ async def _up(
     stop = stop_on_signals()
     given = settings.database.url.reveal()
     own = "" if is_of(fleet, given) else given
-    async with LocalEnvironment(folder, fleet, database_url=own, role=settings.database.role) as place:
+    role, kueue = settings.database.role, not settings.quota.builtin
+    async with LocalEnvironment(folder, fleet, database_url=own, role=role, kueue=kueue) as place:
         revision = await usable(place.database)
 
         if not stop.is_set():

@@ -72,10 +72,12 @@ def _show_parts(
     field: str,
     cells: Callable[[Any], Sequence[object]],
 ) -> None:
-    """Print what each column says of each cluster, or of each ClusterQueue."""
-    click.echo()
+    """Print what each column says of each cluster, or of each ClusterQueue, if there are any."""
     parts = [getattr(one, field) for one in columns.values()]
     names = sorted({name for one in parts for name in one})
+    if not names:
+        return
+    click.echo()
     rows = [
         (name, *(cell for one in parts for cell in (cells(one[name]) if name in one else ("", "")))) for name in names
     ]

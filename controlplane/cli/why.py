@@ -62,7 +62,7 @@ def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
     document each):
       workload (stream), state, cluster, waits_for, sentence,
       quota (of one that waits for it where quota.mode is builtin, else
-      null): cluster_queue, position, pending, ahead, tried, inadmissible,
+      null): cluster_queue, position, pending, ahead, tried, inactive, inadmissible,
       uncovered, used, flavors (with resources: wanted, free, missing, most, never,
       holders; preemptible, would_end), estimate (of when it gets quota: at,
       seconds, late, late_seconds, reason, draws, bounded, checks, samples)

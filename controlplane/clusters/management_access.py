@@ -67,14 +67,14 @@ async def from_kubeconfig(
     from kubernetes_asyncio.config import kube_config
 
     configuration = client.Configuration()
-    if path and _is_missing(path):  # which the loader would log as well
-        raise KubeconfigError(BAD, "the kubeconfig cannot be loaded (there is no such file)")
+    location = path or os.environ.get("KUBECONFIG") or kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+    if _is_missing(location):  # which the loader would log as well
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded (there is no such file: {location})")
     try:
-        location = path or os.environ.get("KUBECONFIG") or kube_config.KUBE_CONFIG_DEFAULT_LOCATION
         loader = kube_config._get_kube_config_loader_for_yaml_file(location, active_context=context)
         keys = await load(loader, configuration)
     except Exception as error:  # the loader raises whatever its parts raise
-        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({_why(error)})") from None
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded ({_why(error, location, context)})") from None
     config = ClientConfig(
         server=str(configuration.host).rstrip("/"),
         ca_data=keys.ca_data,
@@ -100,10 +100,26 @@ def _is_missing(path: str) -> bool:
     return os.pathsep not in path and not Path(path).expanduser().exists()
 
 
-def _why(error: Exception) -> str:
+def _other_contexts(location: str, context: str | None) -> str:
+    """Return that there is no such context, and which there are; "" if there is, if none is asked for, or nobody knows."""
+    known: list[str] = []
+    for path in location.split(os.pathsep):
+        try:
+            found = yaml.safe_load(Path(path).expanduser().read_text())
+            known += [str(one["name"]) for one in found["contexts"]]
+        except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+            continue
+    if not (known and context) or context in known:
+        return ""
+    return f"there is no context {context} in {location}, only {', '.join(sorted(known))}"
+
+
+def _why(error: Exception, location: str, context: str | None) -> str:
     """Return what is wrong with a kubeconfig, as far as that names keys and objects only: other texts may quote it."""
     from kubernetes_asyncio.config import ConfigException
 
+    if other := _other_contexts(location, context):
+        return other
     said = str(error)
     if isinstance(error, ConfigException) and said.startswith(_KEYS):
         return said.removeprefix(_KEYS)

@@ -95,10 +95,9 @@ class Executor:
         try:
             found = await self._get(request, absent_by_name=True)
         except ApiError as error:
-            text = (
-                f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen: "
-                f"{error.message}"
-            )
+            text = f"{refusal.message}; and whether an earlier attempt created {request.ref} cannot be seen"
+            if not error.status == refusal.status == 403:  # which says the same of another verb
+                text += f": {error.message}"
             raise ApiError(503, UNCLEAR, text) from error
         if found is not None:
             return found

@@ -109,12 +109,13 @@ def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
 def _rights(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     """Rights that are missing are told by the manifest that grants them."""
     found: list[Finding] = []
-    lacking: dict[tuple[str, bool], list[str]] = {}
+    lacking: dict[tuple[str, str, bool], list[str]] = {}
     for one, there in cluster.rights:
         if there is False:
-            lacking.setdefault((one.manifest, one.needed), []).append(str(one.right))
-    for (manifest, needed), rights in lacking.items():
+            lacking.setdefault((one.manifest, one.bind, one.needed), []).append(str(one.right))
+    for (manifest, bind, needed), rights in lacking.items():
         action = f"apply {manifest}" if manifest else "grant them to the account"
+        action += f" and bind {bind} to the account" if bind else ""
         said = f"it may not {', '.join(rights)}"
         found.append((place.failed if needed else place.warning)("rights", said, action))
     strange = [there for _, there in cluster.rights if isinstance(there, Unread)]

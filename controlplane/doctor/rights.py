@@ -28,12 +28,13 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 class NeededRight(Value):
     """A right, where it comes from, and whether something fails without it; what is not `needed` is only not known
-    then.
+    then. `bind`: the role that has to be bound as well, by hand, "" where the manifest or its folder does it.
     """
 
     right: AccessRight
     manifest: str
     needed: bool = True
+    bind: str = ""
 
 
 class _Granted(Value):
@@ -148,6 +149,7 @@ _WORKER = (
 
 
 _TARGET_RIGHTS = "candidates/target/clusterrole.yaml"
+_WITHOUT_BINDING = (_TARGET_RIGHTS, "candidates/follow/clusterrole.yaml")  # whose they are is for their reader to say
 
 
 def _follows(settings: Settings) -> bool:
@@ -265,6 +267,7 @@ def _of_manifests(settings: Settings, granted: tuple[_Granted, ...]) -> Iterator
                     ),
                     manifest=f"deploy/{one.manifest}",
                     needed=one.needed,
+                    bind=role if one.manifest in _WITHOUT_BINDING else "",
                 )
 
 

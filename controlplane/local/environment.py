@@ -40,17 +40,25 @@ class LocalEnvironment:
     `SchemaError`.
 
     `database_url` is the user's own database, "" for an embedded one in the folder; `role` is what the service becomes
-    in it. `shown_url` is for people's psql: the password is in it if it is ours, and masked if it is theirs."""
+    in it. `shown_url` is for people's psql: the password is in it if it is ours, and masked if it is theirs. `kueue`: Kueue's
+    manager acts on the management cluster, as long as the service does not decide on quota itself."""
 
     def __init__(
-        self, folder: DataFolder, fleet: LocalFleet, *, database_url: str = "", role: str = "", durable: bool = True
+        self,
+        folder: DataFolder,
+        fleet: LocalFleet,
+        *,
+        database_url: str = "",
+        role: str = "",
+        durable: bool = True,
+        kueue: bool = True,
     ) -> None:
         self.folder, self.fleet = folder, fleet
         self.shown_url = mask_urls(database_url)
         self._given, self._role, self._durable = database_url, role, durable
         self._stack = AsyncExitStack()
         self._url = ""
-        self.world = _world(folder, fleet)
+        self.world = _world(folder, fleet, kueue=kueue)
 
     @property
     def database(self) -> Database:
@@ -121,14 +129,18 @@ class LocalEnvironment:
         return f"port {port} cannot be listened on: choose another {option}"
 
 
-def _world(folder: DataFolder, fleet: LocalFleet) -> World:
+def _world(folder: DataFolder, fleet: LocalFleet, *, kueue: bool) -> World:
     """Each worker has its own small quota, and the management cluster as much as all of them together, so that workers
     decide.
     """
     together = spell("cpu", milli(fleet.cpu) * fleet.workers)
     memory = _MEMORY_OF_A_WORKER * fleet.workers
     management = ClusterSpec(
-        quota={"cpu": together, "memory": f"{memory}Gi"}, port=fleet.ports[0], address=fleet.address, job_pods=True
+        quota={"cpu": together, "memory": f"{memory}Gi"},
+        port=fleet.ports[0],
+        address=fleet.address,
+        job_pods=True,
+        kueue=kueue,
     )
     quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
     workers = {

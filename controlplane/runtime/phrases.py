@@ -38,6 +38,14 @@ def listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def each_says(said: Mapping[str, str]) -> str:
+    """Return what each says, with names before it: those that say the same together, `a and b: no; c: yes`."""
+    names: dict[str, list[str]] = {}
+    for name, text in said.items():
+        names.setdefault(text, []).append(name)
+    return "; ".join(f"{listed(who)}: {text}" for text, who in names.items())
+
+
 def choice(score: int, scores: Mapping[str, int], feasible: int) -> str:
     """Return why a node was taken, by the scores of the plugins, as a clause that follows "because"."""
     parts = ", ".join(

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
-from controlplane.kube.selectors import parse_selector
 from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
+from controlplane.settings.scoring import selector
 from controlplane.settings.words import FILE, PORT, YES_NO
 from controlplane.values import Value
 
@@ -21,12 +21,6 @@ BUILTIN = "builtin"
 DOMINANT, NAMESPACE = "DominantResource", "Namespace"
 LABEL_KEY = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LONGEST = timedelta(days=36_500)
-
-
-def namespace_selector(text: str) -> str:
-    """Return a label selector as `kubectl get -l` takes it; `ValueError` if it is none."""
-    parse_selector(text)
-    return text
 
 
 class FairSharing(Value, rename="camel"):
@@ -351,7 +345,7 @@ class QuotaSettings(Value, rename="camel"):
     managed_jobs_namespace_selector: Annotated[
         str,
         Setting(
-            Checked("label selector of namespaces, such as `team in (a,b),!system`, or empty", namespace_selector),
+            Checked("label selector of namespaces, such as `team in (a,b),!system`, or empty", selector),
             "With `builtin`: jobs and pods of other namespaces are left alone, whatever queue they name; Kueue's "
             "`managedJobsNamespaceSelector`. Empty: those of all namespaces are looked after.",
         ),

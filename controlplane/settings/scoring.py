@@ -19,7 +19,7 @@ def selector(text: str) -> str:
     try:
         parse_selector(text)
     except InvalidSelector as problem:
-        raise ValueError(f"is not a label selector: {str(problem).partition(': ')[2]}") from None
+        raise ValueError(str(problem).partition(": ")[2]) from None
     return text
 
 

@@ -257,6 +257,16 @@ def invoke(url: str, *words: str) -> str:
     return result.stdout
 
 
+async def test_a_job_of_which_multikueue_has_a_stream_too_says_why_it_has_no_workload(database_url: str) -> None:
+    scene = of_jobs.Scene()
+    scene.create(of_jobs.job(labels={"kueue.x-k8s.io/priority-class": "absent"}))
+    scene.settle()
+    seen = sample(JobObserved, namespace="default", name="a")
+    await keep(database_url, scene.log, types=READ)
+    await write(database_url, [NewEvent(stream="job/jobs.batch/default/a", event=seen, cluster=MANAGEMENT)], types=READ)
+    assert 'WorkloadPriorityClass "absent" not found' in invoke(database_url, "why", "default/a")
+
+
 async def test_the_verbs_tell_it(database_url: str, scene: Scene) -> None:
     await keep(database_url, scene.log, types=READ)
     preempted = next(one for one in of(scene, "low") if isinstance(one.event, admission.WorkloadPreemptionDecided))

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.audit.quota_load import load
-from controlplane.audit.quota_wait import plain, sentences, waits
+from controlplane.audit.quota_wait import answer, plain, sentences, waits
 from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -17,11 +17,12 @@ from controlplane.controllers.multikueue.observations import Condition, Workload
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
 from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
-from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.scene import NS, Scene, quota
 from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
 from tests.quota.admission.test_topologies import pod, submit, with_topology
 
@@ -129,6 +130,34 @@ async def test_in_sentences(database_url: str, scene: Scene) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"stopPolicy": "Hold"}, "is stopped"),
+        (
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "absent"}]}},
+            "references missing AdmissionCheck(s): absent",
+        ),
+    ],
+)
+async def test_a_cluster_queue_that_admits_nobody_says_why(database_url: str, spec: Json, why: str) -> None:
+    scene = Scene()
+    scene.queue("q", "10", **spec)
+    scene.workload("w", "q", "1")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        told = answer(reader, EngineSettings(), NS, "w", scene.now)
+    assert told is not None
+    assert told["inactive"] == why
+    said = list(sentences(told))
+    assert said[1:] == [
+        f"ClusterQueue q is not Active ({why}).",
+        "In flavor default it fits now.",
+        "No estimate of when: it waits for something else than quota.",
+    ]
+
+
 async def test_a_slice_wants_what_the_one_before_has_not(database_url: str) -> None:
     found = Scene()
     found.queue("q", "10")
@@ -209,3 +238,22 @@ async def test_what_nodes_have_and_what_pods_take_of_them_is_read_too(database_u
         expected = explain(scene.controller.index.engine, f"{NS}/waits", scene.now.timestamp())
         assert expected is not None
         assert waits(reader, EngineSettings(), NS, "waits", scene.now) == expected
+
+
+async def test_what_it_waits_for_cannot_be_read(database_url: str) -> None:
+    """A ClusterQueue that was never read does not exist for its Workloads; who asks learns what is wrong with it."""
+    scene = Scene()
+    scene.queue("q", "10", resourceGroups=[quota("10"), {**quota("10"), "coveredResources": ["memory"]}])
+    scene.workload("w", "q", "1")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        told = answer(reader, EngineSettings(), NS, "w", scene.now)
+    assert told is not None
+    (said,) = sentences(told)
+    assert said.startswith("It is not considered: ClusterQueue q cannot be read: spec.resourceGroups[1]")
+    scene.queue("q", "10")
+    scene.settle()
+    await keep(database_url, scene.log, "mended", READ)
+    with LogReader.connect(database_url, log="mended") as reader:
+        assert answer(reader, EngineSettings(), NS, "w", scene.now) is None

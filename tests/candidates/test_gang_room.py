@@ -29,7 +29,7 @@ def test_why_nobody_has_it_is_on_each_of_its_pods() -> None:
     names = world.gang("g", 3)
     world.run()
     (waits,) = world.said(GangWaits)
-    assert waits.message == "0/2 clusters have room for all of PodGroup g: a: no room; b: no room"
+    assert waits.message == "0/2 clusters have room for all of PodGroup g: a and b: no room"
     assert {world.condition(name)["message"] for name in names} == {waits.message}
     assert world.condition(names[0])["reason"] == "NotPlaced"
     world.room["b"] = 3

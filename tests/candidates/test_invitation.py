@@ -80,7 +80,7 @@ def test_the_manifests_can_be_printed_for_two_administrators() -> None:
         (["--source", "a", "--target", "c", "--duration", "9"], '--duration "9" is no duration', 2),
         (["--source", "a", "--target", "c", "--duration", "-1h"], '--duration "-1h" is no duration', 2),
         (["--source", "a", "--target", "c", "--duration", "0s", "--print"], '--duration "0s" is no duration', 2),
-        (["--source", "a", "--target", "c", "--kubeconfig", "/nowhere"], "the context c cannot be used", 3),
+        (["--source", "a", "--target", "c", "--kubeconfig", "/nowhere"], "there is no such file: /nowhere", 3),
     ],
 )
 def test_bad_input_is_said_in_one_sentence(words: list[str], said: str, code: int) -> None:

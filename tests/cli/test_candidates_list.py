@@ -172,3 +172,18 @@ async def test_a_gang_says_what_was_decided_about_it(database_url: str) -> None:
     assert found["one"]["group"] == found["two"]["group"] == "gang"
     assert found["one"]["waits_for"].startswith("PodGroup gang: ")
     assert found["one"]["waits_for"].endswith("; a: candidate finds no node: 0/3 nodes")
+
+
+async def test_targets_that_say_the_same_are_named_together(database_url: str) -> None:
+    told = Told("a", "b").asked()
+    for cluster in ("a", "b"):
+        told.says(seen.CandidateRefused, cluster, "web", why="NotInvited", message="not here")
+    told.settle()
+    (one,) = rows(await kept(database_url, told)).values()
+    assert one["waits_for"] == "a and b: candidate is refused: not here"
+    story = json.loads(
+        CliRunner().invoke(cli, ["--database-url", database_url, "timeline", f"pod/{NS}/web", "-o", "json"]).stdout
+    )
+    shown = next(moment for moment in story["moments"] if moment["type"] == "StatusShown")
+    assert shown["what"] == "pod's status is to be Pending: 0/2 clusters have it: a and b: not here"
+    assert shown["why"] == "no target has a node for it"  # and not once more what is said already

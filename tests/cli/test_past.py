@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from controlplane.audit.past import BY, GROUPS
+from controlplane.audit.reads import READ
 from controlplane.audit.standing import WORDS
 from controlplane.cli import usage as usage_verb
 from controlplane.controllers.multikueue.observations import LocalQueueGone, LocalQueueObserved
@@ -24,6 +25,7 @@ from tests.audit.script import Script
 from tests.audit.test_views import query
 from tests.cli.processes import finished
 from tests.cli.test_audit_verbs import asked, fails, invoke
+from tests.quota.admission.scene import NS, Scene
 
 AT = "2026-01-01 13:00"
 
@@ -100,6 +102,22 @@ async def test_a_queue_without_workloads(database_url: str) -> None:
     (one,) = asked(database_url, "as-of", then.isoformat(), "queues")
     assert (one["queue"], one["cluster_queue"], one["running"]) == ("lq", "cq", 0)
     assert asked(database_url, "as-of", script.now.isoformat(), "queues") == []
+
+
+async def test_where_this_service_decides_on_quota_queues_lead_somewhere(database_url: str) -> None:
+    """Also those of which no Workload had quota, and that nobody else watches."""
+    scene = Scene()
+    scene.queue("cq", "10", stopPolicy="Hold")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    (one,) = asked(database_url, "as-of", scene.now.isoformat(), "queues")
+    assert (one["namespace"], one["queue"], one["cluster_queue"]) == (NS, "cq", "cq")
+    described = asked(database_url, "describe", "cq/cq")
+    assert described["local_queues"] == [f"{NS}/cq"]
+    assert described["active"] == "False (Stopped: Can't admit new workloads: is stopped)"
+    (cpu,) = described["quota"]
+    assert (cpu["flavor"], cpu["resource"], cpu["nominal"], cpu["reserved"]) == ("default", "cpu", "10", "0")
+    assert asked(database_url, "describe", f"lq/{NS}/cq")["cluster_queue"] == "cq"
 
 
 @pytest.mark.parametrize("kind", ["workloads", "clusters", "queues"])

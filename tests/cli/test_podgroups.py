@@ -84,6 +84,22 @@ def test_refused_rules(tmp_path: Path, files: tuple[str, str], capsys: pytest.Ca
     assert "entry 2: adjust-level: is 3; write zero or a negative number" in told.err
 
 
+def test_another_object_in_the_place_of_the_rules(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "profiles.yaml"
+    other.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    assert run(["podgroups", "resolve", "--rules", str(other), "-f", files[0]]) == 3
+    assert "the document: kind: is KubeSchedulerConfiguration; give the ConfigMap" in capsys.readouterr().err
+
+
+def test_files_without_pods_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none = tmp_path / "none.yaml"
+    none.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: d}\n")
+    assert run(["podgroups", "resolve", "-f", str(none)]) == 0
+    assert f"No pods found in {none}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("flag", "code"), [("--config", 3), ("-f", 2)])
 def test_files_that_are_not_there(flag: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["podgroups", "resolve", flag, "/no/such/file", *(["-f", "/dev/null"] if flag == "--config" else [])]

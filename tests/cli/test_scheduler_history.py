@@ -204,7 +204,10 @@ def test_the_log_that_answered_is_named(url: str, capsys: pytest.CaptureFixture[
         (["pod/default/hugo", "--log", "scheduler"], "did you mean pod/default/huge?"),
         (["pod/default/huge", "--log", "main"], "scheduler has it: choose with --log"),
         (["pod/default/huge", "--log", "nosuch"], "scheduler has it: choose with --log"),
-        (["pod/default/zzzzzzz", "--log", "scheduler"], "a scheduler records the pods that name one of its profiles"),
+        (
+            ["pod/default/zzzzzzz", "--log", "scheduler"],
+            "a scheduler records the pods whose spec.schedulerName is one of its profiles",
+        ),
         (["candidate/default/zzzzzzz"], "the log main is empty; the logs of this database are scheduler"),
         (["default/huge", "--log", "scheduler"], "did you mean pod/default/huge?"),
     ],

@@ -78,6 +78,11 @@ def test_a_log_name_that_cannot_be_one(refused: Refused) -> None:
     assert "scheduler.log must be" in refused(3, "--database-url", "postgresql://h/d", "--log", "My Log")
 
 
+def test_a_log_that_is_the_services(refused: Refused) -> None:
+    said = refused(3, "--database-url", "postgresql://h/d", "--log", "main")
+    assert 'scheduler.log: "main" is the log of the service (database.log)' in said
+
+
 def test_a_kubeconfig_that_is_not_there(refused: Refused, database_url: str) -> None:
     said = refused(3, "--database-url", database_url, "--kubeconfig", "/nowhere/config", http_port="0")
     assert "management.kubeconfig: there is no file /nowhere/config" in said

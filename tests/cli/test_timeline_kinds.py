@@ -65,6 +65,10 @@ def test_a_local_queue_and_the_cluster_queue_behind_it(fleet_url: str) -> None:
     both = asked(fleet_url, "timeline", "queue", "cq")
     assert {text.split("/")[0] for text in whats(both)} == {"team-a", "team-b"}
     assert asked(fleet_url, "timeline", "queue/team-b/team-b-queue") == local
+    for words in (["localqueue/team-b/team-b-queue"], ["lq", "team-b/team-b-queue"]):
+        assert asked(fleet_url, "timeline", *words) == local
+    for words in (["clusterqueue/cq"], ["cq/cq"], ["clusterqueues", "cq"]):
+        assert asked(fleet_url, "timeline", *words) == both
 
 
 async def test_a_node_of_a_target(database_url: str) -> None:

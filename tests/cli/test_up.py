@@ -145,6 +145,19 @@ def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) 
     assert "Traceback" not in (tmp_path / "first").read_text() + (tmp_path / "second").read_text()
 
 
+def test_where_the_service_decides_on_quota_no_kueue_does(empty_database_url: str, tmp_path: Path) -> None:
+    """Two that reserve would each see the other's reservations as its own."""
+    arguments = ("up", "--data", str(tmp_path / "data"), "--workers", "1", "-o", "json")
+    settings = {"database_url": empty_database_url, "quota_mode": "builtin"}
+    with running(tmp_path / "messages", *arguments, **settings) as process:
+        places = told(process)
+        asyncio.run(submit(places, job(1)))
+        until({**places, "database": empty_database_url}, "Finished")
+        reserved = [count(empty_database_url, one) for one in ("QuotaReservationDecided", "JobWorkloadCreationDecided")]
+        assert stopped(process) == 0, (tmp_path / "messages").read_text()
+    assert reserved == [1, 1]
+
+
 def test_a_database_of_ones_own_is_migrated_and_used(empty_database_url: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(tmp_path / "errors", "up", "--data", str(data), "--database-url", empty_database_url) as process:

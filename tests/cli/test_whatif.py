@@ -19,6 +19,7 @@ from controlplane.audit.reads import READ
 from controlplane.cli import cli
 from controlplane.dst.play import plan_of
 from tests.audit.database import keep
+from tests.audit.queue_history import Run, play
 from tests.cli.test_audit_verbs import fails
 from tests.dst.plans import plan, step
 from tests.support import postgres
@@ -325,3 +326,10 @@ def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
         assert (code, "clusters were nominated by example.com/nominator, which is no part" in text) == (5, True)
     finally:
         postgres_server.drop(name)
+
+
+async def test_without_clusters_there_is_no_table_of_clusters(database_url: str) -> None:
+    await keep(database_url, play([Run(1, "a", 5), Run(2, "b", 5)], 60).log, types=READ)
+    said = CliRunner().invoke(cli, ["--database-url", database_url, "whatif", "--anyway"]).stdout
+    assert "preemptions" in said
+    assert "CLUSTER" not in said

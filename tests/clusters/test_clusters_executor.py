@@ -140,6 +140,15 @@ async def test_a_refusal_says_nothing_where_it_cannot_be_seen_what_is_there(blin
     assert (caught.value.status, caught.value.reason) == (503, "Unclear")
 
 
+async def test_who_has_no_right_at_all_is_told_so_once() -> None:
+    port = OneObject()
+    port.trouble = [ApiError(403, "Forbidden", "may not create"), ApiError(403, "Forbidden", "may not get")]
+    with pytest.raises(ApiError) as caught:
+        await executor(port)[0].execute(create())
+    said = "may not create; and whether an earlier attempt created Job ns/job cannot be seen"
+    assert (caught.value.reason, caught.value.message) == ("Unclear", said)
+
+
 async def test_create_without_a_mark_adopts_nothing() -> None:
     port = OneObject(OURS)
     with pytest.raises(ApiError, match="AlreadyExists"):

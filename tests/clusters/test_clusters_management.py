@@ -139,6 +139,19 @@ async def test_inline_certificates_leave_no_files(tmp_path: Path, monkeypatch: p
     assert list(temporary.iterdir()) == []
 
 
+async def test_a_context_that_is_not_there_is_said_with_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(kubeconfig("http://127.0.0.1:1"))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises(KubeconfigError, match=rf"there is no context nowhere in {path}, only c\)"):
+        await from_kubeconfig("m", None, "nowhere")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(KubeconfigError, match=f"there is no such file: {tmp_path / 'none'}"):
+        await from_kubeconfig("m", None, "nowhere")
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -408,3 +408,8 @@ def test_under_a_name_of_our_own_the_gate_of_kueue_is_a_warning() -> None:
     own = "example.com/dispatch"
     given = wired(controller_name=own, checks=[check(controller=own)], configuration="featureGates: {MultiKueue: true}")
     assert of(judge(given), "queues/kueue")[0][0] == "warning"
+
+
+def test_a_role_that_nothing_binds_is_to_be_bound() -> None:
+    (found,) = [one for one in judge(home(rights=[(put(RIGHT, bind="reader"), False)])) if one.result == "failed"]
+    assert found.action == "apply deploy/rbac/management/clusterrole.yaml and bind reader to the account"

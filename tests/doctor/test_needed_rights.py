@@ -135,6 +135,8 @@ def test_what_is_bound_in_single_namespaces_is_asked_for_in_each() -> None:
     assert texts(home, only_needed=True) == set()
     assert {f"{verb} candidates.candidates.controlplane.dev in a" for verb in WRITES} == texts(target, only_needed=True)
     assert {one.manifest for one in target} == {"deploy/candidates/target/clusterrole.yaml"}
+    assert {one.bind for one in target} == {f"controlplane-candidate-source{more}" for more in ("", "-follow")}
+    assert {one.bind for one in home} == {"controlplane-candidates-follow"}
     assert len(texts(target)) == 3 * len(WRITES)
     alone = chosen(("candidates",), candidates_follow="no")
     assert needed_to_send(alone, ["a"]) == []

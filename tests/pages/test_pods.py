@@ -173,6 +173,28 @@ async def test_what_clusters_refuse_is_grouped_by_reason_with_their_names(databa
         assert '<a href="/pods?cluster=east">east</a>, <a href="/pods?cluster=north">north</a>' in text
 
 
+async def test_pods_are_grouped_by_what_they_were_told(database_url: str) -> None:
+    told = Told("east", "west").asked("one", "two")
+    for name in ("one", "two"):
+        told.says(CandidateRefused, "east", name, why="NotInvited", message="not here").settle()
+    await write(database_url, told.rows, types=READ)
+    with served(database_url) as pages:
+        found = asked(pages)
+    assert {(one["cluster"], one["outcome"], one["count"]) for one in found["groups"]} >= {("east", "Refused", 2)}
+    assert sum(one["count"] for one in found["groups"]) == len(found["answers"]) == 4
+    assert found["pods"] == 2
+
+
+async def test_a_candidate_that_was_never_made_waits_no_longer_than_its_pod(database_url: str) -> None:
+    """A target that refused to have it may never say that it is gone; its pod is placed elsewhere, or deleted."""
+    told = Told("east", "west").asked("web", "gone").reserves("west", "web").settle().binds("west", "web").settle()
+    told.pod_gone("gone").settle()
+    await write(database_url, told.rows, types=READ)
+    with served(database_url) as pages:
+        found = asked(pages)
+    assert (found["pods"], found["answers"]) == (0, [])
+
+
 @pytest.mark.parametrize(("code", "outcome"), [(403, "Refused"), (500, "Waiting"), (409, "Waiting")])
 async def test_what_an_api_server_refuses_is_a_refusal_of_its_cluster(
     database_url: str, code: int, outcome: str

@@ -101,6 +101,17 @@ def positions(scene: Scene, kind: type[Any], name: str) -> list[int]:
     return [one.position for one in scene.log if isinstance(one.event, kind) and one.stream == stream]
 
 
+async def test_a_queue_leads_to_its_cluster_queue_before_anybody_has_quota(database_url: str) -> None:
+    scene = TwoTeams()
+    scene.submit(OWN, "big", "11", 0)
+    await keep(database_url, scene.log, types=READ)
+    waits = sample(WorkloadObserved, namespace=OWN, name="big", queue_name="q", cluster_queue="", conditions=[])
+    await write(database_url, [NewEvent(stream=f"workload/{OWN}/big", event=waits, cluster=MANAGEMENT)], types=READ)
+    (found,) = await asked(database_url, f"{API}/queues", user="auditor")
+    (queue,) = [one for one in found.json()["items"] if one["namespace"] == OWN]
+    assert (queue["queue"], queue["cluster_queue"]) == ("q", "q")
+
+
 async def test_the_page_says_why_it_waits_and_names_only_what_may_be_seen(database_url: str, scene: TwoTeams) -> None:
     await keep(database_url, scene.log, types=READ)
     await write(database_url, [known(OWN), known(FOREIGN)], types=READ)

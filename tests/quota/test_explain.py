@@ -146,6 +146,19 @@ def test_a_flavor_that_pods_may_not_run_on() -> None:
     assert "untolerated taint" in first.unusable
     assert second.unusable == "flavor absent not found"
     assert third.shortages[0].never
+    assert wait_of(state, "w").inactive == "references missing ResourceFlavor(s): absent"
+
+
+def test_a_cluster_queue_that_admits_nobody() -> None:
+    """Its condition has the reason; of Cohorts in a cycle it says nothing, as with Kueue."""
+    stopped = queue("q", "10")
+    stopped["spec"]["stopPolicy"] = "Hold"
+    assert wait_of(state_of(stopped, workload("w", "1")), "w").inactive == "is stopped"
+    state = state_of(queue("q", "10", cohort="a"), workload("w", "1"))
+    assert wait_of(state, "w").inactive == ""
+    for name, parent in (("a", "b"), ("b", "a")):
+        state.put_cohort(parse_queues.cohort({"metadata": {"name": name}, "spec": {"parentName": parent}}), NOW)
+    assert wait_of(state, "w").inactive == "its Cohorts are in a cycle, by their spec.parentName"
 
 
 def test_a_resource_that_no_group_covers_and_a_namespace_that_is_not_selected() -> None:

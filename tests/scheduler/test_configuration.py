@@ -118,11 +118,11 @@ HERE = "profiles[0].pluginConfig[0].args"
     [
         ({"apiVersion": "v2"}, "apiVersion: 'v2' is not kubescheduler.config.k8s.io/v1"),
         ({"profiles": []}, "profiles: at least one is needed"),
-        ({"profiles": [{"schedulerName": 1}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
+        ({"profiles": [{"schedulerName": 1}]}, "profiles[0].schedulerName: must be text, not a whole number"),
         ({"profiles": [{}, {}]}, "profiles[1].schedulerName: 'default-scheduler' stands there twice"),
         ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not within 0…100"),
         ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not above 0"),
-        ({"profiles": [{"plugin": {}}]}, "profiles[0]: Object contains unknown field `plugin`"),
+        ({"profiles": [{"plugin": {}}]}, "profiles[0]: there is no field plugin"),
         ({"profiles": [{"plugins": {"filtre": {}}}]}, "profiles[0].plugins.filtre: there is no such extension point"),
         (
             {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Nope"}]}}}]},
@@ -148,7 +148,7 @@ HERE = "profiles[0].pluginConfig[0].args"
         (args("InterPodAffinity", hardPodAffinityWeight=101), f"{HERE}.hardPodAffinityWeight: 101 is not within 0…100"),
         (
             args("InterPodAffinity", hardPodAffinityWeight="x"),
-            f"{HERE}.hardPodAffinityWeight: Expected `int`, got `str`",
+            f"{HERE}.hardPodAffinityWeight: must be a whole number, not text",
         ),
         (
             args("PodTopologySpread", defaultConstraints=[{}]),

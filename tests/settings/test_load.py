@@ -111,6 +111,10 @@ def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
         ("multikueue:\n  kinds: [batch/jobs]\n", ':2: multikueue.kinds does not know "batch/jobs"'),
         ("multikueue:\n  kinds: [batch/job, batch/job]\n", ":2: multikueue.kinds names one twice"),
         ("multikueue: &a\n  kinds: &b [*b]\n", ":2: multikueue.kinds has a value that cannot be read"),
+        (
+            'quota:\n  managedJobsNamespaceSelector: "team in (a"\n',
+            ":2: quota.managedJobsNamespaceSelector 'team in (a' is not a label selector such as",
+        ),
         ("a: \x00", ": is not valid YAML"),
         ("? [a]\n: 1\n", ":1: there is no setting"),
     ],

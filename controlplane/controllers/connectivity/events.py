@@ -227,6 +227,8 @@ class KindOff(Event):
     message: str
 
 
+TROUBLE = (ClusterConnectFailed, ClusterStandby, ClusterSuspected, ClusterLost)
+"""What an operator is to look at, of what is told of a connection."""
 EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
     ServiceStopped,

@@ -109,7 +109,18 @@ def find_rules(text: str) -> Rules:
     if len(maps) > 1 or (not maps and len(sources) > 1):
         wrong = f"holds {len(maps) or len(sources)} documents that could be the rules"
         raise RulesInvalid([Complaint(wrong=wrong, remedy=f"keep the ConfigMap {NAME}, or one bare document")])
-    return read_config_map(maps[0]) if maps else read_text(text)
+    if maps:
+        return read_config_map(maps[0])
+    _refuse_another(sources)
+    return read_text(text)
+
+
+def _refuse_another(sources: list[object]) -> None:
+    """Raise `RulesInvalid` for an object of another kind."""
+    other = next((one for one in sources if isinstance(one, dict) and "kind" in one and "apiVersion" in one), None)
+    if other is not None:
+        remedy = f"give the ConfigMap {NAME}, or the text of its key {DATA_KEY}"
+        raise RulesInvalid([Complaint(field="kind", wrong=f"is {other['kind']}", remedy=remedy)])
 
 
 def _maps(sources: list[object]) -> list[Json]:

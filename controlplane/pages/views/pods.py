@@ -1,6 +1,7 @@
 """The pods that wait: for another cluster, and what each cluster said to them; or for a node, in a scheduler's own log.
 
-In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, and the pods that a scheduler
+In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, of pods that are there and have no
+place; and the pods that a scheduler
 found no node for; both grouped by what was said, by why each node was none, and by why clusters refuse."""
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ _OPEN: LiteralString = """
 SELECT c.namespace, c.name, c.cluster, c.candidate, c.offered_at, c.position, n.node,
        CASE a.type WHEN 'CandidateWriteFailed' THEN 'Refused' ELSE coalesce(substring(a.type FROM '^Candidate(.+)$'), 'Offered')
        END AS outcome, a.why AS reason, a.message
-FROM audit.candidates c
+FROM (
+    SELECT k.*, bool_or(k.bound_at <= %(at)s AND (k.gone_at IS NULL OR k.gone_at > %(at)s)) OVER (PARTITION BY k.namespace, k.name)
+               AS placed
+    FROM audit.candidates k
+    WHERE k.log = %(log)s AND k.position <= %(until)s
+      AND (%(namespaces)s::text[] IS NULL OR k.namespace = ANY(%(namespaces)s))
+) c
 LEFT JOIN LATERAL (
     SELECT e.type, coalesce(e.data ->> 'why', e.data ->> 'error') AS why, e.data ->> 'message' AS message FROM audit.events e
     WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
@@ -45,9 +52,11 @@ LEFT JOIN LATERAL (
     WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.position <= %(until)s
       AND coalesce(e.data ->> 'candidate', e.data ->> 'name') = c.candidate AND e.data ->> 'node' <> '' ORDER BY e.position DESC LIMIT 1
 ) n ON true
-WHERE c.log = %(log)s AND c.position <= %(until)s AND (c.bound_at IS NULL OR c.bound_at > %(at)s)
-  AND (c.gone_at IS NULL OR c.gone_at > %(at)s)
-  AND (%(namespaces)s::text[] IS NULL OR c.namespace = ANY(%(namespaces)s))
+WHERE c.placed IS NOT TRUE AND (c.bound_at IS NULL OR c.bound_at > %(at)s) AND (c.gone_at IS NULL OR c.gone_at > %(at)s)
+  AND NOT EXISTS (
+      SELECT FROM audit.events e
+      WHERE e.log = c.log AND e.stream = 'sourcepod/' || c.namespace || '/' || c.name AND e.type = 'SourceDeleted'
+        AND e.position > c.position AND e.position <= %(until)s)
   AND (%(cluster)s::text = '' OR c.cluster = %(cluster)s) ORDER BY c.position DESC LIMIT %(limit)s"""
 
 

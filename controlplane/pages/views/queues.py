@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
+import psycopg
+
 from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -98,8 +100,10 @@ def queues(asked: Asked) -> QueueList:
     """Return the LocalQueues."""
     names, follower = asked.namespaces, asked.follower
     if asked.at is None:
+        known = _known_now(asked)
         with follower.lock:
             ahead = _heads(follower.index.workloads.values(), follower.directory, names)
+            ahead = ahead._replace(leads={**known, **ahead.leads})
             return _list(_counts(follower.directory, names), follower.directory.pending(names), ahead)
     past = asked.past()
     with follower.lock:
@@ -117,6 +121,14 @@ def queues(asked: Asked) -> QueueList:
 
 
 _Place = tuple[str, str]
+
+
+def _known_now(asked: Asked) -> Mapping[_Place, str]:
+    """Return the ClusterQueues of LocalQueues, none while the database is away: the rest is followed, and shown all the same."""
+    try:
+        return cluster_queues_at(asked.reader, asked.now, asked.given.get("namespace") or None)
+    except psycopg.OperationalError:
+        return {}
 
 
 class QueueHeads(NamedTuple):

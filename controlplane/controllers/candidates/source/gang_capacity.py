@@ -22,6 +22,7 @@ from controlplane.controllers.candidates.source.observations import (
 from controlplane.controllers.candidates.source.pod_status import silence
 from controlplane.controllers.candidates.source.policy import Target
 from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.runtime.phrases import each_says
 
 _FIRST_ROUND, _LAST_ROUND = timedelta(minutes=10), timedelta(hours=1)
 _SAID = 900
@@ -78,7 +79,7 @@ def nowhere(pass_: GangPass, places: Mapping[str, TargetPlaces], targets: Mappin
     """Everybody has answered and nobody has room for all: have one make some, or say so."""
     if _make_room(pass_, places, targets):
         return
-    said = "; ".join(f"{name}: {_says(pass_, name, places[name])}" for name in sorted(places))
+    said = each_says({name: _says(pass_, name, places[name]) for name in sorted(places)})
     message = f"0/{len(places)} clusters have room for all of PodGroup {pass_.group.name}: {said}"[:_SAID]
     known = pass_.group.waits
     if known is None or known.message != message:

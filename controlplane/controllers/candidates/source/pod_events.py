@@ -21,7 +21,8 @@ def news(pod: SourcePodObserved, decision: StatusShown) -> tuple[str, str, str] 
     if shown.get("PodScheduled") != decision.message:
         good = bool(decision.source) and not decision.failed
         reason = "Scheduled" if good else "DelegateLost" if decision.failed else "FailedScheduling"
-        return "Normal" if good else "Warning", reason, f"{decision.reason}: {decision.message}"
+        note = decision.message if good else f"{decision.reason}: {decision.message}"
+        return "Normal" if good else "Warning", reason, note
     if decision.obstacles and shown.get(FOLLOWED) != decision.obstacles:
         return "Warning", "NotFollowed", decision.obstacles
     return None

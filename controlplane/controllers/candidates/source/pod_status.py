@@ -27,6 +27,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.permits import silent_from
 from controlplane.controllers.candidates.source.state import Candidate, SourceState
+from controlplane.runtime.phrases import each_says
 from controlplane.values import Value
 
 _SAID = 900  # characters of what the targets say
@@ -251,7 +252,7 @@ def _everybody(pass_: PodPass) -> str:
     answers = {
         name: _answer(pass_, name, current[name][1].seen if name in current else None) for name in sorted(targets)
     }
-    said = "; ".join(f"{name}: {answer}" for name, answer in answers.items() if answer is not None)
+    said = each_says({name: answer for name, answer in answers.items() if answer is not None})
     return f"0/{len(targets)} clusters have it: {said}"[:_SAID]
 
 

@@ -142,9 +142,14 @@ def refused(change: ObjectChange, error: Exception) -> tuple[str, Event, tuple[B
     """Return stream, event and body of an object that does not fit its API."""
     body, metadata = body_of(change.object), meta(change.object)
     event = events.AdmissionInputRefused(**fields.refusal(change.kind, change.object, error), object=body.ref)
-    place = "/".join(str(metadata[one]) for one in ("namespace", "name") if metadata.get(one))
-    where = change.kind.name if change.cluster == MANAGEMENT else f"{change.cluster}/{change.kind.name}"
-    return f"{ADMISSION}/refused/{where}/{place}", event, (body,)
+    place = [str(metadata.get(one) or "") for one in ("namespace", "name")]
+    return refusals_of(change.kind, place[0], place[1], change.cluster), event, (body,)
+
+
+def refusals_of(kind: Kind, namespace: str, name: str, cluster: str = MANAGEMENT) -> str:
+    """Return the stream of an object's refusals."""
+    where = kind.name if cluster == MANAGEMENT else f"{cluster}/{kind.name}"
+    return "/".join(filter(None, [ADMISSION, "refused", where, namespace, name]))
 
 
 def observation(kind: Kind, obj: Json) -> Event:

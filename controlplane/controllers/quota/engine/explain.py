@@ -95,17 +95,18 @@ class FlavorOption:
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
-    first ones. `inadmissible`: why it cannot be considered at all, "" if it can; `groups`: the flavors for each group of
-    resources that it asks for. `tried`: it was tried since something changed, and waits for the next change. `used`: the past
-    usage of its tenant, weighted, None where that does not count; tenants that used less come first. `dominant`: the resource of
-    which it is a share, "" where it is a sum. `replaces`: the slice whose place it is to take, "" for none; what is wanted is what it
-    needs beyond that."""
+    first ones. `inactive`: why its ClusterQueue admits nobody, "" if it does; `inadmissible`: why the workload cannot be considered
+    at all, "" if it can; `groups`: the flavors for each group of resources that it asks for. `tried`: it was tried since something
+    changed, and waits for the next change. `used`: the past usage of its tenant, weighted, None where that does not count; tenants
+    that used less come first. `dominant`: the resource of which it is a share, "" where it is a sum. `replaces`: the slice whose
+    place it is to take, "" for none; what is wanted is what it needs beyond that."""
 
     cluster_queue: str
     position: int
     pending: int
     ahead: tuple[str, ...]
     tried: bool
+    inactive: str = ""
     inadmissible: str = ""
     uncovered: tuple[str, ...] = ()
     groups: tuple[tuple[FlavorOption, ...], ...] = ()
@@ -131,12 +132,19 @@ def explain(state: State, key: str, now: float) -> Wait | None:
             len(line),
             tuple(one.key for one in line[:place][:MOST_HOLDERS]),
             key in pending.inadmissible,
+            _inactive(state, queue),
             refused[1] if refused is not None else "",
             used=state.usage_of(info.workload.local_queue) if by_usage else None,
             dominant=state.dominant_resource(info.workload.local_queue) if by_usage else "",
         )
         return wait if refused is not None else _with_groups(state, queue, info, wait, now)
     return None
+
+
+def _inactive(state: State, queue: QueueNode) -> str:
+    """Return why a ClusterQueue admits nobody, in the words of its condition, "" if it does. The condition says nothing of Cohorts."""
+    cycle = ["its Cohorts are in a cycle, by their spec.parentName"] if state.snapshot.has_cycle(queue) else []
+    return ", ".join([*state.snapshot.inactive_reasons(queue), *cycle])
 
 
 def in_line(state: State, pending: PendingQueue) -> list[Info]:

@@ -6,7 +6,8 @@ or field is a problem."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -256,7 +257,26 @@ def _percentage(value: int | None, where: str) -> list[str]:
 
 
 def _located(message: str, where: str = "") -> str:
-    """Turn "Expected … - at `$.profiles[0].x`" into "profiles[0].x: Expected …"."""
+    """Turn "Expected `int`, got `str` - at `$.profiles[0].x`" into "profiles[0].x: must be a whole number, not text"."""
     problem, _, path = message.partition(" - at `$")
     field = f"{where}{path.rstrip('`')}".lstrip(".") or "configuration"
+    for pattern, said in _PROBLEMS:
+        problem = pattern.sub(said, problem)
     return f"{field}: {problem}"
+
+
+def _types(match: re.Match[str]) -> str:
+    wanted, found = (" or ".join(_TYPES.get(one, one) for one in names.split(" | ")) for names in match.groups())
+    return f"must be {wanted}, not {found}"
+
+
+_TYPES = {
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
+    "object": "a mapping", "null": "nothing",
+}  # fmt: skip
+_PROBLEMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"Expected `([^`]*)`, got `([^`]*)`"), _types),
+    (re.compile(r"Object contains unknown field `(.*)`"), r"there is no field \1"),
+    (re.compile(r"Object missing required field `(.*)`"), r"the field \1 is missing"),
+    (re.compile(r"Invalid enum value (.*)"), r"\1 is none of its values"),
+)

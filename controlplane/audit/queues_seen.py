@@ -1,0 +1,63 @@
+"""A ClusterQueue as admission saw it last, where this service decides on quota: whether it is Active, and its quota.
+
+In: a reader and a name. Out: the observation, and out of it plain values. What `status` says was written by admission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
+from controlplane.controllers.quota.admission.observe import stream_of
+from controlplane.kube import kinds
+
+
+def cluster_queue_at(reader: LogReader, name: str) -> AdmissionClusterQueueObserved | None:
+    """Return a ClusterQueue as it was seen last; None if admission never saw it, or it is gone."""
+    types = ["AdmissionClusterQueueObserved", "AdmissionClusterQueueGone"]
+    newest = Filter(streams=[stream_of(kinds.CLUSTER_QUEUES, "", name)], types=types)
+    seen = next((one.event for one in reader.events(newest, limit=1, newest=True)), None)
+    return seen if isinstance(seen, AdmissionClusterQueueObserved) else None
+
+
+def active_of(seen: AdmissionClusterQueueObserved | None) -> str:
+    """Return what the condition Active says, "" if nothing."""
+    conditions = seen.status.get("conditions") or () if seen is not None else ()
+    found = next((one for one in conditions if one.get("type") == "Active"), None)
+    if found is None:
+        return ""
+    return f"{found.get('status')} ({found.get('reason')}: {str(found.get('message') or '').rstrip('.')})"
+
+
+def quota_of(seen: AdmissionClusterQueueObserved | None) -> list[dict[str, Any]]:
+    """Return for each flavor and resource the nominal quota, and how much is reserved, used by those admitted, and borrowed, as
+    quantities."""
+    if seen is None:
+        return []
+    reserved, used = _amounts(seen.status.get("flavorsReservation")), _amounts(seen.status.get("flavorsUsage"))
+    found = []
+    for group in seen.spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for one in flavor.get("resources") or ():
+                place = str(flavor.get("name")), str(one.get("name"))
+                holds = reserved.get(place, {})
+                found.append(
+                    {
+                        "flavor": place[0],
+                        "resource": place[1],
+                        "nominal": str(one.get("nominalQuota")),
+                        "reserved": str(holds.get("total", "0")),
+                        "used": str(used.get(place, {}).get("total", "0")),
+                        "borrowed": str(holds.get("borrowed", "0")),
+                    }
+                )
+    return found
+
+
+def _amounts(flavors: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {
+        (str(flavor.get("name")), str(one.get("name"))): one
+        for flavor in flavors or ()
+        for one in flavor.get("resources") or ()
+    }
