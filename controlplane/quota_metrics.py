@@ -55,6 +55,14 @@ GAUGES: dict[str, tuple[str, str]] = {
         "Workloads that wait: `active` ones are tried, `inadmissible` ones wait for a change.",
     ),
     "local_queue_pending_workloads": ("name namespace status", "The same of a LocalQueue."),
+    "unadmitted_workloads": (
+        "cluster_queue reason underlying_cause",
+        "Workloads that are not admitted, by the reason of their condition `Admitted`, and without quota by that of `QuotaReserved`.",
+    ),
+    "local_queue_unadmitted_workloads": (
+        "name namespace cluster_queue reason underlying_cause",
+        "The same of a LocalQueue.",
+    ),
     "reserving_active_workloads": ("cluster_queue", "Workloads that have quota."),
     "local_queue_reserving_active_workloads": ("name namespace", "The same of a LocalQueue."),
     "admitted_active_workloads": ("cluster_queue", "Workloads that are admitted, and have not ended."),

@@ -1,8 +1,8 @@
 """The gauges of quota, under Kueue's names, read from the state when somebody asks for the metrics.
 
 In: the folded state of admission. Out: metric families. What is gone is not reported any more, and nothing is computed that
-nobody reads (kubernetes-sigs/kueue pkg/cache/queue/metrics.go, pkg/cache/scheduler/clusterqueue.go, cohort_metrics.go, main
-after v0.19.2)."""
+nobody reads (kubernetes-sigs/kueue pkg/cache/queue/metrics.go and unadmitted_workloads.go, pkg/cache/scheduler/clusterqueue.go,
+cohort_metrics.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from prometheus_client.registry import Collector
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
-from controlplane.controllers.quota.admission.workload_status import FINISHED, as_read
+from controlplane.controllers.quota.admission.workload_status import (
+    ADMITTED,
+    FINISHED,
+    NO_RESERVATION,
+    PENDING_EVALUATION,
+    QUOTA_RESERVED,
+    WorkloadStatus,
+    as_read,
+)
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, Usage, add
 from controlplane.controllers.quota.engine.info import Info, total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
@@ -45,6 +53,7 @@ class QuotaGauges(Collector):
             admitted[queue.name] = [info for key, info in queue.workloads.items() if is_admitted(self._index, key)]
             self._cluster_queue(found, queue, admitted[queue.name])
         self._finished(found)
+        self._unadmitted(found)
         for cohort in self._index.engine.snapshot.cohorts():
             self._cohort(found, cohort, admitted)
         if self._local_queues:
@@ -134,6 +143,25 @@ class QuotaGauges(Collector):
                 labels = (local.name, local.namespace)
                 _add(found, "local_queue_finished_workloads", labels, local_queues[labels])
 
+    def _unadmitted(self, found: Families) -> None:
+        """Count those that are not admitted, by why, and by the ClusterQueue that their LocalQueue names."""
+        queues = {(one.name, one.namespace): str(one.spec.get("clusterQueue") or "") for one in self._local()}
+        counts = Counter[tuple[str, str, str, str, str]]()
+        for state in self._index.workloads.values():
+            seen = state.observed
+            if seen is None or seen.deleting or not (queue := queues.get((seen.queue, seen.namespace))):
+                continue
+            why = _why_unadmitted(as_read(seen.status))
+            if why is not None:
+                counts[seen.queue, seen.namespace, queue, *why] += 1
+        by_cluster_queue = Counter[tuple[str, str, str]]()
+        for labels, count in counts.items():
+            by_cluster_queue[labels[2:]] += count
+            if self._local_queues:
+                _add(found, "local_queue_unadmitted_workloads", labels, count)
+        for labels_, count in by_cluster_queue.items():
+            _add(found, "unadmitted_workloads", labels_, count)
+
     def _local(self) -> Iterator[events.AdmissionLocalQueueObserved]:
         for state in self._index.objects.values():
             if isinstance(state.observed, events.AdmissionLocalQueueObserved):
@@ -177,6 +205,17 @@ class QuotaGauges(Collector):
         yield (info for several in admitted.values() for info in several)
         yield (info for pending in engine.queues.pending.values() for info in pending.active.values())
         yield (info for pending in engine.queues.pending.values() for info in pending.inadmissible.values())
+
+
+def _why_unadmitted(status: WorkloadStatus) -> tuple[str, str] | None:
+    """Return why a Workload is not admitted, and the cause if it is without quota; None if it is admitted, or has ended."""
+    if status.is_true(ADMITTED) or status.is_true(FINISHED):
+        return None
+    admitted, reserved = status.condition(ADMITTED), status.condition(QUOTA_RESERVED)
+    reason = str(admitted.get("reason", "")) if admitted is not None else NO_RESERVATION
+    if reserved is None:
+        return reason, PENDING_EVALUATION  # it was not tried yet
+    return reason, "" if status.reserved else str(reserved.get("reason", ""))
 
 
 def _by_queue(several: Iterable[Info]) -> dict[str, list[Info]]:

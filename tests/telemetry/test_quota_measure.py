@@ -217,6 +217,46 @@ def test_a_stopped_queue_is_pending_and_all_that_wait_are_inadmissible() -> None
     assert meter.read("local_queue_status", name="q", namespace=NS, active="False") == 1
 
 
+def test_who_is_not_admitted_is_counted_by_why() -> None:
+    scene = Scene()
+    checked(scene, cpu="5")
+    meter = Meter(scene)
+    for name in "ab":
+        scene.workload(name, "q", "5")
+        meter.settle()
+    scene.workload("lost", "nowhere", "1")
+    meter.settle()
+    by_check, by_quota = ("UnsatisfiedAdmissionChecks", ""), ("NoReservation", "WaitingForQuota")
+    assert (unadmitted(meter, by_check), unadmitted(meter, by_quota)) == ((1, 1), (1, 1))
+    answer(scene, "a", "Ready")
+    meter.hear()
+    assert (unadmitted(meter, by_check), unadmitted(meter, by_quota)) == ((None, None), (1, 1))
+    scene.finish("a")
+    meter.settle()
+    assert (unadmitted(meter, by_check), unadmitted(meter, by_quota)) == ((1, 1), (None, None)), (
+        "the other one has quota"
+    )
+    assert meter.count("unadmitted_workloads") == 1, (
+        "nobody knows the ClusterQueue of one whose LocalQueue is not there"
+    )
+
+
+def test_who_was_not_tried_yet_is_pending_evaluation() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    meter = Meter(scene)
+    scene.workload("a", "q", "5")
+    meter.hear()
+    assert unadmitted(meter, ("NoReservation", "PendingEvaluation")) == (1, 1)
+
+
+def unadmitted(meter: Meter, why: tuple[str, str]) -> tuple[float | None, float | None]:
+    """Return how many are not admitted for a reason and its cause: of the ClusterQueue, and of its LocalQueue."""
+    labels = {"cluster_queue": "q", "reason": why[0], "underlying_cause": why[1]}
+    of_local = meter.read("local_queue_unadmitted_workloads", name="q", namespace=NS, **labels)
+    return meter.read("unadmitted_workloads", **labels), of_local
+
+
 def test_what_is_gone_is_not_reported_any_more() -> None:
     scene = Scene()
     scene.queue("q", "5", cohortName="team")
@@ -289,6 +329,7 @@ def test_every_gauge_has_the_labels_that_the_reference_names() -> None:
     scene.queue("q", "5", cohortName="team")
     meter = Meter(scene)
     scene.workload("a", "q", "1")
+    scene.workload("waits", "q", "5")
     meter.settle()
     table = {name: labels for name, _, labels, _ in meter.metrics.table}
     found = {family.name: family for family in meter.metrics.registry.collect()}

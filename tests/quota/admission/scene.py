@@ -24,7 +24,7 @@ from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 from controlplane.kube.requests import timestamp
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NS = "team"
@@ -211,22 +211,39 @@ class Scene:
 
     def decide(self) -> list[Event]:
         """Decide once about everything that has to be, and record it."""
+        return [event for stream in self._due() for event in self._recorded(stream, self._decided(stream))]
+
+    def decide_together(self) -> list[Event]:
+        """Decide once, as the loop does: about everything before any of it is recorded. What is overtaken by that is decided
+        again with the next."""
+        decided = {stream: self._decided(stream) for stream in self._due()}
         found: list[Event] = []
-        due = [stream for stream, at in self.wakes.items() if at <= self.now]
-        for stream in dict.fromkeys([*self.controller.take_dirty(), *due]):
-            self.wakes.pop(stream, None)
-            decided = self.controller.decide(stream, self.now)
-            if decided.wake is not None:
-                self.wakes[stream] = decided.wake
-            if not decided.events:
-                continue
-            expected = {stream: decided.version, **decided.others}
-            if any(self.versions.get(one, 0) != version for one, version in expected.items()):
-                continue  # overtaken: what came marks it again
-            for new in decided.events:
-                self.record(new)
-                found.append(new.event)
+        for stream, one in decided.items():
+            recorded = self._recorded(stream, one)
+            if one.events and not recorded:
+                self.wakes[stream] = self.now
+            found += recorded
         return found
+
+    def _due(self) -> list[str]:
+        due = [stream for stream, at in self.wakes.items() if at <= self.now]
+        return list(dict.fromkeys([*self.controller.take_dirty(), *due]))
+
+    def _decided(self, stream: str) -> Decided:
+        self.wakes.pop(stream, None)
+        decided = self.controller.decide(stream, self.now)
+        if decided.wake is not None:
+            self.wakes[stream] = decided.wake
+        return decided
+
+    def _recorded(self, stream: str, decided: Decided) -> list[Event]:
+        """Record what was decided, unless it was overtaken: what came marks it again."""
+        expected = {stream: decided.version, **decided.others}
+        if decided.events and any(self.versions.get(one, 0) != version for one, version in expected.items()):
+            return []
+        for new in decided.events:
+            self.record(new)
+        return [new.event for new in decided.events]
 
     def open_writes(self) -> list[OpenWrite]:
         streams = [f"admission/workload/{key}" for key in self.controller.index.workloads]

@@ -105,6 +105,29 @@ def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> Non
     assert [len(scene.said(events.QuotaReservationDecided, name)) for name in "ab"] == [1, 1]
 
 
+def test_quota_is_not_reserved_before_any_write_of_its_status_is_seen() -> None:
+    """What is decided in one pass is recorded together, so a write of the Workload's own stream is sent before the cycle decides."""
+    scene = Scene()
+    scene.queue("q", "5")
+    queue = scene.objects[kinds.LOCAL_QUEUES, NS, "q"]
+    scene.delete(kinds.LOCAL_QUEUES, "q", NS)
+    for name in "ab":
+        scene.workload(name, "q", "5")
+        scene.settle()
+        scene.now += timedelta(seconds=1)
+    assert scene.condition("a", "QuotaReserved")["reason"] == "Misconfigured"
+    scene.put(kinds.LOCAL_QUEUES, "q", NS, spec=queue["spec"])
+    scene.decide_together()
+    scene.loses = lambda request: request.ref.name == "a"
+    scene.carry_out()
+    scene.decide_together()
+    assert not scene.said(events.QuotaReservationDecided), "the condition of the first is still being written"
+    scene.loses = lambda request: False
+    scene.settle()
+    assert scene.is_true("a", "Admitted")
+    assert [len(scene.said(events.QuotaReservationDecided, name)) for name in "ab"] == [1, 0]
+
+
 def test_quota_is_reserved_once_the_write_of_why_it_waits_was_refused() -> None:
     scene = Scene()
     scene.queue("q", "5")

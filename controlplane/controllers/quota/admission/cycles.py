@@ -49,10 +49,10 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
 
 def _comes_first(state: WorkloadState) -> bool:
     """Whether something comes before quota can be reserved: the ledger's entry of a reservation that was overtaken, or the
-    outcome of the write of why it waits, since the version of the Workload that this makes would overtake the reservation.
-    Any other write is decided together with what the cycle rests on, and takes its place before it is sent.
+    outcome of an open write, since the version of the Workload that this makes would overtake the reservation. It may have been
+    sent already: what its own stream says is recorded before what a cycle says in the same pass.
     """
-    return bool(state.posted.amounts) or says_why(state)
+    return bool(state.posted.amounts or state.effects)
 
 
 def _events(

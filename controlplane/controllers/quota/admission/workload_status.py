@@ -20,6 +20,7 @@ REQUEUED, FINISHED, DEACTIVATION_TARGET = "Requeued", "Finished", "DeactivationT
 BLOCKED = "BlockedOnPreemptionGates"
 MISCONFIGURED, SUSPENDED, DEACTIVATED = "Misconfigured", "Suspended", "Deactivated"
 PENDING_EVALUATION, GATED, ON_HOLD = "PendingEvaluation", "AdmissionGated", "OnHold"
+NO_RESERVATION = "NoReservation"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 _MESSAGE_LIMIT = 32 * 1024
@@ -130,7 +131,7 @@ class WorkloadStatus:
         if self.condition(QUOTA_RESERVED) is None and before is None:
             return False
         if not self.reserved:
-            made = "False", "NoReservation", "The workload has no reservation"
+            made = "False", NO_RESERVATION, "The workload has no reservation"
         elif any(check.get("state") != READY for check in self.checks):
             made = "False", "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
         elif self._topology_pending():
