@@ -13,7 +13,9 @@ from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.standing import Standing
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, what
-from controlplane.controllers.candidates.objects import CANDIDATES
+from controlplane.controllers.candidates.objects import CANDIDATES, PODS
+from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.candidate import Candidate, Permit
 from controlplane.controllers.candidates.source.controller import watched_in
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
@@ -27,29 +29,43 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
+    CandidateObservationRefused,
     CandidateSeen,
     DelegateStatus,
     SourceDeleted,
+    SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import STREAM as SOURCES
 from controlplane.controllers.candidates.source.state import (
-    Candidate,
-    Permit,
     SourceState,
     fold,
     source_stream,
 )
-from controlplane.controllers.connectivity.events import cluster_stream
+from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
 from controlplane.runtime.phrases import each_says, listed
 
+_UNREAD, _OF_POD = CandidateObservationRefused, (SourcePodObserved, SourceDeleted)
+_UNKNOWN = (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN)
+
 
 def pod_events(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
     """Return the events of the source pods of a name, in order; none if there was none."""
     return list(reader.events(Filter(streams=[source_stream(namespace, name)])))
+
+
+def unread_pod(reader: LogReader, events: Sequence[Recorded]) -> Recorded | None:
+    """Return the refusal of the source pod of a stream that is there and cannot be read; None if it can be, or is gone."""
+    _, namespace, name = events[0].stream.split("/")
+    stream = f"refused/{MANAGEMENT}/{PODS.name}/{namespace}/{name}"
+    refusals = [one for one in reader.events(Filter(streams=[stream])) if isinstance(one.event, _UNREAD)]
+    last = refusals[-1] if refusals else None
+    if last is None or any(one.position > last.position and isinstance(one.event, _OF_POD) for one in events):
+        return None
+    return last
 
 
 def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connection]:
@@ -83,19 +99,35 @@ def placed_on(reader: LogReader, cluster: str) -> list[str]:
 
 
 def explain_pod(
-    events: Sequence[Recorded], connected: Mapping[str, Connection], gang: Sequence[Recorded] = ()
+    events: Sequence[Recorded],
+    connected: Mapping[str, Connection],
+    gang: Sequence[Recorded] = (),
+    unread: Recorded | None = None,
 ) -> Explanation:
     """Return why a source pod is where it is. `events` are those of its stream, at least one; `gang` those of its
-    PodGroup.
+    PodGroup; `unread` is what was wrong with it, if it cannot be read.
     """
     state = folded(events)
     pod = state.pod
+    if pod is None and unread is not None:
+        return _unreadable(state, unread)
     if pod is None or pod.deleting:
         told = _gone(state, events, deleting=pod is not None)
         # A link that is away says nothing of what was.
         return with_last_known(told, events, SourceDeleted, lambda before: explain_pod(before, {}))
     if state.shown is not None and state.shown.uid == pod.uid and state.shown.failed:
         return _answer("Finished", "", f"It is over: {state.shown.message}.", events, DelegateLost)
+    return _there(state, pod, events, connected, gang)
+
+
+def _there(
+    state: SourceState,
+    pod: SourcePodObserved,
+    events: Sequence[Recorded],
+    connected: Mapping[str, Connection],
+    gang: Sequence[Recorded],
+) -> Explanation:
+    """Return why a pod that is there, and not over, is where it is."""
     if state.chosen is not None:
         return _placed(state, state.chosen, events, connected)
     if state.refused is not None and state.refused.uid == pod.uid and not state.electing:
@@ -103,9 +135,20 @@ def explain_pod(
         return _answer("Pending", "", sentence, events, type(state.refused))
     if state.permit is not None:
         return _permitted(state.permit, events)
+    if state.shown is not None and state.shown.uid == pod.uid and state.shown.reason in _UNKNOWN:
+        return _answer("Pending", "", f"Nobody may have it yet: {state.shown.message}.", events, StatusShown)
     together = _of_gang(pod.group, gang) if pod.group else ""
     sentence = f"No cluster has it yet: {of_targets(state, connected)}.{together}"
     return _answer("Pending", "", sentence, events, CandidateSeen)
+
+
+def _unreadable(state: SourceState, unread: Recorded) -> Explanation:
+    """Return that a pod is there and cannot be read; what runs of it goes on."""
+    bound = sorted(known.cluster for known in state.candidates.values() if isinstance(known.seen, CandidateBound))
+    error = unread.event.error if isinstance(unread.event, _UNREAD) else ""
+    sentence = f"It is there and cannot be read ({error}): what there is of it is left as it is."
+    standing = Standing("Running", bound[0], "") if bound else Standing("Pending", "", "it to be readable")
+    return Explanation(standing, sentence, [unread])
 
 
 def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:

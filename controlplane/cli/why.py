@@ -262,11 +262,11 @@ def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, E
 
 
 def _ask_pod(options: Options, namespace: str, name: str, at: datetime | None) -> tuple[str, Explanation]:
-    from controlplane.audit.pods import connections, explain_pod, folded, gang_events
+    from controlplane.audit.pods import connections, explain_pod, folded, gang_events, unread_pod
 
     with history.open_reader(options, at=at) as reader:
         events = history.find_pod(reader, namespace, name)
         state = folded(events)
         clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
         connected = connections(reader, sorted(clusters))
-        return events[0].stream, explain_pod(events, connected, gang_events(reader, state))
+        return events[0].stream, explain_pod(events, connected, gang_events(reader, state), unread_pod(reader, events))

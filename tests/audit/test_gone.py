@@ -84,6 +84,17 @@ def test_a_pod_that_was_placed() -> None:
     assert [type(e.event).__name__ for e in told.events] == ["PermitGranted", "DelegateStatus", "SourceDeleted"]
 
 
+def test_a_pod_that_is_there_and_cannot_be_read() -> None:
+    """The log was lost: of the pod it has the candidate that runs, and why the pod cannot be read."""
+    head = {"kind": "pods", "namespace": "default", "name": "web", "uid": "u", "resource_version": "1"}
+    why = "status.conditions[].reason: expected a string, found int"
+    refused = seen.CandidateObservationRefused(**head, field="status.conditions[].reason", error=why, object="")
+    (unread,) = source_log(refused)
+    told = explain_pod(source_log(*placed()[-1:]), {}, (), unread)
+    assert (told.standing.word, told.standing.cluster) == ("Running", "a")
+    assert told.sentence == f"It is there and cannot be read ({why}): what there is of it is left as it is."
+
+
 def test_a_pod_that_was_never_placed() -> None:
     told = pod(POD, ELECTED, ("a", requested("a")), GONE)
     assert f"{LAST_KNOWN} No cluster has it yet" in told.sentence

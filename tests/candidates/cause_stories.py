@@ -10,6 +10,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED
 from controlplane.controllers.candidates.source.observations import (
+    CandidateObservationRefused,
     CandidateReserved,
     CandidateUnreserved,
     CandidateUnschedulable,
@@ -146,3 +147,10 @@ def hidden(*clusters: str) -> Told:
         off = KindOff(kind=f"{CANDIDATES.name}/{NS}", reason="Forbidden", message="no")
         told.put(cluster_stream(name), off, name)
     return told
+
+
+def unread(told: Told) -> Told:
+    """A Candidate of the pod shows on a target that cannot be read, and never was."""
+    head = {"kind": CANDIDATES.name, "namespace": NS, "name": "web-x", "uid": "x", "resource_version": "1"}
+    refused = CandidateObservationRefused(**head, field="f", error="f: odd", object="", pod="web")
+    return told.put(f"refused/a/{CANDIDATES.name}/{NS}/web-x", refused, "a")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from controlplane.controllers.candidates.objects import HINT_CLUSTER
 from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
+    CandidateReserved,
     CandidateUnreserved,
     CandidateUnschedulable,
     CandidateWaiting,
@@ -35,12 +37,18 @@ from tests.candidates.cause_stories import (
     resting,
     shown,
     two,
+    unread,
     waited_for_predecessor,
     withdrawn,
 )
 from tests.candidates.told import Told, options
 
 ELECTIONS: list[Row] = [
+    (
+        events.PlacementFound,
+        R.PERMIT_UNKNOWN,
+        lambda: Told("a").asked().says(CandidateReserved, "a", reservation=1, permit=5, node="n").cause(),
+    ),
     (events.Elected, R.OPTED_IN, lambda: Told("a").pod().cause()),
     (events.Elected, R.OPTED_IN, lambda: Told("a").pod(gated=True).settle().pod(gated=False).cause()),
     (events.Elected, R.OPTED_IN, lambda: Told().pod().settle().target("a").cause()),
@@ -249,6 +257,12 @@ ENDS: list[Row] = [
 ]
 
 SHOWN: list[Row] = [
+    (events.StatusShown, R.CANDIDATE_UNREAD, lambda: unread(Told("a", "b").asked()).cause()),
+    (
+        events.StatusShown,
+        R.DELEGATE_UNSEEN,
+        lambda: Told("b").connect("a").lose("a").pod(hints={HINT_CLUSTER: "a"}).settle().cause(events.Elected),
+    ),
     (events.StatusShown, R.STATUS_CHANGED, lambda: Told("a").permitted("a").binds("a").cause()),
     (events.StatusShown, R.STATUS_CHANGED, lambda: shown(Told("a").bound("a")).status("a").cause()),
     (events.StatusShown, R.STATUS_FINAL, lambda: shown(Told("a").bound("a")).status("a", 1, "Succeeded").cause()),

@@ -56,11 +56,14 @@ def test_another_sources_candidate_is_nobodys_news() -> None:
         assert source.observe(ObjectChange("east", "", CANDIDATES, candidate("other"), version, gone), NOW) is None
 
 
-def test_the_end_of_one_that_could_not_be_read_is_no_news() -> None:
+def test_the_end_of_one_that_could_not_be_read_is_recorded_where_its_refusal_was() -> None:
+    """Until then it may be a delegate that runs."""
     source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
     broken = candidate()
     broken["status"] = {"reservation": "none"}
     came = source.observe(ObjectChange("east", "", CANDIDATES, broken, "5", False), NOW)
     assert came is not None
     assert came.stream.startswith("refused/")
-    assert source.observe(ObjectChange("east", "", CANDIDATES, broken, "6", True), NOW) is None
+    went = source.observe(ObjectChange("east", "", CANDIDATES, broken, "6", True), NOW)
+    assert went is not None
+    assert (went.stream, type(went.event)) == (came.stream, CandidateGone)

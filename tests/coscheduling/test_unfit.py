@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from controlplane.controllers.coscheduling import events
+from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.placement.gates import NodeCapacity
 from controlplane.controllers.coscheduling.placement.unfit import PodNeeds, why_never
+from controlplane.controllers.coscheduling.state import RunState, fold
 from controlplane.kube.quantities import nanos
 from controlplane.kube.tolerations import Taint
+from controlplane.log.event import Recorded
 from tests.coscheduling.samples import NS, Json, owner, task_pod
 from tests.coscheduling.scene import Scene
 from tests.coscheduling.started import RUN, SINGLE, pod, started
@@ -19,6 +21,7 @@ from tests.coscheduling.started import RUN, SINGLE, pod, started
 COMPLAINT = "0/2 nodes are available: 2 Insufficient cpu."
 TASK_RUN = f"{RUN}-t"
 PATIENCE = timedelta(minutes=10)
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def sized(scene: Scene, cpu: str = "4", *, names: tuple[str, ...] = ("n1", "n2"), **labels: str) -> None:
@@ -204,3 +207,15 @@ def test_where_nodes_come_and_go_it_waits() -> None:
 def test_a_taint_that_a_cluster_sets_by_itself_passes(taint: str, why: str) -> None:
     node = NodeCapacity(name="n", taints=(Taint(taint, "", "NoSchedule"),), cordoned=True, free={"cpu": nanos("4")})
     assert why_never(node, PodNeeds(requests={"cpu": nanos("1")})) == why
+
+
+def test_a_task_that_is_seen_before_its_run_is_known_once_the_run_is_seen() -> None:
+    """Each kind has a watch of its own."""
+    stream, head = f"pipelinerun/{NS}/{RUN}", {"namespace": NS, "resource_version": "1"}
+    task = observations.TaskBound(**head, name=TASK_RUN, uid="uid-task-run", owner="uid-run", task="t")
+    seen = Recorded(position=1, stream=stream, version=1, event=task, cluster="here", recorded_at=AT)
+    state = fold(RunState.initial(stream), seen)
+    assert not state.settled
+    gone = observations.TaskGone(namespace=NS, name=TASK_RUN, uid="uid-task-run")
+    ended = Recorded(position=2, stream=stream, version=2, event=gone, cluster="here", recorded_at=AT)
+    assert fold(state, ended).settled

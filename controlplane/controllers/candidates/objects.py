@@ -140,8 +140,12 @@ def candidate_name(pod: str, cluster: str, uid: str, epoch: int, target: str) ->
     At most 63 characters, since the Pod gets it too and a hostname is made of that.
     """
     digest = hashlib.sha256("\0".join((cluster, uid, str(epoch), target)).encode()).hexdigest()[:16]
-    stem = _UNSAFE.sub("-", pod.lower())[:46].strip("-") or "pod"
-    return f"{stem}-{digest}"
+    return f"{stem_of(pod)}-{digest}"
+
+
+def stem_of(pod: str) -> str:
+    """Return how the names of a pod's candidates begin, before the hash."""
+    return _UNSAFE.sub("-", pod.lower())[:46].strip("-") or "pod"
 
 
 def virtual_node(target: str) -> str:

@@ -71,6 +71,11 @@ class RunAttempt(Value):
         return self.run is not None and not self.gone
 
     @property
+    def expected(self) -> bool:
+        """Whether the run is still to be seen: one kind may be seen before another, and its tasks were."""
+        return self.run is None and not self.gone and bool(self.tasks)
+
+    @property
     def over(self) -> bool:
         """Whether what was made for it goes."""
         return self.completed or self.fenced
@@ -97,9 +102,11 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more can come of it: no run, nothing made for one, no open write."""
+        """Whether nothing more can come of it: no run, nothing made for one, no open write, and no task that was seen before its
+        run.
+        """
         quiet = not self.effects and not self.pods and not self.task_pods and not self.claims
-        return quiet and not any(one.live or one.placeholders for one in self.attempts.values())
+        return quiet and not any(one.live or one.placeholders or one.expected for one in self.attempts.values())
 
     @property
     def current(self) -> RunAttempt | None:

@@ -181,13 +181,13 @@ def a_binding_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
 def a_candidate_goes_before_its_pod(patch: pytest.MonkeyPatch) -> None:
     original = target_decide._let_go
 
-    def let_go(turn: Any, seen: Any) -> None:
+    def let_go(turn: Any, seen: Any, context: Any) -> None:
         if FINALIZER in seen.finalizers:
             released = FinalizerReleased(
                 uid=seen.uid, resource_version=seen.resource_version, reason=TargetReason.POD_STOPPED
             )
             turn.write(released)
-        original(turn, seen)
+        original(turn, seen, context)
 
     patch.setattr(target_decide, "_let_go", let_go)
 
@@ -195,7 +195,7 @@ def a_candidate_goes_before_its_pod(patch: pytest.MonkeyPatch) -> None:
 def a_pod_outlives_its_candidate(patch: pytest.MonkeyPatch) -> None:
     """The finalizer is never taken off."""
 
-    def let_go(turn: Any, seen: Any) -> None:
+    def let_go(turn: Any, seen: Any, context: Any) -> None:
         target_decide._remove_pod(turn, TargetReason.DELETED)
 
     patch.setattr(target_decide, "_let_go", let_go)

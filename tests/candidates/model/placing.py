@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
     DelegateHinted,
@@ -27,7 +28,7 @@ from controlplane.controllers.candidates.source.events import (
     StatusShown,
 )
 from controlplane.controllers.candidates.source.observations import CandidateSeen, CandidateWaiting
-from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
+from controlplane.controllers.candidates.source.state import SourceState, dropping
 from controlplane.kube.kinds import Request
 from controlplane.runtime.writes import Effect
 from tests.candidates.model.api import Store

@@ -16,6 +16,11 @@ MENDED: list[tuple[int, str, str]] = [
     (255627121920, "3-4,6-12", "a member that went while its gang was let go did not turn the others back"),
     (222157768608, "12,15,22-23", "a conflict after a row of refusals waited for minutes, as if it were another one"),
     (
+        910176,
+        "1-4,6,8-10",
+        "a TaskRun that was seen before its run was forgotten, and a task that never fits did not end",
+    ),
+    (
         900150,
         "1-2,4-6,21-25",
         "none of the product's: a watch whose lines were lost was opened anew in what had to be quiet",

@@ -198,7 +198,7 @@ def every_fence_says_the_same(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_finalizer_goes_first(patch: pytest.MonkeyPatch) -> None:
-    def let_go(turn: Any, seen: Any) -> None:
+    def let_go(turn: Any, seen: Any, context: Any) -> None:
         if seen.finalizers:
             turn.write(
                 FinalizerReleased(uid=seen.uid, resource_version=seen.resource_version, reason=TargetReason.POD_STOPPED)

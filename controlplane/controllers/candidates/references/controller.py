@@ -272,7 +272,8 @@ class ReferenceController(WritingController[CandidateWrite]):
     def kinds(self, cluster: str, namespace: str) -> list[Kind]:
         """Return the kinds of which there are copies in a namespace of a target, or may come to be."""
         stream = f"{COPIES}/{cluster}/{namespace}"
-        kinds = {ref.kind for ref in self.named_by(stream)} | self._at(stream).kinds
+        there = self._at(stream)
+        kinds = {ref.kind for ref in self.named_by(stream)} | there.kinds | {one.kind for one in there.copies.values()}
         return [*ALWAYS.values(), *(kind for name, kind in ALLOWED.items() if name in kinds)]
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:

@@ -50,7 +50,7 @@ _REFUSED: Mapping[str, tuple[str, ...]] = {
     R.GANG_TARGETS_DIFFER: _ELECTS,
 }
 # That nobody else is permitted, and nobody of an earlier attempt runs.
-_FREE = ("pod.permit", "pod.epoch", "pod.stopped")
+_FREE = ("pod.permit", "pod.epoch", "pod.stopped", "unread")
 _CHOSEN = ("{x}.ready", "{c}.view", "{rival}.answer", "{rivals_at}.view", "spread", *_FREE)
 _CHOICES = (R.FIRST_READY, R.ONLY_READY, R.BEST_SCORE, R.PREFERRED_TIER, R.WINDOW_CLOSED)
 _ANSWERS = ("{mine}.answer", "{every}.view", "{every}.failed", "spread", *_FREE)
@@ -75,6 +75,7 @@ _COPY = ("{object}.version", "{copy}.copy", "{copy}.wanted")
 
 CAUSES: Table = {
     events.Elected: _ELECTED,
+    events.PlacementFound: {R.PERMIT_UNKNOWN: ("{x}.ready", "{x}.bound", "{x}.permit", "pod.present")},
     events.ElectionRefused: _REFUSED,
     events.CandidateRequested: {R.TARGET_OF_EPOCH: ("pod.epoch", "{x}.there", "{c}.view", "targets", "gang.formed")},
     events.CandidateAmended: {
@@ -143,6 +144,8 @@ CAUSES: Table = {
         R.CANDIDATES_UNREADABLE: ("{every}.view", "pod.epoch"),
         R.SKEW_TOO_LARGE: _ANSWERS,
         R.PREDECESSOR_STOPS: ("pod.epoch", "{mine}.answer"),
+        R.CANDIDATE_UNREAD: ("unread", "pod.epoch", "{mine}.answer"),
+        R.DELEGATE_UNSEEN: ("{every}.view", "pod.hints", "pod.epoch"),
         R.AWAITS_GANG: ("gang.waits", "gang.placed", "{home}.answer", "{homes_at}.view"),
         R.AWAITS_ANSWER: ("pod.permit", "{c}.view"),
         R.DELEGATE_WAS_LOST: ("pod.epoch",),
@@ -172,7 +175,9 @@ CAUSES: Table = {
 }
 """What each kind of decision may rest on, by its reason; `{x}` is the candidate that it is about, `{c}` its target."""
 
-_AROUND = frozenset(("cluster", "fleet", "service", "candidatetarget", "sourcenamespace", "sourcegroup", "sourcepod"))
+_AROUND = frozenset(
+    ("cluster", "fleet", "service", "candidatetarget", "sourcenamespace", "sourcegroup", "sourcepod", "refused")
+)
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "sourcepod": _AROUND | {"named", "copies", "virtualnode"},
     "sourcegroup": _AROUND,
@@ -193,7 +198,7 @@ def may_cause(cause: str, stream: str) -> bool:
 def said(decision: events.CandidateDecision) -> str:
     """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
     match decision:
-        case events.DelegateLost() | events.EpochClosed():
+        case events.DelegateLost() | events.EpochClosed() | events.PlacementFound():
             return "pod.epoch"
         case events.RevokeAcked():
             return "pod.permit"

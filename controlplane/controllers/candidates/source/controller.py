@@ -15,7 +15,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.candidates.nodes.events import VirtualNodeGone, VirtualNodeObserved, VirtualNodeRemoved
-from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, virtual_node
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, HINT_CLUSTER, PODS, virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import targets as surroundings
 from controlplane.controllers.candidates.source.decision_pass import PodContext
@@ -129,10 +129,12 @@ class SourceController(SourceCandidates):
         kind, _, name = recorded.stream.partition("/")
         if kind == "cluster":
             self._clusters.add(name)
+            self.watch_changed |= bool(self.unread.targets())
         elif kind == "virtualnode":
             self._fold_node(name, recorded)
-        before = _places(self.sources.get(recorded.stream))
+        before, unread = _places(self.sources.get(recorded.stream)), self.unread.targets()
         super().fold(recorded)
+        self.watch_changed |= self.unread.targets() != unread
         self._count(before, _places(self.sources.get(recorded.stream)))
         namespace, names = str(getattr(recorded.event, "namespace", "")), set(self._namespaces)
         targets = self.targets(namespace)
@@ -188,6 +190,9 @@ class SourceController(SourceCandidates):
         for namespace in {*self.policy.namespaces, *self._namespaces} - {"*"}:
             for target in self.targets(namespace):
                 found.setdefault(target.name, set()).add(namespace)
+        for namespace in self.unread.targets():
+            for name in self.connections.keys() - {MANAGEMENT}:
+                found.setdefault(name, set()).add(namespace)
         for cluster, namespace in self._pairs:
             found.setdefault(cluster, set()).add(namespace)
         return found
@@ -224,7 +229,30 @@ class SourceController(SourceCandidates):
             policy = msgspec.structs.replace(policy, namespaces=policy.namespaces | {state.namespace})
         ready, nodes = context.ready and self.around_in_view(), self.nodes if policy.virtual_nodes else {}
         seen = context.connections if "*" in self.policy.namespaces else self._as_seen(state)
-        return msgspec.structs.replace(context, ready=ready, policy=policy, connections=seen, nodes=nodes)
+        return msgspec.structs.replace(
+            context,
+            ready=ready,
+            policy=policy,
+            connections=seen,
+            nodes=nodes,
+            untried_until=self._untried_until(state),
+        )
+
+    def _untried_until(self, state: SourceState) -> datetime | None:
+        """Return until when it is waited for what targets show that were not looked at since the start; None: all were.
+
+        The log may have been lost, or put back: a delegate that it does not know of shows when its target does."""
+        names = {*state.targets, *(target.name for target in self.targets(state.namespace)), *_hinted(state)}
+        if state.namespace in self.unread.targets():
+            names |= self.connections.keys() - {MANAGEMENT}
+        home, wait = self.connections.get(MANAGEMENT), self.policy.answer_timeout
+        found = []
+        for name in names:
+            if self._untried(name, state.namespace):
+                one = self.connections.get(name) or home
+                since = (one and (one.untried_since or one.unlisted_since or one.since)) or (home and home.since)
+                found += [since + wait] if since else []
+        return max(found, default=None)
 
     def _as_seen(self, state: SourceState) -> Mapping[str, Connection]:
         """Return the connections as a pod's namespace sees them: Candidates are in view where those of the namespace
@@ -252,13 +280,15 @@ class SourceController(SourceCandidates):
         if cluster != MANAGEMENT or kind == PODS.name:
             return super().known(cluster, kind)
         found: Iterable[SourceObservation] = ()
+        unread: dict[str, tuple[str, str, str]] = {}
         if kind == CANDIDATE_TARGETS.name:
             found = [seen for targets in self._own.values() for seen in targets.values()]
+            unread = self.unread.seen(cluster, kind)
         elif kind == NAMESPACES.name:
             found = self._namespaces.values()
         elif kind == POD_GROUPS.name:
             found = [group.seen for group in self.gangs.groups.values() if group.seen is not None]
-        return {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
+        return unread | {seen.uid: (seen.namespace, seen.name, seen.resource_version) for seen in found}
 
 
 def _says_nobody(event: Event) -> bool:
@@ -279,7 +309,13 @@ def _places(state: SourceState | None) -> frozenset[tuple[str, str]]:
     """Return the targets, each with the namespace, where a source pod has candidates."""
     if state is None:
         return frozenset()
-    return frozenset((cluster, state.namespace) for cluster in _clusters(state))
+    return frozenset((cluster, state.namespace) for cluster in _clusters(state) | _hinted(state))
+
+
+def _hinted(state: SourceState) -> set[str]:
+    """Return the target in which a pod says that it runs, if this log did not tell it."""
+    cluster = state.pod.hints.get(HINT_CLUSTER, "") if state.pod is not None else ""
+    return {cluster} if cluster and state.pod is not None and state.hinted != state.pod.uid else set()
 
 
 _KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (

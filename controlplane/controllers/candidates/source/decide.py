@@ -12,7 +12,8 @@ from datetime import datetime
 
 from controlplane.controllers.candidates.objects import virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import binding, permits, pod_status, scale_up
+from controlplane.controllers.candidates.source import binding, lost_log, permits, pod_status, scale_up
+from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
@@ -33,7 +34,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.observe import BOUND_HERE
-from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
+from controlplane.controllers.candidates.source.state import SourceState, dropping
 from controlplane.runtime.decision_pass import PassResult
 
 
@@ -57,7 +58,11 @@ def decide(state: SourceState, context: PodContext, now: datetime) -> PassResult
 
 
 def _drop_all(pass_: PodPass, reason: CandidateReason) -> None:
-    for name in sorted(pass_.state.candidates):
+    """Delete every candidate, but those of a pod that is there and cannot be read."""
+    unread = pass_.context.unread_pod
+    for name, known in sorted(pass_.state.candidates.items()):
+        if unread is not None and known.uid == unread.uid:
+            continue
         pass_.drop(name, reason)
         pass_.wake_at(_owed(pass_, name))
 
@@ -86,6 +91,8 @@ def _over(pass_: PodPass, pod: SourcePodObserved) -> None:
 
 def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
     state = pass_.state
+    if lost_log.find(pass_, pod, _wanted(pass_, pod)):
+        return  # what follows for the others is decided once it is in the log
     if state.electing and state.uid == pod.uid:
         if state.delegate:
             _delegated(pass_)
@@ -134,7 +141,7 @@ def _elect(pass_: PodPass, pod: SourcePodObserved) -> bool:
     pass_.say(
         Elected(
             uid=pod.uid,
-            epoch=state.epoch + 1,
+            epoch=state.next_epoch(pod.uid),
             targets=_wanted(pass_, pod),
             reason=why if same and state.closed_by else CandidateReason.OPTED_IN,
         )
@@ -223,9 +230,9 @@ def _check_targets(pass_: PodPass) -> None:
 
 def _request(pass_: PodPass, pod: SourcePodObserved) -> None:
     """Ask every target that can be reached, all at once; one that cannot is asked when it is back."""
-    state, current = pass_.state, pass_.current()
+    state, current, unread = pass_.state, pass_.current(), lost_log.unread(pass_)
     for target in sorted(pass_.targets()):
-        if _gang_is_elsewhere(pass_, target):
+        if _gang_is_elsewhere(pass_, target) or target in unread:
             continue
         known = current.get(target)
         if not pass_.context.in_view(target) or (known is not None and known[1].seen is not None):

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from controlplane.controllers.candidates.objects import CANDIDATES, candidate_name
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
     CandidateDropped,
@@ -19,6 +20,7 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.candidates.source.gang_state import GangView
 from controlplane.controllers.candidates.source.observations import (
+    CandidateObservationRefused,
     CandidateRefused,
     CandidateReserved,
     CandidateUnschedulable,
@@ -31,7 +33,7 @@ from controlplane.controllers.candidates.source.policy import (
     Target,
     effective,
 )
-from controlplane.controllers.candidates.source.state import Candidate, SourceState, dropping
+from controlplane.controllers.candidates.source.state import SourceState, dropping
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.runtime.decision_pass import DecisionPass
 from controlplane.runtime.writes import says_no
@@ -46,7 +48,9 @@ class PodContext(Value):
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to.
     `counts`: the workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when
     they last were. `gang`: that of which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following
-    it, in words. `nodes`: the virtual Nodes that there are, by target."""
+    it, in words. `nodes`: the virtual Nodes that there are, by target. `unread_pod`: what is wrong with the pod of this name that is
+    there and was never read; `unread`: with Candidates that may be of the pods of a name, by that name and by target. `untried_until`:
+    until when it is waited for what a target shows that nobody has looked at since the start."""
 
     policy: SourcePolicy
     ready: bool
@@ -58,6 +62,9 @@ class PodContext(Value):
     gang: GangView | None = None
     obstacles: str = ""
     nodes: Mapping[str, str] = {}
+    unread_pod: CandidateObservationRefused | None = None
+    unread: Mapping[str, Mapping[str, CandidateObservationRefused]] = {}
+    untried_until: datetime | None = None
 
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a target's candidates is current."""

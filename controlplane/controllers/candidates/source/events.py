@@ -51,6 +51,23 @@ class Elected(CandidateDecision):
     targets: list[str]
 
 
+class PlacementFound(CandidateDecision):
+    """A candidate is `bound`, or may be by permit `number`, and the log, which was lost or put back, did not know. The epoch
+    goes on as if it had: `reservation` and `until` are of that permit, as late as they can be; `revoking`: it is being taken
+    back."""
+
+    uid: str
+    epoch: int
+    targets: list[str]
+    cluster: str
+    candidate: str
+    number: int
+    bound: bool
+    reservation: int
+    until: datetime
+    revoking: bool = False
+
+
 class ElectionRefused(CandidateDecision):
     """The pod cannot be placed as it is; `message` says what to do."""
 
@@ -231,6 +248,7 @@ class CandidateWriteUnneeded(WriteUnneeded):
 EVENTS: tuple[type[Event], ...] = (
     *OBSERVATIONS,
     Elected,
+    PlacementFound,
     ElectionRefused,
     CandidateRequested,
     CandidateAmended,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import lost_log
 from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
 from controlplane.controllers.candidates.source.events import CandidateDecision, PermitGranted, PermitKind
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
@@ -60,7 +61,9 @@ class GangPass:
         self.plan = GangPlan()
         self.passes = {name: PodPass(state, context, now) for name, state in sorted(members.items())}
         self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.passes.items()}
-        self.lingering = {name for name, one in self.passes.items() if predecessor_runs(one)}
+        self.lingering = {
+            name for name, one in self.passes.items() if predecessor_runs(one) or lost_log.held(one) is not None
+        }
         self.busy = {n for n, s in members.items() if not s.electing} | {*self.permitted()} | self.lingering
         for one in self.passes.values():
             self.wake_at(one.plan.wake)
@@ -159,7 +162,7 @@ def permit_in(
             cluster=cluster,
             candidate=candidate,
             epoch=one.state.epoch,
-            number=one.state.permits + 1,
+            number=one.state.next_permit,
             kind=kind,
             reservation=seen.reservation,
             until=until,

@@ -7,6 +7,7 @@ their candidates, `members/CLUSTER` for any of their candidates there."""
 from __future__ import annotations
 
 from controlplane.controllers.candidates.objects import CANDIDATES
+from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL
 from controlplane.controllers.candidates.source.events import CandidateWriteFailed
 from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
@@ -16,7 +17,7 @@ from controlplane.controllers.candidates.source.observations import (
     DelegateMissing,
     DelegateStatus,
 )
-from controlplane.controllers.candidates.source.state import Candidate, SourceState
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.connectivity.marks import ConnectionMarks
 from controlplane.kube.kinds import POD_GROUPS

@@ -169,7 +169,10 @@ class CandidateGone(SourceObjectGone):
 
 
 class CandidateObservationRefused(ObjectUnfit):
-    """An object does not fit its API; `object` is its body."""
+    """An object does not fit its API; `object` is its body. `pod`: of a Candidate, the name of its source pod, as far as that
+    can be read."""
+
+    pod: str = ""
 
 
 OBSERVATIONS: tuple[type[Event], ...] = (

@@ -54,7 +54,8 @@ class SourceObserver:
             lambda: self._gone(place, kind, obj) if change.gone else self._seen(place, kind, change.whole()),
             lambda error: refused(place, kind, obj, error),
         )
-        if new is not None and isinstance(new.event, observations.CandidateSeen):
+        kept = (observations.CandidateSeen, observations.CandidateObservationRefused)
+        if new is not None and isinstance(new.event, kept) and not self._stream_of(place, change.uid):
             self._coming[place, change.uid] = new.stream
         return new
 
@@ -307,8 +308,17 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[observati
     return event, (body,)
 
 
+def _pod_of(candidate: Json) -> str:
+    """Return the name of a Candidate's source pod, "" if it cannot be read."""
+    try:
+        return text(section(section(candidate, "spec"), "source", "spec"), "name", "spec.source")
+    except Misfit:
+        return ""
+
+
 def refused(place: str, kind: Kind, obj: Json, error: Exception) -> observations.Built:
     """Return the event of an object that does not fit its API."""
     body = body_of(obj)
-    event = observations.CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
+    of = _pod_of(obj) if kind == CANDIDATES else ""
+    event = observations.CandidateObservationRefused(**fields.refusal(kind, obj, error), object=body.ref, pod=of)
     return f"refused/{place}/{kind.name}/{event.namespace}/{event.name}", event, (body,)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import lost_log
+from controlplane.controllers.candidates.source.candidate import Candidate, Permit, unknown_permit
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.events import (
     EpochClosed,
@@ -24,7 +26,7 @@ from controlplane.controllers.candidates.source.observations import (
     CandidateUnschedulable,
 )
 from controlplane.controllers.candidates.source.policy import PermitChoice, choose, preemptor
-from controlplane.controllers.candidates.source.state import Permit
+from controlplane.controllers.candidates.source.state import SourceState
 
 
 def settle(pass_: PodPass) -> None:
@@ -156,8 +158,8 @@ def grant(pass_: PodPass) -> CandidateReason | None:
     """Give the permit to one candidate, if one may have it now; return what is waited for otherwise."""
     if pass_.permit is not None or pass_.acked or pass_.closed or pass_.state.delegate:
         return CandidateReason.PERMIT_OPEN
-    if predecessor_runs(pass_):
-        return CandidateReason.PREDECESSOR_STOPS
+    if (waits := _waits_for(pass_)) is not None:
+        return waits
     gang = pass_.context.gang
     if gang is not None:
         return _follow(pass_, gang.home) if gang.follows else CandidateReason.AWAITS_GANG
@@ -171,6 +173,11 @@ def grant(pass_: PodPass) -> CandidateReason | None:
     if not offers and not pending:
         return _make_room(pass_, counts)
     return choice.reason
+
+
+def _waits_for(pass_: PodPass) -> CandidateReason | None:
+    """Return why nobody may be permitted yet, whoever is ready; None if somebody may."""
+    return CandidateReason.PREDECESSOR_STOPS if predecessor_runs(pass_) else lost_log.held(pass_)
 
 
 def counts_of(pass_: PodPass) -> dict[str, int]:
@@ -222,7 +229,7 @@ def _new(pass_: PodPass, cluster: str, kind: PermitKind, reason: CandidateReason
     permit = Permit(
         cluster=cluster,
         candidate=name,
-        number=pass_.state.permits + 1,
+        number=pass_.state.next_permit,
         kind=kind,
         reservation=seen.reservation,
         until=pass_.now + pass_.context.policy.holds(kind),
@@ -256,11 +263,14 @@ def predecessor_runs(pass_: PodPass) -> bool:
     """Whether an earlier pod of this name, or an earlier epoch of it, may still run somewhere: a StatefulSet's next one
     waits for it.
 
-    That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten.
+    That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten. So is one
+    of this epoch that is bound and was not permitted, and one that has a permit of which a log that was lost told.
     """
-    held = False
-    for known in pass_.state.candidates.values():
-        if (known.uid, known.epoch) == (pass_.state.uid, pass_.state.epoch) or not known.may_run or known.excused:
+    held, state = False, pass_.state
+    for name, known in state.candidates.items():
+        if known.excused or _is_its_own(state, name, known):
+            continue
+        if not known.may_run and not unknown_permit(known, state.permits):
             continue
         if pass_.context.forgotten(known.cluster):
             continue
@@ -270,3 +280,10 @@ def predecessor_runs(pass_: PodPass) -> bool:
         pass_.wake_at(until)
         held = True
     return held
+
+
+def _is_its_own(state: SourceState, name: str, known: Candidate) -> bool:
+    """Whether a candidate is of the epoch under way as it should be, or of one that has ended, which the next waits for."""
+    if (known.uid, known.epoch) != (state.uid, state.epoch):
+        return False
+    return not state.electing or name in (state.delegate, state.permit.candidate if state.permit is not None else "")

@@ -71,6 +71,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
             f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}"
         ),
         events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
+        events.PlacementFound: lambda e: (
+            f"{'is bound' if e.bound else 'may be bound'} in {e.cluster} by permit {e.number}, of which the log did not know"
+        ),
         events.ElectionRefused: "not placed: {e.message}",
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
         events.CandidateAmended: "candidate is to have the pod's new template",
@@ -132,6 +135,16 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     ),
     R.AWAITS_ANSWER: Sentence(
         "a target that was permitted does not say whether it runs the pod, and never-twice was asked for", "{message}"
+    ),
+    R.PERMIT_UNKNOWN: Sentence(
+        "the log was lost or put back to before the permit", "the log was put back to before {cluster} was permitted"
+    ),
+    R.CANDIDATE_UNREAD: Sentence(
+        "a Candidate that may be the pod's is there and cannot be read: it may run", "{message}"
+    ),
+    R.DELEGATE_UNSEEN: Sentence(
+        "the pod says that it runs in a target that does not show its candidates, and the log knows nothing of it",
+        "{message}",
     ),
     R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
     R.SOURCE_CHANGED: Sentence("the pod was changed", "the pod was changed"),

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import binding
+from controlplane.controllers.candidates.source import binding, lost_log
+from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
 from controlplane.controllers.candidates.source.events import TO_POD, StatusShown, amendment_of
@@ -26,7 +27,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.permits import silent_from
-from controlplane.controllers.candidates.source.state import Candidate, SourceState
+from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.runtime.phrases import each_says
 from controlplane.values import Value
 
@@ -80,7 +81,7 @@ def _delegate(
     reported = _reported(seen)
     if shown is not None and shown.source == seen.name and shown.sequence > reported.sequence:
         return
-    base = _restarts_before(pod, seen.name, shown)
+    base = _no_fewer(pod, _restarts_before(pod, seen.name, shown), reported.restarts)
     message = f"bound on node {seen.node} of cluster {cluster}"
     announced = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     final = rank(reported.phase) == 2
@@ -132,15 +133,22 @@ def _reported(seen: CandidateBound) -> _Reported:
 
 def _restarts_before(pod: SourcePodObserved, delegate: str, shown: StatusShown | None) -> dict[str, int]:
     """Return how often each container was restarted before this delegate."""
-    if shown is None:  # one that a backup brought back has shown more than anybody remembers
-        return pod.restarts
+    if shown is None:
+        return {}
     if shown.source not in ("", delegate):
         return {name: count + 1 for name, count in shown.totals.items()}
     return shown.restarts
 
 
+def _no_fewer(pod: SourcePodObserved, before: Mapping[str, int], reported: Mapping[str, int]) -> dict[str, int]:
+    """Return the restarts before a delegate's own, so many that the pod shows no fewer than it does: one that a backup brought
+    back, or of a log that was lost, has shown more than anybody remembers."""
+    more = {name: count - reported.get(name, 0) for name, count in pod.restarts.items()}
+    return {**before, **{name: least for name, least in more.items() if least > before.get(name, 0)}}
+
+
 def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
-    return shown.phase if shown is not None else later("Pending", pod.phase)
+    return later(shown.phase if shown is not None else "Pending", pod.phase)
 
 
 def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
@@ -193,6 +201,8 @@ def _why_waiting(
         return refused.reason, refused.message
     if waits in _ALL_ANSWERED:
         return waits, _everybody(pass_)
+    if waits in (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN):
+        return waits, lost_log.said(pass_)[:_SAID]
     if waits == CandidateReason.AWAITS_GANG and (said := _of_gang(pass_)):
         return waits, said
     if waits == CandidateReason.PERMIT_OPEN and (said := _unanswered(pass_)):

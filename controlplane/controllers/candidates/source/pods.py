@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
+import msgspec
+
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.source import render
 from controlplane.controllers.candidates.source.causes import CAUSES, said, words_of
@@ -31,11 +33,16 @@ from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, 
 from controlplane.controllers.candidates.source.gang_pass import GangPlan
 from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
 from controlplane.controllers.candidates.source.marks import SourceMarks
-from controlplane.controllers.candidates.source.observations import CandidateGone, CandidateSeen
+from controlplane.controllers.candidates.source.observations import (
+    CandidateGone,
+    CandidateObservationRefused,
+    CandidateSeen,
+)
 from controlplane.controllers.candidates.source.observe import SourceObserver
 from controlplane.controllers.candidates.source.pod_events import news
 from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
 from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
+from controlplane.controllers.candidates.source.unread import UnreadCandidates, concerns
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, ServiceStarted
 from controlplane.controllers.connectivity.outage import Outage, fold_outage, outage_resumed
@@ -82,9 +89,12 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
         self._dirty: dict[str, None] = {}
-        self._observer = SourceObserver(
-            policy.cluster, policy.scheduler_name, lambda cluster, uid: self._streams.get((cluster, uid), "")
-        )
+        self.unread = UnreadCandidates()
+        self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of)
+
+    def _stream_of(self, cluster: str, uid: str) -> str:
+        """Return the stream that a candidate was recorded on, or its refusal; "" if it is not known."""
+        return self._streams.get((cluster, uid), "") or self.unread.stream_of(cluster, uid)
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -100,6 +110,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         kind, _, name = recorded.stream.partition("/")
+        if (refusal := self.unread.fold(recorded)) is not None:
+            self._look_again(refusal, recorded.position)
         if kind == STREAM:
             self._fold_source(recorded)
         elif kind == GROUP:
@@ -122,6 +134,14 @@ class SourceCandidates(WritingController[CandidateWrite]):
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
             self.marks.connections.fold(self.connections, self.connections, recorded.position)
             self.touch_all()
+
+    def _look_again(self, refusal: CandidateObservationRefused, position: int) -> None:
+        """Ask again about the pods that an object which cannot be read, or can be again, may concern."""
+        for stream, state in self.sources.items():
+            if concerns(refusal, state.namespace, state.name):
+                self.marks.around[f"unread/{stream}"] = position
+                self._dirty[stream] = None
+                self.gangs.member(stream, state)
 
     def touch(self, streams: Iterable[str]) -> None:
         """Ask about some pods again: what is told of them by others has changed."""
@@ -188,7 +208,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
         if cluster == MANAGEMENT:
             pods = [state.pod for state in self.sources.values() if state.pod is not None and kind == PODS.name]
-            return {pod.uid: (pod.namespace, pod.name, pod.resource_version) for pod in pods}
+            read = {pod.uid: (pod.namespace, pod.name, pod.resource_version) for pod in pods}
+            return self.unread.seen(cluster, kind) | read
         if kind != CANDIDATES.name:
             return {}
         seen = [
@@ -197,7 +218,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
             for known in state.candidates.values()
             if known.cluster == cluster and known.seen is not None
         ]
-        return {one.uid: (one.namespace, one.name, one.resource_version) for one in seen}
+        there = {one.uid: (one.namespace, one.name, one.resource_version) for one in seen}
+        return self.unread.seen(cluster, kind) | there
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -214,6 +236,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
             outage_ended=self.outage.ended,
             gang=self.gangs.view(stream),
             obstacles=self.obstacles_of(stream),
+            unread_pod=self.unread.pod(state.namespace, state.name) if state.pod is None else None,
+            unread={state.name: self.unread.candidates(state)},
         )
 
     def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
@@ -262,6 +286,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
         known = {known.cluster for known in state.candidates.values()} | pass_.targets().keys()
         own = self.marks.of(stream, gang.stream if gang is not None else "", state.namespace, known)
         own["obstacles"] = self.obstacles_at(stream)
+        own["unread"] = self.marks.around.get(f"unread/{stream}", 0)
         if pass_.placement.max_skew > 0 and state.pod is not None:
             own["spread"] = self.marks.around.get(f"spread/{state.pod.workload}", 0)
 
@@ -278,7 +303,9 @@ class SourceCandidates(WritingController[CandidateWrite]):
         known = SourceState(
             namespace=group.namespace, name="", targets=[group.placed.cluster] if group.placed is not None else []
         )
-        plan = gang_decide(stream, group, members, self.context("", known), now, lambda: self._ahead(stream))
+        unread = {state.name: self.unread.candidates(state) for state in members.values()}
+        context = msgspec.structs.replace(self.context("", known), unread=unread)
+        plan = gang_decide(stream, group, members, context, now, lambda: self._ahead(stream))
         events = self._said_of(stream, group, plan) if plan.own or plan.theirs else []
         others = {name: state.version for name, state in members.items()} if plan.theirs else {}
         return Decided(events, group.version, plan.wake, others)

@@ -13,56 +13,12 @@ import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events, observations
+from controlplane.controllers.candidates.source.candidate import Candidate, Permit, ScaleUp, as_seen, writes_to
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
-from controlplane.values import Value
 
 STREAM = "sourcepod"
-ANSWERS = (
-    observations.CandidateReserved,
-    observations.CandidateUnschedulable,
-    observations.CandidateRefused,
-    observations.CandidateBound,
-)
-
-
-class Candidate(Value):
-    """What is known of one candidate.
-
-    `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
-    all the same (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its
-    reservation is known. `waits_since`: since when its target owes an answer: it was asked, or gave up what it had
-    found. `bound`: the UID of the object that last said that it is bound."""
-
-    cluster: str
-    uid: str
-    epoch: int
-    seen: observations.CandidateSeen | None = None
-    may_run: bool = False
-    excused: bool = False
-    ready_since: datetime | None = None
-    waits_since: datetime | None = None
-    bound: str = ""
-
-
-class Permit(Value):
-    """The open permit. `revoking`: it is being taken back."""
-
-    cluster: str
-    candidate: str
-    number: int
-    kind: str
-    reservation: int
-    until: datetime
-    revoking: bool = False
-
-
-class ScaleUp(Value):
-    """Whose autoscaler may add nodes for the pod, and until when nobody else's may."""
-
-    cluster: str
-    until: datetime
 
 
 class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
@@ -72,7 +28,8 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
     `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
-    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node."""
+    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node,
+    `hinted`: that of the pod that was told where its delegate is."""
 
     namespace: str
     name: str
@@ -95,11 +52,22 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     scale_up: ScaleUp | None = None
     scaled: dict[str, int] = {}
     committed: str = ""
+    hinted: str = ""
 
     @property
     def stays(self) -> bool:
         """Whether the pod is bound to a virtual Node, or may be: no other target gets it."""
         return self.pod is not None and (bool(self.pod.node) or self.committed == self.pod.uid)
+
+    @property
+    def next_permit(self) -> int:
+        """The number of the next permit: above those of a log that was lost."""
+        seen = (known.seen for known in self.candidates.values())
+        return 1 + max([self.permits, *(max(one.permit, one.withdrawn) for one in seen if one is not None)])
+
+    def next_epoch(self, uid: str) -> int:
+        """Return the number of the next epoch of a pod: above those of a log that was lost."""
+        return 1 + max([self.epoch, *(known.epoch for known in self.candidates.values() if known.uid == uid)])
 
     @property
     def settled(self) -> bool:
@@ -160,6 +128,8 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
                 refused=None,
                 shown=state.shown if state.shown is not None and state.shown.uid == event.uid else None,
             )
+        case events.PlacementFound():
+            return _fold_found(state, event)
         case events.ElectionRefused():
             return _replace(state, refused=event)
         case events.RevokeAcked():
@@ -181,6 +151,39 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
             return _replace(state, dirty=False)
         case _:
             return state
+
+
+def _fold_found(state: SourceState, event: events.PlacementFound) -> SourceState:
+    """Go on with a placement as if the log had been there: with the delegate, or with the permit that may still be used."""
+    known = state.candidates.get(event.candidate)
+    if known is None:
+        return state
+    permit = Permit(
+        cluster=event.cluster,
+        candidate=event.candidate,
+        number=event.number,
+        kind="Bind",
+        reservation=event.reservation,
+        until=event.until,
+        revoking=event.revoking,
+    )
+    on_node = event.bound and state.pod is not None and bool(state.pod.node)
+    return _replace(
+        state,
+        uid=event.uid,
+        epoch=event.epoch,
+        electing=True,
+        closed_by="",
+        targets=event.targets,
+        candidates={**state.candidates, event.candidate: _replace(known, may_run=True)},
+        permit=None if event.bound else permit,
+        permits=max(state.permits, event.number),
+        delegate=event.candidate if event.bound else "",
+        scale_up=None,
+        refused=None,
+        hinted=event.uid if event.bound else state.hinted,
+        committed=event.uid if on_node else state.committed,
+    )
 
 
 def _excuse(state: SourceState, name: str, reason: str) -> SourceState:
@@ -265,6 +268,8 @@ def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetim
             return _replace(state, permit=_replace(state.permit, revoking=True))
         case events.StatusShown():
             return _replace(state, shown=decision)
+        case events.DelegateHinted():
+            return _replace(state, hinted=decision.uid)
         case events.SourceBound():
             return _replace(state, committed=decision.uid)
         case _:
@@ -313,46 +318,16 @@ def _end(state: SourceState) -> SourceState:
 
 def _fold_candidate(state: SourceState, seen: observations.CandidateSeen, recorded: Recorded) -> SourceState:
     name, cluster = seen.name, recorded.cluster
-    for key in _writes_to(cluster, name):
+    for key in writes_to(cluster, name):
         state = closed(state, key)
     known = state.candidates.get(name)
     if known is None or known.cluster != cluster:
         known = Candidate(cluster=cluster, uid=seen.origin.uid, epoch=seen.origin.epoch)
-    known = _as_seen(known, seen, recorded.recorded_at)
+    known = as_seen(known, seen, recorded.recorded_at)
     state = _replace(state, candidates={**state.candidates, name: known}, dirty=True)
     if isinstance(seen, observations.CandidateBound) and _is_winner(state, name, known) and state.permit is not None:
         return _replace(state, delegate=name, permit=None)
     return state
-
-
-def _writes_to(cluster: str, name: str) -> tuple[str, ...]:
-    """Return the keys of what may be open to a candidate."""
-    return f"{cluster}/{name}", events.amendment_of(cluster, name), events.scale_up_of(cluster, name)
-
-
-def _as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) -> Candidate:
-    """Return a candidate with what its target shows of it."""
-    bound = isinstance(seen, observations.CandidateBound)
-    ready_since = at if isinstance(seen, observations.CandidateReserved) else None
-    if ready_since and known.seen is not None and known.seen.reservation == seen.reservation:
-        ready_since = known.ready_since or at
-    return _replace(
-        known,
-        seen=seen,
-        ready_since=ready_since,
-        waits_since=None if isinstance(seen, ANSWERS) else known.waits_since or at,
-        # A missing pod does not run, nor one that was rejected; whether it did when we last decided stays as it is until
-        # we decide again.
-        may_run=known.may_run or (bound and not _over(seen)),
-        bound=seen.uid if bound else known.bound,
-    )
-
-
-def _over(seen: observations.CandidateSeen) -> bool:
-    """Whether a bound candidate's pod is not there any more, or was never started."""
-    if isinstance(seen, observations.DelegateStatus):
-        return bool(seen.rejected)
-    return isinstance(seen, observations.DelegateMissing)
 
 
 def _is_winner(state: SourceState, name: str, known: Candidate) -> bool:
@@ -373,7 +348,7 @@ def _fold_gone(state: SourceState, event: observations.CandidateGone, recorded: 
         return state
     if known.seen is not None and known.seen.uid != event.uid:
         return state
-    for key in _writes_to(recorded.cluster, event.name):
+    for key in writes_to(recorded.cluster, event.name):
         state = closed(state, key)
     kept = {name: other for name, other in state.candidates.items() if name != event.name}
     if event.name == state.delegate or (state.permit is not None and state.permit.candidate == event.name):

@@ -22,7 +22,7 @@ def waits_for_node(state: TargetState) -> bool:
     seen, pod = state.seen, state.pod
     if seen is None or seen.deleting or not state.admitted or pod is None or pod.deleting or pod.owner != seen.uid:
         return False
-    return state.held is None and state.binding is None and state.bound is None and not pod.node
+    return not state.unfenced and state.held is None and state.binding is None and state.bound is None and not pod.node
 
 
 def reserved(state: TargetState, policy: TargetPolicy, node: str, score: int, now: datetime) -> Reserved | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from controlplane.controllers.candidates.objects import FINALIZER
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
-from controlplane.controllers.candidates.target.decide import report_of
+from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.log.event import Event
 from controlplane.runtime.marks import ANY, Facets, Table
@@ -85,14 +85,14 @@ CAUSES: Table = {
         ANY: ("it.asks", "it.pod", "it.binding", "invitation"),
     },
     events.PodRemoved: {
-        R.DELETED: ("it.present", "it.deleting", "it.pod"),
+        R.DELETED: ("it.present", "it.deleting", "it.pod", "unread"),
         ANY: ("it.refused", "it.pod"),
     },
     events.Reserved: {R.NODE_FOUND: _WAITS},
     events.NotSchedulable: {R.NO_NODE: (*_WAITS, "it.permit")},
     events.PermitSeen: {R.PERMITTED: ("it.permit", "it.held")},
     events.BindStarted: {R.PERMITTED: ("it.permit", "it.held", "it.pod")},
-    events.PodFenced: {R.FENCED: ("it.revoked", "it.unsure", "it.binding")},
+    events.PodFenced: {R.FENCED: ("it.revoked", "it.unsure", "it.binding", "it.permit", "it.pod")},
     events.Bound: {R.PERMITTED: ("it.node",)},
     events.Withdrawn: {R.WITHDRAWN: ("it.revoked", "it.binding")},
     events.Unreserved: {
@@ -107,7 +107,7 @@ CAUSES: Table = {
 }
 """What each kind of decision may rest on, by its reason."""
 
-MAY_CAUSE = frozenset(("candidate", "invitation"))
+MAY_CAUSE = frozenset(("candidate", "invitation", "refused"))
 """First words of the streams on which there is the cause of what is decided on a candidate's."""
 
 
@@ -115,7 +115,9 @@ def may_cause(cause: str, stream: str) -> bool:
     """Whether an event on one stream can be what a decision on another rests on, by their names: of others' candidates
     that they went.
     """
-    return cause.partition("/")[0] in MAY_CAUSE and cause.split("/")[1] == stream.split("/")[1]
+    first, *rest = cause.split("/")
+    namespace = rest[2] if first == "refused" else rest[0]
+    return first in MAY_CAUSE and namespace == stream.split("/")[1]
 
 
 def said(event: Event) -> str:

@@ -21,7 +21,8 @@ from controlplane.controllers.candidates.target.causes import CANDIDATE, CAUSES,
 from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy, target_decide
 from controlplane.controllers.candidates.target.observe import observe
 from controlplane.controllers.candidates.target.render import target_bodies, target_render
-from controlplane.controllers.candidates.target.state import STREAM, TargetState, target_fold
+from controlplane.controllers.candidates.target.state import STREAM, TargetState, candidate_stream, target_fold
+from controlplane.controllers.candidates.target.unread import UnreadCandidateObjects
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
 from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
@@ -48,6 +49,7 @@ class TargetController(WritingController[events.TargetWrite]):
         self._marks: Ledger[TargetState] = Ledger("it", CANDIDATE)
         self._around: dict[str, int] = {}  # since when a namespace has its invitations, and as many candidates
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
+        self.unread = UnreadCandidateObjects()
         self._unlisted: frozenset[str] = frozenset()  # of a cluster that went back: what is not listed since
         self._dirty: dict[str, None] = {}
 
@@ -71,6 +73,7 @@ class TargetController(WritingController[events.TargetWrite]):
         """Take one more event, in the log's order."""
         stream, event = recorded.stream, recorded.event
         kind = stream.partition("/")[0]
+        self._fold_unread(recorded)
         if kind == "cluster":
             self._fold_lists(event)
         elif kind == "invitation":
@@ -93,8 +96,23 @@ class TargetController(WritingController[events.TargetWrite]):
             if after.settled:
                 self.candidates.pop(stream, None)
                 self._marks.forget(stream)
+                self._around.pop(f"unread/{stream}", None)
             else:
                 self.candidates[stream] = after
+            self._dirty[stream] = None
+
+    def _fold_unread(self, recorded: Recorded) -> None:
+        """Take a refusal, or what may end one, and ask again about whom the object concerns."""
+        if (refusal := self.unread.fold(recorded)) is None:
+            return
+        position = recorded.position
+        if refusal.kind == CANDIDATE_SOURCES.name:
+            self._around[f"invitation/{refusal.namespace}"] = position
+            self.touch_all()
+            return
+        stream = candidate_stream(refusal.namespace, refusal.name)
+        if stream in self.candidates:
+            self._around[f"unread/{stream}"] = position
             self._dirty[stream] = None
 
     def _fold_lists(self, event: Event | Unknown) -> None:
@@ -135,6 +153,9 @@ class TargetController(WritingController[events.TargetWrite]):
             invitations=sorted(invitations, key=lambda known: known.name),
             others=others,
             priority_classes=self.priority_classes,
+            unread_candidate=self.unread.candidate(state.namespace, state.name) if state.seen is None else None,
+            unread_pod=self.unread.pod(state.namespace, state.name) if state.pod is None else None,
+            unread_invitations=self.unread.invitations(state.namespace),
         )
 
     def decide(self, stream: str, now: datetime) -> Decided:
@@ -149,6 +170,7 @@ class TargetController(WritingController[events.TargetWrite]):
         bounded = any(known.most for known in self.invitations.values() if known.namespace == state.namespace)
         names = ("invitation", "others") if bounded else ("invitation",)
         around = {name: self._around.get(f"{name}/{state.namespace}", 0) for name in names}
+        around["unread"] = self._around.get(f"unread/{stream}", 0)
         causes = causes_of(
             decisions,
             {**self._marks.of(stream), **around},
@@ -193,11 +215,16 @@ class TargetController(WritingController[events.TargetWrite]):
     def known(self, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion)."""
         states = self.candidates.values()
+        unread = self.unread.seen(kind)
         if kind == CANDIDATES.name:
-            return {s.seen.uid: (s.namespace, s.name, s.seen.resource_version) for s in states if s.seen is not None}
+            return unread | {
+                s.seen.uid: (s.namespace, s.name, s.seen.resource_version) for s in states if s.seen is not None
+            }
         if kind == PODS.name:
-            return {s.pod.uid: (s.namespace, s.name, s.pod.resource_version) for s in states if s.pod is not None}
-        return {i.uid: (i.namespace, i.name, i.resource_version) for i in self.invitations.values()}
+            return unread | {
+                s.pod.uid: (s.namespace, s.name, s.pod.resource_version) for s in states if s.pod is not None
+            }
+        return unread | {i.uid: (i.namespace, i.name, i.resource_version) for i in self.invitations.values()}
 
     # --- the calls of the scheduling cycle ---------------------------------------------------------------------------
 

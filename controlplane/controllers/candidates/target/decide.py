@@ -17,6 +17,7 @@ from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.changes import amended
 from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
+from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
 from controlplane.runtime.writes import WriteFailure, says_no
@@ -39,13 +40,17 @@ class TargetContext(Value):
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
     admitted candidates each source has there beside this one, `priority_classes` those that exist (None: they cannot be
-    read)."""
+    read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name that is there and was
+    never read; `unread_invitations`: with CandidateSources of the namespace."""
 
     policy: TargetPolicy
     ready: bool = True
     invitations: Sequence[events.InvitationObserved] = ()
     others: Mapping[str, int] = {}
     priority_classes: frozenset[str] | None = None
+    unread_candidate: events.TargetObservationRefused | None = None
+    unread_pod: events.TargetObservationRefused | None = None
+    unread_invitations: Sequence[events.TargetObservationRefused] = ()
 
 
 def usable_until(state: TargetState, policy: TargetPolicy) -> datetime | None:
@@ -124,12 +129,20 @@ def target_decide(
         return pass_.plan
     seen = state.seen
     if seen is None:
-        _remove_pod(pass_, TargetReason.DELETED)
+        if not _has_unread_owner(state, context):
+            _remove_pod(pass_, TargetReason.DELETED)
     elif seen.deleting:
-        _let_go(pass_, seen)
+        _let_go(pass_, seen, context)
+    elif context.unread_pod is not None:
+        return pass_.plan  # whether it runs is unknown
     elif _admit(pass_, seen, context):
         _keep(pass_, seen, context)
     return pass_.plan
+
+
+def _has_unread_owner(state: TargetState, context: TargetContext) -> bool:
+    unread = context.unread_candidate
+    return unread is not None and state.pod is not None and state.pod.owner == unread.uid
 
 
 def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
@@ -138,13 +151,15 @@ def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
         pass_.write(events.PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(pass_: _Pass, seen: events.CandidateObserved) -> None:
+def _let_go(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
     state = pass_.state
     if state.held is not None and state.binding is None:
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.DELETED))
     if state.pod is not None:
         _remove_pod(pass_, TargetReason.DELETED)
+    elif context.unread_pod is not None and not _is_foreign(state.trouble.get(POD)):
+        pass_.write(events.PodRemoved(uid=context.unread_pod.uid, reason=TargetReason.DELETED))
     elif FINALIZER in seen.finalizers:
         pass_.write(
             events.FinalizerReleased(
@@ -154,6 +169,11 @@ def _let_go(pass_: _Pass, seen: events.CandidateObserved) -> None:
                 reason=TargetReason.POD_STOPPED,
             )
         )
+
+
+def _is_foreign(failure: WriteFailure | None) -> bool:
+    """Whether what could not be read has turned out to be somebody else's."""
+    return failure is not None and failure.action == events.PodRemoved.__name__ and failure.error == "Foreign"
 
 
 def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> bool:
@@ -168,7 +188,7 @@ def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
             return True
         pass_.say(events.Admitted(reason=TargetReason.INVITED))
         return False
-    if state.binding is not None:
+    if state.binding is not None or _runs_unjudged(state, seen):
         return True  # too late to say no before it is known whether it was bound
     if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
         pass_.say(events.Refused(reason=TargetReason(reason), message=message))
@@ -184,9 +204,16 @@ def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
     return False
 
 
+def _runs_unjudged(state: TargetState, seen: events.CandidateObserved) -> bool:
+    """Whether the Pod is on a node and the log never judged its Candidate: it was lost, or put back to before that."""
+    pod, judged = state.pod, state.admitted or state.refused is not None
+    return pod is not None and bool(pod.node) and pod.owner == seen.uid and not judged
+
+
 def _allow(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
     """Say which kinds of objects may come with the candidate, when that is news: they may be what its Pod waits for."""
-    kinds = next((one.follow for one in context.invitations if one.cluster == seen.origin.cluster), [])
+    unknown = seen.reported.follows if context.unread_invitations else []
+    kinds = next((one.follow for one in context.invitations if one.cluster == seen.origin.cluster), unknown)
     if kinds != pass_.state.follows:
         pass_.say(events.FollowingAllowed(kinds=kinds, reason=TargetReason.INVITED))
 
@@ -200,10 +227,7 @@ def judge(
         return seen.problem, seen.problem_message
     invitation = next((one for one in context.invitations if one.cluster == cluster), None)
     if invitation is None:
-        return (
-            TargetReason.NOT_INVITED,
-            f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there',
-        )
+        return TargetReason.NOT_INVITED, _not_invited(seen, context)
     if invitation.most and context.others.get(cluster, 0) >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
@@ -217,6 +241,14 @@ def judge(
     if failure is not None and failure.action == events.PodMade.__name__:
         return _pod_not_made(seen, failure)
     return "", ""
+
+
+def _not_invited(seen: events.CandidateObserved, context: TargetContext) -> str:
+    """Return that a source is not invited, as far as that is known, and what to do about it."""
+    for unread in context.unread_invitations:
+        return f'CandidateSource "{unread.name}" of namespace "{seen.namespace}" cannot be read: mend {unread.error}'
+    cluster = seen.origin.cluster
+    return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
 
 
 def _pod_not_made(seen: events.CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
@@ -271,10 +303,7 @@ def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContex
         _withdraw(pass_, seen)
         _make(pass_, seen, context)
         return
-    if state.binding is not None:
-        _settle_binding(pass_, state.binding, seen)
-        return
-    if _withdraw(pass_, seen) or state.held is None:
+    if _may_be_binding(pass_, pod, seen) or _withdraw(pass_, seen) or state.held is None:
         return
     until = usable_until(state, policy)
     ends = state.held.expires if until is None else until
@@ -284,6 +313,19 @@ def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContex
     pass_.wake_at(ends)
     if until is not None and seen.permit is not None:
         _take_note(pass_, seen.permit)
+
+
+def _may_be_binding(pass_: _Pass, pod: events.CandidatePodObserved, seen: events.CandidateObserved) -> bool:
+    """See to a binding that may be on its way, also to one that a log which was lost does not know; return whether there is
+    one."""
+    state = pass_.state
+    if state.binding is not None:
+        _settle_binding(pass_, state.binding, seen)
+        return True
+    if state.unfenced and seen.permit is not None:
+        _fence(pass_, pod, seen.permit.number)
+        return True
+    return False
 
 
 def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
@@ -302,8 +344,14 @@ def _found_bound(pass_: _Pass, uid: str, node: str) -> None:
     nothing.
     """
     binding = pass_.state.binding
-    number = binding.number if binding is not None and binding.uid == uid else 0
+    number = binding.number if binding is not None and binding.uid == uid else _reported_binding(pass_.state)
     pass_.say(events.Bound(number=number, node=node, uid=uid, reason=TargetReason.PERMITTED))
+
+
+def _reported_binding(state: TargetState) -> int:
+    """Return the permit by which the Candidate says that its Pod was bound, which a log that was lost does not know; else 0."""
+    reported = state.seen.reported if state.seen is not None else events.Reported()
+    return reported.bound_by if reported.phase == "Bound" else 0
 
 
 def _settle_binding(pass_: _Pass, binding: events.BindStarted, seen: events.CandidateObserved) -> None:
@@ -312,16 +360,15 @@ def _settle_binding(pass_: _Pass, binding: events.BindStarted, seen: events.Cand
     if revoked or pass_.state.bind_failed or pass_.now >= binding.before:
         pod = pass_.state.pod
         assert pod is not None
-        pass_.write(
-            events.PodFenced(
-                uid=pod.uid,
-                number=binding.number,
-                resource_version=binding.resource_version,
-                reason=TargetReason.FENCED,
-            )
-        )
+        _fence(pass_, msgspec.structs.replace(pod, resource_version=binding.resource_version), binding.number)
     else:
         pass_.wake_at(binding.before)
+
+
+def _fence(pass_: _Pass, pod: events.CandidatePodObserved, number: int) -> None:
+    """Touch the Pod, as it was when a binding was begun, so that this cannot be made any more."""
+    version = pod.resource_version
+    pass_.write(events.PodFenced(uid=pod.uid, number=number, resource_version=version, reason=TargetReason.FENCED))
 
 
 def _withdraw(pass_: _Pass, seen: events.CandidateObserved) -> bool:
@@ -335,53 +382,6 @@ def _withdraw(pass_: _Pass, seen: events.CandidateObserved) -> bool:
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.REVOKED))
     pass_.say(events.Withdrawn(number=seen.withdrawn, reason=TargetReason.WITHDRAWN))
     return True
-
-
-def report_of(state: TargetState) -> events.Reported:
-    """Return what the Candidate's status is to say to the source."""
-    held, bound, answer = state.held, state.bound, state.told
-    phase, reason, message = _phase(state)
-    report = events.Reported(
-        phase=phase,
-        reservation=state.reservations,
-        node=state.node,
-        score=held.score if held is not None else 0,
-        expires=held.expires if held is not None and phase == "Reserved" else None,
-        acknowledged=state.withdrawn,
-        tried=state.tried,
-        preemptable=answer is not None and answer.preemptable and phase == "Unschedulable",
-        reason=reason,
-        message=message[:1024],
-        follows=state.follows,
-    )
-    if bound is None:
-        return report
-    return msgspec.structs.replace(
-        report, node=bound.node, pod=state.name, bound_by=bound.number, sequence=state.sequence
-    )
-
-
-def _phase(state: TargetState) -> tuple[str, str, str]:
-    """Return the phase of a candidate, and its reason and message where it has some."""
-    if state.bound is not None:
-        if state.missing:
-            return "Missing", TargetReason.POD_GONE, "the pod is not there any more, and had not ended"
-        told = state.amendment
-        if told is not None and state.seen is not None and told.template == state.seen.template:
-            return "Bound", told.reason, told.message
-        return "Bound", "", ""
-    if state.refused is not None and state.binding is None:
-        return "Refused", state.refused.reason, state.refused.message
-    if state.held is not None:
-        return "Reserved", "", ""
-    if state.told is not None:
-        return "Unschedulable", state.told.reason, state.told.message
-    if state.unreserved is not None:
-        return "Unreserved", state.unreserved.reason, state.unreserved.message
-    failure = state.trouble.get(POD) if state.pod is None else None
-    if failure is not None:
-        return "Pending", "", f"its Pod cannot be made yet: {failure.message or failure.error}"
-    return "Pending", "", ""
 
 
 def _report(pass_: _Pass, seen: events.CandidateObserved) -> None:

@@ -26,7 +26,8 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
     `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
     preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
-    answer, if it found nothing."""
+    answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no older binding is made; `said` is the
+    number of the last status that was told."""
 
     namespace: str
     name: str
@@ -53,11 +54,26 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     made: Made | None = None
     amendment: events.AmendmentRefused | None = None
     follows: list[str] = []
+    fenced: str = ""
+    said: int = 0
 
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it."""
         return self.seen is None and self.pod is None and not self.effects
+
+    @property
+    def unfenced(self) -> bool:
+        """Whether a binding may be on its way that the log does not know, since it was lost or put back: the Candidate has a
+        permit for what it says is reserved, and nothing was ever said of that here."""
+        seen, pod = self.seen, self.pod
+        permit = seen.permit if seen is not None else None
+        if seen is None or pod is None or permit is None or permit.kind != "Bind":
+            return False
+        known = (self.held, self.binding, self.bound, self.told, self.unreserved)
+        if any(one is not None for one in known) or permit.reservation != seen.reported.reservation:
+            return False
+        return self.fenced != pod.uid or POD in self.effects
 
     @property
     def node(self) -> str:
@@ -106,6 +122,10 @@ def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState
     match decision:
         case events.BindStarted():
             return _replace(state, binding=decision, bind_failed=False)
+        case events.StatusReported():
+            return _replace(state, said=max(state.said, decision.reported.sequence))
+        case events.PodFenced():
+            return _replace(state, fenced=decision.uid)
         case events.PodMade():
             return _replace(state, made=made_of(state.seen, decision.template), amendment=None)
         case events.PodAmended() if state.made is not None:
@@ -167,7 +187,13 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
             effects=state.effects,
             made=state.made,
         )
-    return _replace(state, seen=seen)
+    told = seen.reported
+    state = _replace(state, seen=seen, reservations=max(state.reservations, told.reservation))
+    if told.sequence <= state.said:
+        return state
+    # A log that was lost, or put back, knows of fewer statuses than it has told; the source shows none of a lower number.
+    news = state.pod_status not in ("", seen.pod_status)
+    return _replace(state, said=told.sequence, sequence=max(state.sequence, told.sequence) + news)
 
 
 def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.CandidatePodGone) -> TargetState:

@@ -75,12 +75,8 @@ class Everything:
             for n, controllers in self.targets.items()
         }
         self._invitations = {n: Invitations(trace, controllers.targets) for n, controllers in self.targets.items()}
-        self._logs = {
-            name: CandidateLogRules(trace, MEANINGS, controllers.router.open_writes, name)
-            for name, controllers in self.targets.items()
-        }
+        self._logs = {name: self._rules_of(name) for name in self._positions}
         self._words = Words(trace, self.source.fleet.index)
-        self._logs[SOURCE_LOG] = CandidateLogRules(trace, MEANINGS, self.source.router.open_writes, SOURCE_LOG)
         self._histories = {name: HistoryRules(trace, SourceObjectGone) for name in self._positions}
         for name in environment.places:
             self._all_committed(name)
@@ -101,7 +97,8 @@ class Everything:
             self._runs.began_anew(cluster, self._environment.places[cluster].store.records(PODS))
             self._room[cluster].began_anew()
 
-    def _all_committed(self, cluster: str) -> None:
+    def _all_committed(self, cluster: str, log: str = "") -> None:
+        """Take what is there now for committed: for all logs, or for one."""
         store = self._environment.places[cluster].store
         for kind in (
             PODS,
@@ -111,7 +108,46 @@ class Everything:
             *((POD_GROUPS, NODES) if cluster == MANAGEMENT else ()),
         ):
             for record in sorted(store.records(kind), key=lambda record: record.version):
-                self._committed(cluster, record)
+                self._committed(cluster, record, log)
+
+    # --- logs that go back -------------------------------------------------------------------------------------------
+
+    def log_went_back(self, log: str, left: Sequence[Recorded], rows: Sequence[NewEvent]) -> None:
+        """Hear that a log has no more than these events: what it told since may be told again, and is decided anew."""
+        self._positions[log] = 0
+        if log == SOURCE_LOG:
+            self._source_went_back()
+        else:
+            self._target_went_back(log)
+        self._logs[log] = self._rules_of(log)
+        history = self._histories[log]
+        for name in self._environment.places if log == SOURCE_LOG else [log]:
+            history.new_era(HOME if name == MANAGEMENT or log != SOURCE_LOG else name)
+            self._all_committed(name, log)
+        for new, recorded in zip(rows, left, strict=True):
+            self._told(log, new)
+            self._logs[log].resume(recorded)
+            (self.source if log == SOURCE_LOG else self.targets[log]).router.fold(recorded)
+            self._positions[log] = recorded.position
+
+    def _source_went_back(self) -> None:
+        self.source = HostedControllers(self._settings)
+        assert self.source.sources is not None
+        self.placing = self.source.sources
+        for rules in (self._runs, self._gangs, self._lives):
+            rules.follow(self.placing)
+        self._permits.source_went_back()
+        self._words = Words(self._trace, self.source.fleet.index)
+
+    def _target_went_back(self, target: str) -> None:
+        self._permits.target_went_back(target)
+        controllers = self.targets[target] = self._rooms()
+        self._room[target].follow(controllers)
+        self._invitations[target] = Invitations(self._trace, controllers.targets)
+
+    def _rules_of(self, log: str) -> CandidateLogRules:
+        router = self.source.router if log == SOURCE_LOG else self.targets[log].router
+        return CandidateLogRules(self._trace, MEANINGS, router.open_writes, log)
 
     def _rooms(self) -> SchedulerControllers:
         return SchedulerControllers(named(Settings(), "shadow"), [PROFILE], gangs=self._gang_plugin)
@@ -135,16 +171,14 @@ class Everything:
             self._permits.on_commit(cluster, commit)
             self._room[cluster].on_commit(commit)
 
-    def _committed(self, cluster: str, record: Record) -> None:
-        """Note what the log of whoever watches it has to tell."""
+    def _committed(self, cluster: str, record: Record, only: str = "") -> None:
+        """Note what the logs of those who watch it have to tell, or one of them."""
         home, kind = cluster == MANAGEMENT, record.kind
-        if home and self._concerns_the_source(record):
-            self._histories[SOURCE_LOG].committed(HOME, kind, record.uid, record.version)
-        elif not home and kind == CANDIDATES and record.obj["spec"]["source"]["cluster"] == CAMPUS:
-            self._histories[SOURCE_LOG].committed(cluster, kind, record.uid, record.version)
-        if not home and (
-            kind in (CANDIDATES, CANDIDATE_SOURCES) or (kind == PODS and CANDIDATE_LABEL in record.labels)
-        ):
+        ours = self._concerns_the_source(record) if home else _of_campus(record)
+        if ours and only in ("", SOURCE_LOG):
+            self._histories[SOURCE_LOG].committed(HOME if home else cluster, kind, record.uid, record.version)
+        near = kind in (CANDIDATES, CANDIDATE_SOURCES) or (kind == PODS and CANDIDATE_LABEL in record.labels)
+        if near and not home and only in ("", cluster):
             self._histories[cluster].committed(HOME, kind, record.uid, record.version)
 
     def _concerns_the_source(self, record: Record) -> bool:
@@ -230,6 +264,10 @@ class Everything:
 def _forgotten(placing: SourceController, name: str) -> bool:
     known = placing.connections.get(name)
     return known is not None and known.forgotten
+
+
+def _of_campus(record: Record) -> bool:
+    return record.kind == CANDIDATES and bool(record.obj["spec"]["source"]["cluster"] == CAMPUS)
 
 
 def _gone(before: Record, last: Record) -> Record:

@@ -44,6 +44,10 @@ class NodeCapacityRules:
         self._left: dict[str, tuple[Json, float]] = {}  # pods that are off their nodes, and since when
         self._changed = 0.0  # when a node came, went or changed
 
+    def follow(self, controllers: SchedulerControllers) -> None:
+        """Look at another fold of the scheduler's log: that went back."""
+        self._rooms = controllers
+
     def began_anew(self) -> None:
         """Look at the cluster as it is after a restore: who is on its nodes was put there by nobody that knows of the
         others.

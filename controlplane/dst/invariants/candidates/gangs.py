@@ -60,6 +60,10 @@ class CandidateGangRules:
         ]
         self._members: dict[str, tuple[str, str]] = {}  # of campus' candidates: the name and UID of the source pod
 
+    def follow(self, placing: SourceController) -> None:
+        """Look at another fold of the source's log: that went back."""
+        self._placing = placing
+
     # --- what is decided ---------------------------------------------------------------------------------------------
 
     def before_fold(self, recorded: Recorded) -> None:

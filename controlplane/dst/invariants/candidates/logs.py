@@ -20,11 +20,12 @@ from controlplane.controllers.candidates.target.events import (
     BindStarted,
     FinalizerReleased,
     InvitationGone,
+    PodAmended,
     PodFenced,
     PodRemoved,
     TargetWrite,
 )
-from controlplane.controllers.connectivity.events import ClusterForgotten
+from controlplane.controllers.connectivity.events import ClusterForgotten, ServiceStarted
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.scheduling import causes as scheduler_causes
 from controlplane.controllers.scheduling.events import (
@@ -40,13 +41,15 @@ from controlplane.dst.invariants.workloads.decisions import WORD
 from controlplane.log.event import Recorded
 
 _WRITES = (SourceWrite, TargetWrite, SchedulingWrite)
-#: What takes the place of what is still open: it undoes that, or says now what was to be said.
+#: What takes the place of what is still open: it undoes that, or says now what was to be said. A Pod is changed anew where its
+#: Candidate was once more meanwhile: both changes name the Pod's version, so only one of them is made.
 _REPLACES = (
     CandidateDropped,
     PermitRevoked,
     PodRemoved,
     FinalizerReleased,
     PodFenced,
+    PodAmended,
     PodStatusDecided,
     GangConditionDecided,
 )
@@ -66,6 +69,12 @@ MEANINGS = EventMeanings(
 
 class CandidateLogRules(LogRules):
     """The rules of any log, of which an operator may say a word in between."""
+
+    def resume(self, recorded: Recorded) -> None:
+        """Take an event of a log that went back for looked at."""
+        self._note(recorded)
+        if isinstance(recorded.event, ServiceStarted):
+            self._writer = recorded.event.holder
 
     def _may_write(self, recorded: Recorded, writer: str) -> bool:
         return isinstance(recorded.event, ClusterForgotten) or super()._may_write(recorded, writer)

@@ -47,6 +47,17 @@ class Permits:
         self._ever: dict[tuple[str, int], set[_PermitFacts]] = {}
         self._streams: dict[str, str] = {}
         self._epochs: dict[tuple[str, str, int], str] = {}
+        self._lost: dict[tuple[str, str], TargetState] = {}
+
+    def source_went_back(self) -> None:
+        """Hear that the source's log does not know of its last permits any more: their numbers may be given again."""
+        self._granted.clear()
+
+    def target_went_back(self, target: str) -> None:
+        """Hear that a target's log is about to go back: a binding that it had may be on its way."""
+        for state in self._targets[target].targets.candidates.values():
+            if state.binding is not None:
+                self._lost[target, state.binding.uid] = state
 
     def before_fold(self, recorded: Recorded) -> None:
         """Look at an event of the source's log."""
@@ -104,6 +115,8 @@ class Permits:
     def _bound(self, target: str, record: Record) -> None:
         what = f"{record.name} on {target}"
         state = self._targets[target].targets.candidates.get(f"candidate/{NAMESPACE}/{record.name}")
+        if state is None or state.binding is None:
+            state = self._lost.get((target, record.uid))
         binding = state.binding if state is not None else None
         if state is None or binding is None:
             self._trace.violate(BOUND, f"{what}: its log knows of no binding")

@@ -23,6 +23,10 @@ class Lives:
     def __init__(self, trace: Trace, placing: SourceController) -> None:
         self._trace, self._placing = trace, placing
 
+    def follow(self, placing: SourceController) -> None:
+        """Look at another fold of the source's log: that went back."""
+        self._placing = placing
+
     def on_commit(self, commit: Commit) -> None:
         """Look at a change of a source pod."""
         record, before = commit.record, commit.previous

@@ -48,6 +48,10 @@ class DelegateRunRules:
         self._revived: set[str] = set()  # run again since their target went back to a backup, by nobody's decision
         self._seen_again: set[str] = set()  # those of them of which the source's log knows
 
+    def follow(self, placing: SourceController) -> None:
+        """Look at another fold of the source's log: that went back."""
+        self._placing = placing
+
     # --- what is committed -------------------------------------------------------------------------------------------
 
     def on_commit(self, target: str, commit: Commit) -> None:

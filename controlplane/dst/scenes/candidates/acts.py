@@ -6,10 +6,9 @@ networks and processes are those of the scene `workloads`: here the network and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.controllers.candidates.objects import (
@@ -25,16 +24,15 @@ from controlplane.controllers.candidates.objects import (
     SCHEDULER_NAME,
     SOURCE_LABEL,
 )
-from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.network import Network, Storm
-from controlplane.dst.engine.process import SimulatedReplica
 from controlplane.dst.engine.steps import Step
+from controlplane.dst.scenes.candidates import oddities
+from controlplane.dst.scenes.candidates.actor_protocol import Act, Scene
 from controlplane.dst.scenes.candidates.changes import change_of
-from controlplane.dst.scenes.candidates.environment import CAMPUS, HIGH, NAMESPACE, NEAR, ZONE, CandidateEnvironment
+from controlplane.dst.scenes.candidates.environment import CAMPUS, HIGH, NAMESPACE, NEAR, ZONE
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.actor_protocol import ActorContext
-from controlplane.dst.scenes.workloads.environment import Backup, ClusterEnvironment
-from controlplane.dst.scenes.workloads.operators import Operators
+from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, STRATEGIC_PATCH, Json, meta
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.simulation.apiserver.history import Record
@@ -45,34 +43,6 @@ from controlplane.simulation.world import MANAGEMENT
 PROFILE = "controlplane"
 STRANGER = "elsewhere"
 _SPREAD = "group"
-
-
-class Scene(Protocol):
-    """What acts act on. `submitted` are the users' pods by name, as they were submitted; `wanted` those that nobody
-    took back.
-    """
-
-    environment: CandidateEnvironment
-    databases: dict[str, SimulatedDatabase]
-    submitted: dict[str, Step]
-    wanted: dict[str, Step]
-    operators: Operators
-
-    @property
-    def replicas(self) -> Mapping[str, SimulatedReplica]:
-        """Every process by name."""
-
-    def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
-        """Do something later: when its time has come, or when all trouble ends."""
-
-    def restore(self, cluster: str, backup: Backup) -> None:
-        """Put a cluster back to what it was."""
-
-    def rebuild(self, target: str) -> None:
-        """Replace a target by an empty cluster of its name."""
-
-
-Act = Callable[[Scene, Step], None]
 
 
 def perform(scene: Scene, step: Step) -> None:
@@ -374,7 +344,13 @@ def _database_away(scene: Scene, step: Step) -> None:
     scene.after(step.seconds, setattr, database, "away", False)
 
 
+def _restore_log(scene: Scene, step: Step) -> None:
+    """A log goes back to what it is now, some time later; whoever reads it runs on."""
+    scene.after(step.seconds, scene.restore_log, step.where, scene.databases[step.where].store.backup())
+
+
 ACTS: Final[dict[str, Act]] = {
+    **oddities.ACTS,
     "submit-pod": _submit,
     "submit-gang": _submit_gang,
     "delete-pod": _delete,
@@ -396,4 +372,5 @@ ACTS: Final[dict[str, Act]] = {
     "rebuild": _rebuild,
     "idle": _idle,
     "database-away": _database_away,
+    "restore-log": _restore_log,
 }

@@ -107,10 +107,13 @@ def _finds_no_place_apart(pod: Json) -> bool:
 
 
 def _over(name: str, pod: Json, placing: SourceController, running: Collection[tuple[str, Record]]) -> str:
-    """A pod that has ended runs nowhere, and one that has failed says why."""
+    """A pod that has ended runs nowhere, and one that has failed says why: the log, or the pod itself, which a backup may have
+    brought back when all of it was over for the log."""
     if any(phase_of(record) == "Running" for _, record in running):
         return f"{name} has ended, and still runs"
-    if pod["status"]["phase"] == "Failed" and not placing.sources[stream_of(name)].shown:
+    known = placing.sources.get(stream_of(name))
+    told = known is not None and (known.shown is not None or bool(pod["status"].get("message")))
+    if pod["status"]["phase"] == "Failed" and not told:
         return f"{name} has failed, and nobody says why"
     return ""
 

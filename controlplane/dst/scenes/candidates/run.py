@@ -24,7 +24,7 @@ from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace import Topic
 from controlplane.dst.invariants.candidates.all import Everything
-from controlplane.dst.scenes.candidates import acts, idle
+from controlplane.dst.scenes.candidates import acts, idle, oddities
 from controlplane.dst.scenes.candidates.ending import unfinished
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, VIRTUAL_NODES, process_names
@@ -131,6 +131,7 @@ class CandidateRun(SceneRun):
             self.environment.allow(name)
         self.operators.bury(self.environment.rebuilt, lambda name: self.rules.source.connections.get(name))
         acts.tidy(self)
+        oddities.mend(self.environment)
 
     def _without_the_idle(self) -> None:
         """While targets that do nothing go on doing nothing, nobody waits for them whom they do not hold (L3). Then
@@ -212,6 +213,14 @@ class CandidateRun(SceneRun):
         self.rules.new_era(target)
         self.environment.rebuild(target)
         self.rules.began_anew(target)
+
+    def restore_log(self, log: str, put_back: Callable[[], None]) -> None:
+        """Put a log back: what it told since is told by nobody, and may be told again."""
+        store = self.databases[log].store
+        before = len(store.rows)
+        put_back()
+        self.trace.note("log", log, f"goes back from {before} to {len(store.rows)}")
+        self.rules.log_went_back(log, self.databases[log].read(0, 10**9), [row[0] for row in store.rows])
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
