@@ -16,6 +16,7 @@ def allowed() -> set[tuple[str, str]]:
     for name in ("podgroups", "coscheduling"):
         objects = render(f"deploy/{name}")
         roles += [one(objects, kind, f"controlplane-{name}") for kind in ("ClusterRole", "Role")]
+    roles.append(one(render("deploy/rbac/management"), "ClusterRole", "controlplane-leases"))
     return spelled(roles)
 
 
