@@ -24,7 +24,7 @@ from tests.outages.stage import Replica, Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
 SECOND = "example.com/second"
-BRIEF = {"claim": 1.5}
+BRIEF = {"claim": 6.0}  # seconds: a renewal has two, also where the machine is busy
 LEASE = "controlplane.kueue.x-k8s.io.multikueue"
 
 
