@@ -27,6 +27,7 @@ _ASKED, _LEAVE = 5.0, 1.0  # seconds that asking may take at most, and letting g
 # A renewal counts for us less than for others: what began before it ran out may take its time, and so does noticing.
 _SAFETY = 0.6
 _UNTOLD = "whether another log acts on the management cluster is not known yet"
+_LATE = "the Leases on the management cluster could not be renewed, so another log may act there"
 
 
 class AnotherLog(Fenced):
@@ -83,7 +84,9 @@ class ClusterClaims:
             if done:
                 self._until = began + self._duration * _SAFETY
             sure = self._without or self._clock.monotonic() < self._until
-            self._gate.set("claim", sure, "the Leases on the management cluster could not be renewed")
+            if not sure and self._gate.against("claim") not in (_UNTOLD, _LATE):
+                _log.warning("nothing is written for now", detail=_LATE)
+            self._gate.set("claim", sure, _LATE)
             await self._clock.sleep(self._renew if done else self._renew / 3)
 
     async def close(self) -> None:

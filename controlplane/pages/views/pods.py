@@ -1,8 +1,8 @@
 """The pods that wait: for another cluster, and what each cluster said to them; or for a node, in a scheduler's own log.
 
 In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, of pods that are there and have no
-place; and the pods that a scheduler
-found no node for; both grouped by what was said, by why each node was none, and by why clusters refuse."""
+place; and the pods that a scheduler found no node for; both grouped by what was said, by why each node was none, and by why
+clusters refuse."""
 
 from __future__ import annotations
 
