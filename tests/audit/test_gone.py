@@ -22,7 +22,7 @@ from controlplane.controllers.podgroups import events as groups
 from controlplane.controllers.scheduling import events as scheduling
 from controlplane.log.event import Event, Recorded
 from tests.audit.samples import sample
-from tests.audit.test_scheduled import BIND, GANG, HELD, JUDGED, OFFERED, OWN, SHOWN, START, WAITING, log
+from tests.audit.scheduled import BIND, GANG, HELD, JUDGED, OFFERED, OWN, SHOWN, START, WAITING, log
 
 SOURCE, MEMBER, GROUP = "sourcepod/default/web", "member/default/web", "podgroup/default/web-group"
 HEAD = {"namespace": "default", "uid": "u", "resource_version": "1"}

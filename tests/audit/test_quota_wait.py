@@ -22,9 +22,9 @@ from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import write
+from tests.quota.admission.placed import pod, submit, with_topology
 from tests.quota.admission.scene import NS, Scene, quota
 from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
-from tests.quota.admission.test_topologies import pod, submit, with_topology
 
 
 @pytest.fixture

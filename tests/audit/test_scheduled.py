@@ -4,79 +4,34 @@ on.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from controlplane.audit.explain import Explanation
 from controlplane.audit.local import history_moments
 from controlplane.audit.object_history import ObjectHistory
-from controlplane.audit.offered import explain_candidate, explain_gang
-from controlplane.audit.scheduled import explain_scheduled
-from controlplane.controllers.candidates.objects import Origin, PermitSpec
-from controlplane.controllers.candidates.reasons import TargetReason as T
-from controlplane.controllers.candidates.target import events as target
+from controlplane.audit.offered import explain_gang
 from controlplane.controllers.scheduling import events as s
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
-from controlplane.log.event import Event, Recorded
-
-START = datetime(2026, 1, 1, 10, tzinfo=UTC)
-LATER = START + timedelta(minutes=5)
-OWN, VICTIM, OFFERED, GANG = "pod/default/web", "victim/default/web", "candidate/default/web", "gang/default/train"
-WAITING = s.PendingPodObserved(uid="u", resource_version="1", scheduler="controlplane")
-HELD = s.NodeReserved(number=1, node="n1", uid="u", score=30, scores={"A": 30}, feasible=2, reason=R.NODE_FOUND)
-BIND = s.BindingDecided(number=1, node="n1", uid="u", reason=R.BIND)
-
-
-def log(*events: Event | tuple[str, Event], stream: str = OWN) -> list[Recorded]:
-    """Events of one stream in order, each a second after the one before; with another stream's name before it, of that
-    one.
-    """
-    told, versions = [], dict[str, int]()
-    for number, given in enumerate(events):
-        name, event = given if isinstance(given, tuple) else (stream, given)
-        versions[name] = versions.get(name, 0) + 1
-        told.append(
-            Recorded(
-                position=number + 1,
-                stream=name,
-                version=versions[name],
-                event=event,
-                recorded_at=START + timedelta(seconds=number),
-            )
-        )
-    return told
-
-
-def why(*events: Event | tuple[str, Event]) -> Explanation:
-    told = log(*events)
-    own = [e for e in told if e.stream == OWN]
-    return explain_scheduled(OWN, own, [e for e in told if e.stream != OWN])
-
-
-def pod(**fields: Any) -> s.PendingPodObserved:
-    return s.PendingPodObserved(uid="u", resource_version="2", scheduler="controlplane", **fields)
-
-
-def failed(message: str = "0/3 nodes are available: 3 Insufficient cpu.", **fields: Any) -> s.SchedulingFailed:
-    return s.SchedulingFailed(
-        **{"reason": R.UNSCHEDULABLE, "message": message, "plugins": ["NodeResourcesFit"], **fields}
-    )
-
-
-def refused(target_: str, action: str, code: int = 403) -> s.SchedulingWriteFailed:
-    return s.SchedulingWriteFailed(
-        target=target_, action=action, code=code, error="Forbidden", message="no rights.", failures=1, retry_at=LATER
-    )
-
-
-PERMITS = {"Gang": LATER, "Mine": LATER}
-WRITE = s.PluginRequest(
-    verb="patch", group="", version="v1", kind="PersistentVolumeClaim", plural="pvc", namespace="a", name="b"
+from controlplane.log.event import Event
+from tests.audit.scheduled import (
+    BIND,
+    CONDITION,
+    FIRST,
+    GANG,
+    HELD,
+    JUDGED,
+    OWN,
+    PERMITS,
+    SHOWN,
+    VICTIM,
+    WAITING,
+    failed,
+    log,
+    pod,
+    refused,
+    why,
 )
-FIRST = s.PreBindDecided(number=1, calls=[WRITE], reason=R.PRE_BIND)
-CONDITION = s.PodStatusDecided(uid="u", said="Unschedulable", message="m", reason=R.CONDITION_CHANGED)
 
 
 @pytest.mark.parametrize(
@@ -228,142 +183,6 @@ def test_a_pod_that_is_evicted_says_for_whom() -> None:
 def test_a_pod_of_another_scheduler_that_was_evicted_has_a_story() -> None:
     told = why(evicted(), (VICTIM, s.VictimGone(uid="u")))
     assert told.sentence.startswith("It is gone: it was evicted from node n1")
-
-
-# --- candidates -------------------------------------------------------------------------------------------------------
-
-ORIGIN = Origin(cluster="campus", namespace="physics", name="sim", uid="s", epoch=1)
-
-
-def candidate(**fields: Any) -> target.CandidateObserved:
-    known = {"namespace": "default", "name": "web", "uid": "c", "resource_version": "1", "template": "t"}
-    return target.CandidateObserved(**{**known, "origin": ORIGIN, **fields})
-
-
-def seen(**fields: Any) -> target.CandidatePodObserved:
-    known = {"namespace": "default", "name": "web", "uid": "p", "resource_version": "1", "owner": "c"}
-    return target.CandidatePodObserved(**{**known, **fields})
-
-
-def permit(kind: str = "Bind", reservation: int = 1) -> PermitSpec:
-    return PermitSpec(number=3, kind=kind, reservation=reservation, until=LATER)
-
-
-TAKEN = [candidate(), target.Admitted(reason=T.INVITED), target.PodMade(template="t", reason=T.TO_BE_SCHEDULED), seen()]
-RESERVED = target.Reserved(number=1, node="n1", score=7, expires=LATER, scores={"A": 7}, feasible=1)
-READ = target.PermitSeen(number=3, reservation=1, until=LATER, reason=T.PERMITTED)
-BINDING = target.BindStarted(number=3, node="n1", uid="p", resource_version="1", before=LATER, reason=T.PERMITTED)
-ON_NODE = target.Bound(number=3, node="n1", uid="p", reason=T.PERMITTED)
-UNSURE = target.BindFailed(number=3, message="500")
-GONE_POD = target.CandidatePodGone(namespace="default", name="web", uid="p", resource_version="3")
-VANISHED = target.CandidateVanished(namespace="default", name="web", uid="c", resource_version="9")
-UNTOLD = target.TargetWriteFailed(
-    target=f"{target.HERE}/Candidate",
-    action="StatusReported",
-    code=403,
-    error="Forbidden",
-    message="no",
-    failures=1,
-    retry_at=LATER,
-)
-
-
-@pytest.mark.parametrize(
-    ("events", "word", "says"),
-    [
-        ([candidate()], "Pending", "It is there, and it was not looked at yet."),
-        (
-            [candidate(), target.Refused(reason=T.NOT_INVITED, message="invite it")],
-            "Rejected",
-            "It is refused: invite it.",
-        ),
-        (TAKEN[:3], "Pending", "It was taken, and its pod is being made."),
-        (TAKEN, "Pending", "Its pod is there; no cycle has looked for a node for it yet."),
-        ([*TAKEN, (OWN, pod(candidate=True, gates=["g"]))], "Pending", "it has scheduling gates: g."),
-        (
-            [*TAKEN, target.NotSchedulable(message="0/2 nodes.", preemptable=True), (OWN, failed("0/2 nodes."))],
-            "Pending",
-            (
-                "No node: 0/2 nodes. campus hears of it. It is tried again when a node comes or gets room, or a pod leaves one or asks"
-                " for less (NodeResourcesFit); and after five minutes in any case. Pods of lower priority are in its way: they go only"
-                " if campus permits it to make room."
-            ),
-        ),
-        (
-            [*TAKEN, target.NotSchedulable(message="0/2", preemptable=True), candidate(permit=permit("Preempt"))],
-            "Pending",
-            "campus does, until 10:05:00 (permit 3).",
-        ),
-        (
-            [*TAKEN, RESERVED],
-            "Reserved",
-            (
-                "Node n1 is held for it (reservation 1), because it was the only feasible node (score 7: A 7). It waits for the permit"
-                " of campus; without one the node is given back at 10:05:00."
-            ),
-        ),
-        (
-            [*TAKEN, RESERVED, candidate(permit=permit(reservation=9))],
-            "Reserved",
-            "Permit 3 is for reservation 9, and void.",
-        ),
-        ([*TAKEN, RESERVED, candidate(permit=permit()), READ], "Chosen", "campus permits it until 10:05:00 (permit 3)"),
-        ([*TAKEN, RESERVED, READ, BINDING], "Chosen", "It is being bound to node n1 by permit 3"),
-        ([*TAKEN, RESERVED, READ, BINDING, UNSURE], "Chosen", "the pod is touched, so that a late one cannot be made."),
-        (
-            [*TAKEN, RESERVED, READ, BINDING, ON_NODE, seen(node="n1", phase="Running", status="x")],
-            "Running",
-            (
-                "It is on node n1, because campus permitted its reservation (permit 3). Here it was the only feasible node (score 7:"
-                " A 7). Its pod is Running. It is the candidate of pod physics/sim of campus."
-            ),
-        ),
-        (
-            [*TAKEN, RESERVED, READ, BINDING, ON_NODE, seen(node="n1", phase="Succeeded", status="x")],
-            "Finished",
-            "Its pod is Succeeded.",
-        ),
-        (
-            [*TAKEN, target.Bound(number=0, node="n2", uid="p", reason=T.PERMITTED)],
-            "Running",
-            "It is on node n2, and not by a permit of campus: somebody else bound it.",
-        ),
-        (
-            [*TAKEN, RESERVED, READ, BINDING, ON_NODE, GONE_POD],
-            "Evicted",
-            "its pod is not there any more, though it had not ended",
-        ),
-        (
-            [*TAKEN, RESERVED, target.Unreserved(number=1, reason=T.TIMEOUT)],
-            "Pending",
-            "Its reservation 1 was given up, because no permit came in time. A node is looked for again.",
-        ),
-        ([*TAKEN, candidate(deleting=True)], "Deleting", "It is being deleted, and its pod stops first."),
-        (
-            [*TAKEN, candidate(deleting=True), VANISHED],
-            "Deleted",
-            "It is gone: it was the candidate of pod physics/sim of campus",
-        ),
-        (
-            [*TAKEN, RESERVED, UNTOLD],
-            "Reserved",
-            "Its source has not been told: the report to the source was refused (no).",
-        ),
-    ],
-)
-def test_what_is_said_of_a_candidate(events: list[Event], word: str, says: str) -> None:
-    told = explain_candidate(OFFERED, log(*events, stream=OFFERED))
-    assert told.standing.word == word
-    assert says in told.sentence
-    assert told.events
-
-
-# --- groups, and stories ----------------------------------------------------------------------------------------------
-
-SHOWN = s.GangObserved(uid="g", resource_version="1", conditions=[{"type": "Unschedulable", "status": "True"}])
-JUDGED = s.GangJudged(
-    condition="Unschedulable", said="NotEnough", message="2/3 tasks in gang.", reason=R.CONDITION_CHANGED
-)
 
 
 @pytest.mark.parametrize(

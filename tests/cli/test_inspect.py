@@ -18,9 +18,9 @@ from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.samples import sample
+from tests.audit.scheduled import log
 from tests.audit.script import POLICY, Script, write
 from tests.audit.test_actors import told
-from tests.audit.test_scheduled import log
 from tests.audit.test_views import query
 from tests.candidates.told import Told
 from tests.cli.processes import finished

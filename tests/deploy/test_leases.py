@@ -7,7 +7,7 @@ import msgspec
 from controlplane.app.claims import lease_names
 from controlplane.settings.load import load
 from controlplane.settings.model import Settings
-from tests.deploy.test_chart import by_name, helm, template
+from tests.deploy.charts import by_name, helm, template
 
 
 @helm

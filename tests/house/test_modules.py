@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path for room in ("controlplane", "migrations") for path in (ROOT / room).rglob("*.py"))
+OF_TESTS = sorted(path for room in ("tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
 MOST_LINES_OF_A_MODULE = 400
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_WAYS = 12  # through a function
@@ -79,6 +80,11 @@ def test_a_module_keeps_the_rules(path: Path) -> None:
     assert list(too_long(module)) == []
     assert not text.strip() or ast.get_docstring(module), "a module opens with what comes in, what goes out, why here"
     assert not is_pure(path) or list(clocks_read(module)) == [], "the core reads no clock"
+
+
+def test_modules_of_tests_are_small_too() -> None:
+    lines = {name(path): len(path.read_text().splitlines()) for path in OF_TESTS}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES_OF_A_MODULE} == {}
 
 
 def test_the_checks_see_what_they_look_for() -> None:

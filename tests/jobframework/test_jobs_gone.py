@@ -15,8 +15,8 @@ from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Kind, meta
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import ObjectChange
 from tests.jobframework.scene import NS, Scene, job
+from tests.jobframework.single import admitted
 from tests.jobframework.test_jobs_more import running, waiting
-from tests.jobframework.test_pods_single import admitted
 
 
 def test_a_job_that_goes_lets_its_workload_go() -> None:

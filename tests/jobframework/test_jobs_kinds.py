@@ -3,7 +3,6 @@ with, stops and is as it was, ends and goes."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -12,77 +11,23 @@ from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.generic_job import RUNTIME as READ_WITH
-from controlplane.job_kinds.train_runtime import KUEUES_PATCH
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import WORKLOADS, Json, meta
 from tests.job_kinds.rows import ROWS, RUNTIME, TEMPLATE
+from tests.jobframework.every_kind import (
+    APP_WRAPPER,
+    NAME,
+    RAY_CLUSTER,
+    RAY_JOB,
+    every,
+    injected,
+    made,
+    running,
+    shows,
+    waiting,
+    with_runtime,
+)
 from tests.jobframework.scene import NS, QUEUE, Scene
-
-NAME = "train"
-KINDS = [
-    pytest.param(one, id=one.integration)
-    for one in JOB_KINDS.values()
-    if one.reconciled and not one.ends_by_deletion and not one.stops_by_steps
-]
-every = pytest.mark.parametrize("kind", KINDS)
-RAY_JOB, RAY_CLUSTER = JOB_KINDS["ray.io/rayjob"], JOB_KINDS["ray.io/raycluster"]
-APP_WRAPPER = JOB_KINDS["workload.codeflare.dev/appwrapper"]
-
-
-def made(kind: JobKind, *, queue: str = QUEUE, **spec: Any) -> Json:
-    """A job of the kind's row, in a queue and suspended."""
-    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
-    job = {**ROWS[kind.integration].job(), "metadata": {"namespace": NS, "name": NAME, "labels": labels}}
-    return copy.deepcopy(kind.submitted({**job, "spec": {**job["spec"], **spec}}))
-
-
-def with_runtime(scene: Scene, kind: JobKind) -> None:
-    """The runtime that a job of the kind's row names."""
-    for runtime in kind.runtimes[:1]:
-        scene.create({"metadata": {"name": "plain"}, "spec": RUNTIME}, runtime)
-
-
-def waiting(kind: JobKind, *, played: bool = True, **options: Any) -> Scene:
-    """`played`: its own controller does what it does."""
-    scene = Scene(**options)
-    if not played:
-        scene.jobs.drain = lambda: 0  # type: ignore[method-assign]
-    scene.flavor(tolerations=[{"key": "gpu", "operator": "Exists"}])
-    with_runtime(scene, kind)
-    scene.create(made(kind), kind.kind)
-    scene.settle()
-    return scene
-
-
-def running(kind: JobKind, **options: Any) -> Scene:
-    scene = waiting(kind, **options)
-    scene.admit()
-    scene.settle()
-    assert not kind.suspended(scene.job(NAME, kind.kind))
-    return scene
-
-
-def shows(scene: Scene, kind: JobKind, status: Json) -> None:
-    scene.store.patch(kind.kind, NS, NAME, {"status": status}, subresource="status", field_manager="its controller")
-
-
-def injected(kind: JobKind, job: Json) -> list[Json]:
-    """What the pods of each pod set were given: in their templates, or beside them."""
-    if kind is APP_WRAPPER:
-        return [one for component in job["spec"]["components"] for one in component.get("podSetInfos", ())]
-    if kind.runtimes:
-        (patch,) = [one for one in job["spec"]["runtimePatches"] if one["manager"] == KUEUES_PATCH]
-        jobs = patch["trainingRuntimeSpec"]["template"]["spec"].get("replicatedJobs", ())
-        pods = [one["template"]["spec"]["template"] for one in jobs]
-        return [{**one["spec"], "labels": one["metadata"]["labels"]} for one in pods]
-    return [
-        {
-            "labels": meta(one).get("labels") or {},
-            "nodeSelector": one["spec"].get("nodeSelector") or {},
-            "tolerations": one["spec"].get("tolerations") or [],
-        }
-        for one in kind.templates(job)
-    ]
 
 
 @every
@@ -218,85 +163,6 @@ def test_it_takes_the_workload_that_it_names(kind: JobKind) -> None:
     scene.admit()
     scene.settle()
     assert not kind.suspended(scene.job(NAME, kind.kind))
-
-
-# --- Ray ---
-
-
-def test_the_cluster_of_a_ray_job_is_no_job_of_its_own() -> None:
-    scene = Scene()
-    scene.flavor()
-    owner = scene.create(made(RAY_JOB), RAY_JOB.kind)
-    scene.settle()
-    cluster = made(RAY_CLUSTER, queue="")
-    reference = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayJob",
-        "name": NAME,
-        "uid": meta(owner)["uid"],
-        "controller": True,
-    }
-    meta(cluster)["ownerReferences"] = [reference]
-    cluster["spec"]["suspend"] = False
-    scene.create(cluster, RAY_CLUSTER.kind)
-    scene.settle()
-    assert len(scene.workloads()) == 1
-    assert scene.job(NAME, RAY_CLUSTER.kind)["spec"]["suspend"] is True
-    scene.admit()
-    scene.settle()
-    assert scene.job(NAME, RAY_JOB.kind)["spec"]["suspend"] is False
-    assert len(scene.workloads()) == 1
-
-
-def test_a_ray_job_on_a_cluster_that_is_there_is_left_alone() -> None:
-    scene = Scene()
-    job = made(RAY_JOB, clusterSelector={"ray.io/cluster": "c"})
-    job["spec"] = {**job["spec"], "suspend": False}
-    del job["spec"]["rayClusterSpec"]
-    scene.create(job, RAY_JOB.kind)
-    assert scene.settle() == []
-    assert scene.workloads() == []
-
-
-def test_the_pod_that_submits_a_ray_job_has_a_pod_set() -> None:
-    scene = Scene()
-    scene.flavor()
-    scene.create(made(RAY_JOB, submissionMode="K8sJobMode"), RAY_JOB.kind)
-    scene.settle()
-    *_, submitter = scene.workload()["spec"]["podSets"]
-    (container,) = submitter["template"]["spec"]["containers"]
-    assert (submitter["name"], submitter["count"], container["image"]) == ("submitter", 1, "i")
-    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
-    scene.admit()
-    scene.settle()
-    template = scene.job(NAME, RAY_JOB.kind)["spec"]["submitterPodTemplate"]
-    assert template["spec"]["nodeSelector"] == {"pool": "general"}
-    scene.evict()
-    scene.settle()
-    template = scene.job(NAME, RAY_JOB.kind)["spec"].get("submitterPodTemplate") or {"spec": {}}
-    assert "nodeSelector" not in template["spec"]
-    assert len(scene.workloads()) == 1
-
-
-def heads(kind: JobKind, annotations: Json | None = None, **spec: Any) -> list[Json]:
-    job = made(kind, **spec)
-    meta(job)["annotations"] = annotations or {}
-    found: list[Json] = kind.workload_pod_sets(job)[0]["template"]["spec"]["containers"]
-    return found
-
-
-def test_what_kuberay_adds_to_a_head_is_counted() -> None:
-    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
-    autoscaler = heads(RAY_CLUSTER, elastic, enableInTreeAutoscaling=True)[-1]
-    assert autoscaler["resources"]["requests"] == {"cpu": "500m", "memory": "512Mi"}
-    given = {"requests": {"cpu": "2000m"}}
-    options = {"autoscalerOptions": {"resources": given}, "enableInTreeAutoscaling": True}
-    assert heads(RAY_CLUSTER, elastic, **options)[-1]["resources"] == {"requests": {"cpu": "2"}}
-    (head,) = heads(RAY_CLUSTER, {"ray.io/ft-enabled": "True"})
-    assert head["resources"]["requests"] == {"cpu": "1", "memory": "256Mi"}
-    (head,) = heads(RAY_CLUSTER, gcsFaultToleranceOptions={})
-    assert head["resources"]["requests"] == {"cpu": "1", "memory": "256Mi"}
-    assert [one["name"] for one in heads(RAY_JOB, submissionMode="SidecarMode")] == ["main", "ray-job-submitter"]
 
 
 GROUP = {"groupName": "g", "template": TEMPLATE}

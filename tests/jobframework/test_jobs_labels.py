@@ -6,8 +6,8 @@ import pytest
 
 from controlplane.kube.kinds import PODS, meta
 from tests.jobframework.scene import Scene, job
+from tests.jobframework.single import pod
 from tests.jobframework.test_pod_groups import member
-from tests.jobframework.test_pods_single import pod
 
 TEAM, COST = "example.com/team", "cost"
 UID = "kueue.x-k8s.io/job-uid"

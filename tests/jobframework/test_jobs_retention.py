@@ -14,7 +14,7 @@ from controlplane.job_kinds.rights import cluster_role
 from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, meta
 from controlplane.settings import resolve
 from tests.jobframework.scene import NS, Scene, job
-from tests.jobframework.test_pods_single import is_there, pod
+from tests.jobframework.single import is_there, pod
 
 HOUR = timedelta(hours=1)
 BY_US = "DeactivatedDueToRequeuingLimitExceeded"

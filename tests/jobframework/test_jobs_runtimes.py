@@ -13,8 +13,8 @@ from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, meta
 from tests.job_kinds.rows import RUNTIME
+from tests.jobframework.every_kind import NAME, injected, made, running, shows, waiting, with_runtime
 from tests.jobframework.scene import NS, Scene
-from tests.jobframework.test_jobs_kinds import NAME, injected, made, running, shows, waiting, with_runtime
 
 TRAIN = JOB_KINDS["trainer.kubeflow.org/trainjob"]
 CLUSTER_RUNTIME, OWN_RUNTIME = TRAIN.runtimes

@@ -18,9 +18,9 @@ from controlplane.kube.kinds import JOBS, JOBSETS, NAMESPACES, PODS, Json, meta
 from controlplane.settings import Settings
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import ADAPTERS, NS, PARENTS, QUEUE, Scene, job
+from tests.jobframework.single import plain_pod
 from tests.jobframework.test_jobs_admission import created, review
 from tests.jobframework.test_jobs_related import child, job_set
-from tests.jobframework.test_pods_single import plain_pod
 
 SELECTED = "team in (blue,green)"
 

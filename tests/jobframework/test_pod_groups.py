@@ -12,7 +12,7 @@ from controlplane.job_kinds.pod import ROLE_HASH, Pod
 from controlplane.kube.conditions import condition
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene
-from tests.jobframework.test_pods_single import GATE, get, is_there, plain_pod, pod, runs
+from tests.jobframework.single import GATE, get, is_there, plain_pod, pod, runs
 
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 

@@ -14,8 +14,8 @@ from controlplane.kube.conditions import condition
 from controlplane.kube.kinds import PODS, WORKLOADS, Request, meta
 from controlplane.runtime.controller import OpenWrite
 from tests.jobframework.scene import NS, QUEUE, Scene
+from tests.jobframework.single import get, is_there, plain_pod, pod, runs, stopped
 from tests.jobframework.test_pod_groups import GROUP, TOTAL, member, names, running
-from tests.jobframework.test_pods_single import get, is_there, plain_pod, pod, runs, stopped
 
 
 def test_a_group_may_name_its_workload() -> None:

@@ -17,8 +17,8 @@ from controlplane.kube.kinds import PODS, WORKLOADS, Json, Request, meta
 from controlplane.runtime.controller import OpenWrite
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, Scene
+from tests.jobframework.single import plain_pod, pod
 from tests.jobframework.test_pod_groups import member
-from tests.jobframework.test_pods_single import plain_pod, pod
 from tests.support.deep import examples
 from tests.support.folded import difference
 

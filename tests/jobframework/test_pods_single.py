@@ -8,65 +8,14 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.pod_events import (
-    PodDeletionDecided,
-    PodStartDecided,
-    PodTerminationDecided,
-    QueuedPodObserved,
-)
+from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided, PodTerminationDecided
 from controlplane.job_kinds.pod import MANAGED, ROLE_HASH, Pod
 from controlplane.kube.conditions import condition
-from controlplane.kube.kinds import PODS, WORKLOADS, Json, Request, meta
+from controlplane.kube.kinds import PODS, WORKLOADS, Request, meta
 from controlplane.runtime.controller import OpenWrite
 from controlplane.simulation.apiserver.errors import ApiRefusal
-from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene, job, pod_template
-
-GATE = "kueue.x-k8s.io/admission"
-GATES = [{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}]
-
-
-def plain_pod(name: str = "a", *, labels: Json | None = None, annotations: Json | None = None, **spec: Any) -> Json:
-    metadata = {"namespace": NS, "name": name, "labels": {"kueue.x-k8s.io/queue-name": QUEUE, **(labels or {})}}
-    return {"metadata": {**metadata, "annotations": annotations or {}}, "spec": pod_template(**spec)["spec"]}
-
-
-def pod(name: str = "a", **more: Any) -> Json:
-    """A pod as the webhook has it created."""
-    return Pod().submitted(plain_pod(name, **more))
-
-
-def get(scene: Scene, name: str = "a") -> Json:
-    return scene.store.get(PODS, NS, name)
-
-
-def is_there(scene: Scene, name: str = "a") -> bool:
-    return any(meta(one)["name"] == name for one in scene.store.list(PODS)[0])
-
-
-def runs(scene: Scene, name: str = "a", phase: str = "Running", **status: Any) -> None:
-    """What the scheduler and the kubelet do with a pod that has no gates."""
-    found = get(scene, name)
-    assert not found["spec"].get("schedulingGates")
-    if "nodeName" not in found["spec"]:
-        scene.store.patch(PODS, NS, name, {"spec": {"nodeName": "node-1"}})
-    scene.store.patch(PODS, NS, name, {"status": {"phase": phase, **status}}, subresource="status")
-
-
-def stopped(scene: Scene, name: str = "a") -> None:
-    """The kubelet says that a pod that is being deleted has stopped."""
-    scene.store.delete(PODS, NS, name, grace=0) if is_there(scene, name) else None
-
-
-def admitted(**more: Any) -> Scene:
-    scene = Scene()
-    scene.flavor(**more)
-    scene.create(pod(), PODS)
-    scene.settle()
-    scene.admit()
-    scene.settle()
-    runs(scene)
-    scene.settle()
-    return scene
+from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene
+from tests.jobframework.single import GATES, admitted, get, is_there, plain_pod, pod, runs, stopped
 
 
 def test_a_pod_gets_the_workload_that_kueue_gives_it() -> None:
@@ -237,62 +186,6 @@ def test_every_step_survives_the_end_of_the_process() -> None:
         assert len(scene.decided(PodStartDecided)) == len(scene.decided(PodDeletionDecided)) == 1
 
 
-def test_a_pod_without_gate_and_label_is_left_alone_and_told() -> None:
-    scene = Scene()
-    scene.create(plain_pod(), PODS)
-    runs(scene)
-    before = get(scene)
-    scene.settle()
-    assert get(scene) == before
-    assert scene.workloads() == []
-    ((reason, note),) = scene.events()
-    assert reason == "PodNotManaged"
-    assert "kueue.x-k8s.io/admission" in note
-    (seen,) = scene.decided(QueuedPodObserved)
-    assert not seen.managed
-    runs(scene, phase="Succeeded")
-    assert scene.settle() == []
-
-
-def test_the_pod_of_a_job_that_says_the_queue_too_is_not_told_of() -> None:
-    scene = Scene()
-    owner = meta(scene.create(job()))
-    made = plain_pod("a-0")
-    made["metadata"]["ownerReferences"] = [
-        {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": owner["uid"], "controller": True}
-    ]
-    scene.create(made, PODS)
-    scene.settle()
-    assert "PodNotManaged" not in dict(scene.events())
-
-
-def test_a_pod_with_gate_and_label_needs_no_webhook() -> None:
-    scene = Scene()
-    scene.flavor()
-    scene.create(plain_pod(labels={MANAGED: "true"}, schedulingGates=[{"name": GATE}]), PODS)
-    scene.settle()
-    scene.admit()
-    scene.settle()
-    runs(scene)
-    scene.evict()
-    scene.settle()
-    stopped(scene)
-    scene.settle()
-    assert not is_there(scene)
-    assert scene.workloads() == []
-
-
-def test_one_that_runs_with_the_label_and_no_workload_is_stopped_as_by_kueue() -> None:
-    scene = Scene()
-    scene.create(plain_pod(labels={MANAGED: "true"}), PODS)
-    runs(scene)
-    scene.settle()
-    said = condition(get(scene), "TerminationTarget")
-    assert said is not None
-    assert said["reason"] == "NoMatchingWorkload"
-    assert meta(get(scene))["deletionTimestamp"]
-
-
 def test_the_end_of_its_workload_is_its_own_end() -> None:
     scene = admitted()
     scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
@@ -350,14 +243,6 @@ def test_what_is_not_ours_is_never_written() -> None:
     scene.settle()
     assert [one.ref.name for one in scene.requests if one.verb == "delete"] == ["a"]
     assert not is_there(scene)
-
-
-def test_an_annotation_that_says_nothing_is_told() -> None:
-    scene = Scene()
-    scene.create(pod(annotations={"kueue.x-k8s.io/podset-unconstrained-topology": "perhaps"}), PODS)
-    scene.settle()
-    assert [reason for reason, _ in scene.events()] == ["ErrWorkloadCompose"]
-    assert scene.workloads() == []
 
 
 def test_the_queue_and_the_class_of_one_that_waits_are_followed() -> None:

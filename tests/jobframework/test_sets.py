@@ -2,105 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
-import pytest
-
-from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.names import name_of_workload
-from controlplane.controllers.jobframework.set_events import PodJoinDecided, SetHoldDecided, SetWorkloadCreationDecided
-from controlplane.job_kinds import JOB_KINDS
+from controlplane.controllers.jobframework.set_events import SetWorkloadCreationDecided
 from controlplane.job_kinds.base import JobKind
-from controlplane.job_kinds.leaderworkerset import workload_name
-from controlplane.job_kinds.pod import Pod
-from controlplane.kube.conditions import condition, is_true
-from controlplane.kube.kinds import PODS, REPLICA_SETS, WORKLOADS, Json, meta
-from tests.job_kinds.rows import ROWS, TEMPLATE
+from controlplane.kube.conditions import is_true
+from controlplane.kube.kinds import PODS, WORKLOADS, meta
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene
-from tests.jobframework.test_pods_single import get, is_there, runs, stopped
-
-STATEFUL_SET = JOB_KINDS["statefulset"]
-GROUPS = JOB_KINDS["leaderworkerset.x-k8s.io/leaderworkerset"]
-DEPLOYMENT = JOB_KINDS["deployment"]
-NAME = "web"
-sets = pytest.mark.parametrize("kind", [STATEFUL_SET, GROUPS], ids=["StatefulSet", "LeaderWorkerSet"])
-
-
-def made(kind: JobKind, *, queue: str = QUEUE, labels: Json | None = None, **spec: Any) -> Json:
-    """A set as the webhook has it created."""
-    row = copy.deepcopy(ROWS[kind.integration].spec)
-    found = {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})}
-    return kind.submitted({"metadata": {"namespace": NS, "name": NAME, "labels": found}, "spec": {**row, **spec}})
-
-
-def pod_of(owner: Json, kind: JobKind, index: int = 0, number: int = 0) -> Json:
-    """A pod that the set's own controller makes, as the webhook has it created. Of a LeaderWorkerSet the first is the leader."""
-    spec, uid = owner["spec"], meta(owner)["uid"]
-    reference = {
-        "apiVersion": kind.kind.api_version,
-        "kind": kind.kind.kind,
-        "controller": True,
-        "name": NAME,
-        "uid": uid,
-    }
-    if kind is STATEFUL_SET:
-        template, name, labels, notes = spec["template"], f"{NAME}-{number}", {}, {}
-    else:
-        inner = spec["leaderWorkerTemplate"]
-        leader = inner.get("leaderTemplate") if number == 0 else None
-        template, name = leader or inner["workerTemplate"], f"{NAME}-{index}" + (f"-{number}" if number else "")
-        domain = "leaderworkerset.sigs.k8s.io"
-        labels = {f"{domain}/name": NAME, f"{domain}/group-index": str(index), f"{domain}/worker-index": str(number)}
-        notes = {f"{domain}/leader-name": f"{NAME}-{index}"} if number else {}
-    metadata = {
-        "namespace": NS,
-        "name": name,
-        "labels": {**meta(template).get("labels", {}), **labels},
-        "annotations": {**meta(template).get("annotations", {}), **notes},
-        "ownerReferences": [reference],
-    }
-    return Pod().submitted({"metadata": metadata, "spec": copy.deepcopy(template["spec"])})
-
-
-def waiting(kind: JobKind, **more: Any) -> Scene:
-    scene = Scene()
-    scene.flavor()
-    scene.create(made(kind, **more), kind.kind)
-    scene.settle()
-    return scene
-
-
-def owner_of(scene: Scene, kind: JobKind) -> Json:
-    return scene.store.get(kind.kind, NS, NAME)
-
-
-def with_pods(scene: Scene, kind: JobKind, index: int = 0) -> list[str]:
-    """Make the pods of a group, and return their names."""
-    count = 2 if kind is STATEFUL_SET else 3
-    pods = [pod_of(owner_of(scene, kind), kind, index, number) for number in range(count)]
-    for one in pods:
-        scene.create(one, PODS)
-    scene.settle()
-    return [meta(one)["name"] for one in pods]
-
-
-def named(scene: Scene, kind: JobKind, index: int = 0) -> str:
-    uid = meta(owner_of(scene, kind))["uid"]
-    return workload_name(kind.kind, NAME, uid, index) if kind is GROUPS else name_of_workload(kind.kind, NAME, uid)
-
-
-def workload(scene: Scene, kind: JobKind, index: int = 0) -> Json:
-    return scene.store.get(WORKLOADS, NS, named(scene, kind, index))
-
-
-def gates(scene: Scene, name: str) -> list[str]:
-    return [one["name"] for one in get(scene, name)["spec"].get("schedulingGates") or ()]
-
-
-def change(scene: Scene, kind: JobKind, body: Json) -> None:
-    scene.store.patch(kind.kind, NS, NAME, body, field_manager="user")
-    scene.settle()
+from tests.jobframework.set_scene import (
+    GROUPS,
+    NAME,
+    STATEFUL_SET,
+    change,
+    gates,
+    made,
+    named,
+    owner_of,
+    pod_of,
+    sets,
+    waiting,
+    with_pods,
+    workload,
+)
+from tests.jobframework.single import get, is_there, runs, stopped
 
 
 @sets
@@ -265,145 +187,3 @@ def test_the_same_log_gives_the_same_state(kind: JobKind) -> None:
     again = scene.replayed()
     assert again.index.states == scene.controller.index.states
     assert again.index.sets.seen == scene.controller.index.sets.seen
-
-
-# --- StatefulSets ---
-
-
-def test_a_stateful_set_of_no_pods_gives_its_quota_back_and_keeps_its_workload_on_hold() -> None:
-    scene = waiting(STATEFUL_SET)
-    names = with_pods(scene, STATEFUL_SET)
-    scene.admit(workload(scene, STATEFUL_SET))
-    scene.settle()
-    change(scene, STATEFUL_SET, {"spec": {"replicas": 0}})
-    for name in names:
-        stopped(scene, name)
-    scene.settle()
-    found = workload(scene, STATEFUL_SET)
-    held = condition(found, "QuotaReserved")
-    assert held is not None
-    assert (held["status"], held["reason"], held["message"]) == (
-        "False",
-        "OnHold",
-        "StatefulSet scaled to zero; workload on hold",
-    )
-    assert "admission" not in found["status"]
-    assert meta(found)["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
-    change(scene, STATEFUL_SET, {"spec": {"replicas": 2}})
-    again = condition(workload(scene, STATEFUL_SET), "QuotaReserved")
-    assert again is not None
-    assert (again["reason"], again["message"]) == (
-        "PendingEvaluation",
-        "Workload no longer on hold; waiting for quota reservation",
-    )
-    assert [one.hold for one in scene.decided(SetHoldDecided)] == [True, False]
-
-
-def test_a_stateful_set_that_begins_without_pods_gets_its_workload_when_it_has_some() -> None:
-    scene = waiting(STATEFUL_SET, replicas=0)
-    assert scene.workloads() == []
-    change(scene, STATEFUL_SET, {"spec": {"replicas": 1}})
-    assert len(scene.workloads()) == 1
-
-
-def test_a_stateful_set_that_is_made_for_a_leader_worker_set_is_left_alone() -> None:
-    scene = Scene()
-    found = made(STATEFUL_SET)
-    notes = meta(found["spec"]["template"])["annotations"]
-    notes["kueue.x-k8s.io/pod-suspending-parent"] = GROUPS.integration
-    assert STATEFUL_SET.skipped(found)
-    scene.create(found, STATEFUL_SET.kind)
-    assert scene.settle() == []
-
-
-def test_a_pod_of_an_earlier_stateful_set_of_the_name_joins_no_group() -> None:
-    scene = waiting(STATEFUL_SET)
-    pod = pod_of(owner_of(scene, STATEFUL_SET), STATEFUL_SET)
-    before = scene.create({"metadata": {"namespace": NS, "name": NAME}, "spec": {}}, REPLICA_SETS)
-    meta(pod)["ownerReferences"][0]["uid"] = meta(before)["uid"]
-    scene.create(pod, PODS)
-    scene.settle()
-    assert is_there(scene, f"{NAME}-0")
-    assert scene.decided(PodJoinDecided) == []
-
-
-# --- LeaderWorkerSets ---
-
-
-def test_a_group_more_or_less_is_a_workload_more_or_less() -> None:
-    scene = waiting(GROUPS)
-    change(scene, GROUPS, {"spec": {"replicas": 3}})
-    assert {meta(one)["name"] for one in scene.workloads()} == {named(scene, GROUPS, at) for at in range(3)}
-    change(scene, GROUPS, {"spec": {"replicas": 1}})
-    assert {meta(one)["name"] for one in scene.workloads()} == {named(scene, GROUPS)}
-    change(scene, GROUPS, {"spec": {"replicas": 2}})
-    assert len(scene.workloads()) == 2
-
-
-def test_the_groups_of_a_rolling_update_have_workloads_too() -> None:
-    strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxSurge": 1, "maxUnavailable": 0}}
-    scene = waiting(GROUPS, rolloutStrategy=strategy)
-    status = {"replicas": 3, "updatedReplicas": 1}
-    scene.store.patch(GROUPS.kind, NS, NAME, {"status": status}, subresource="status", field_manager="lws")
-    scene.settle()
-    assert len(scene.workloads()) == 3
-    scene.store.patch(
-        GROUPS.kind, NS, NAME, {"status": {"updatedReplicas": 2}}, subresource="status", field_manager="lws"
-    )
-    scene.settle()
-    assert len(scene.workloads()) == 2
-
-
-def test_without_leaders_a_group_has_one_pod_set_and_its_pods_one_role() -> None:
-    template = {"size": 3, "workerTemplate": TEMPLATE}
-    scene = waiting(GROUPS, leaderWorkerTemplate=template, replicas=1)
-    (one,) = scene.workload()["spec"]["podSets"]
-    assert (one["name"], one["count"]) == ("main", 3)
-    names = with_pods(scene, GROUPS)
-    roles = {meta(get(scene, name))["annotations"]["kueue.x-k8s.io/role-hash"] for name in names}
-    assert roles == {"main"}
-    scene.admit()
-    scene.settle()
-    assert all(gates(scene, name) == [] for name in names)
-
-
-def test_more_replicas_than_kueue_takes_are_told_and_get_no_workload() -> None:
-    scene = waiting(GROUPS, replicas=1_000_001)
-    assert scene.workloads() == []
-    assert scene.controller.index.sets.seen
-
-
-# --- Deployments ---
-
-
-def test_each_pod_of_a_deployment_waits_with_a_workload_of_its_own() -> None:
-    scene = Scene()
-    scene.flavor()
-    deployment = made(DEPLOYMENT, labels={"kueue.x-k8s.io/priority-class": "high"})
-    template = deployment["spec"]["template"]
-    assert meta(template) == {
-        "labels": {
-            "kueue.x-k8s.io/managed": "true",
-            "kueue.x-k8s.io/queue-name": QUEUE,
-            "kueue.x-k8s.io/priority-class": "high",
-        },
-        "annotations": {"kueue.x-k8s.io/pod-suspending-parent": "deployment"},
-    }
-    deployment = made(DEPLOYMENT)
-    replicas = scene.create({"metadata": {"namespace": NS, "name": "web-1"}, "spec": {}}, REPLICA_SETS)
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True, "name": "web-1"}
-    owner["uid"] = meta(replicas)["uid"]
-    for name in ("a", "b"):
-        metadata = {**copy.deepcopy(meta(deployment["spec"]["template"])), "namespace": NS, "name": name}
-        pod = {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": copy.deepcopy(TEMPLATE["spec"])}
-        scene.create(Pod().submitted(pod), PODS)
-    scene.settle()
-    assert len(scene.workloads()) == 2
-    first = next(one for one in scene.workloads() if meta(one)["ownerReferences"][0]["name"] == "a")
-    scene.admit(first)
-    scene.settle()
-    assert (gates(scene, "a"), bool(gates(scene, "b"))) == ([], True)
-    scene.store.delete(PODS, NS, "a")
-    scene.settle()
-    assert [meta(one)["ownerReferences"][0]["name"] for one in scene.workloads()] == ["b"]
-    assert scene.decided(events.JobStartDecided) == []

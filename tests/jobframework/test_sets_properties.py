@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.kube.kinds import WORKLOADS, meta
 from tests.jobframework.scene import NS
-from tests.jobframework.test_sets import GROUPS, NAME, named, waiting
+from tests.jobframework.set_scene import GROUPS, NAME, named, waiting
 from tests.support.deep import examples
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=6)

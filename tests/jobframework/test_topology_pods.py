@@ -22,7 +22,7 @@ from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import OpenWrite, WriteRefusal
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, Scene, job, pod_template
-from tests.jobframework.test_pods_single import GATE, get, pod, runs
+from tests.jobframework.single import GATE, get, pod, runs
 
 RACK, HOST = "example.com/rack", "kubernetes.io/hostname"
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -18,9 +18,11 @@ from controlplane.log.archive.writing import write_archives
 from controlplane.log.event import NewEvent, body_of
 from tests.log.migrating import partition_size
 from tests.log.words import Saw, postgres_opener, request, saw
+from tests.support import postgres
 
 SIZE = 20
 EVENTS = "SELECT * FROM controlplane.events WHERE log = 'main' ORDER BY position"
+STREAMS = "SELECT stream, events, archived_to FROM audit.streams WHERE log = 'main' ORDER BY stream"
 BATCHES = "SELECT * FROM controlplane.batches WHERE log = 'main' ORDER BY last"
 
 
@@ -73,3 +75,11 @@ def restored(
 
 def rows(owner: psycopg.Connection[Any], query: str = EVENTS) -> list[Any]:
     return [tuple(map(repr, row)) for row in owner.execute(query.encode()).fetchall()]
+
+
+@contextmanager
+def another(server: postgres.Server, template: str) -> Iterator[str]:
+    """A database beside that of the test."""
+    name = postgres.new_name("another")
+    yield server.create(name, template)
+    server.drop(name)

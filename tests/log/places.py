@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from controlplane.log.codec import Codec
 from tests.log import words
-from tests.log.words import Opener
+from tests.log.words import TYPES, Opener
 
 
 class InMemory:
@@ -22,3 +23,12 @@ class InPostgres:
     async def open_log(self, database_url: str) -> AsyncIterator[Opener]:
         async with words.postgres_opener(database_url) as opener:
             yield opener
+
+
+class InSmallBatches:
+    """The same with a limit on batches that every test runs into."""
+
+    @pytest.fixture
+    async def open_log(self, database_url: str) -> AsyncIterator[Opener]:
+        async with words.postgres_opener(database_url) as opener:
+            yield lambda name="main", codec=None: opener(name, codec or Codec(TYPES), max_batch=3)

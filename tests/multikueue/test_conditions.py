@@ -1,4 +1,4 @@
-"""The `Active` conditions of MultiKueueClusters and AdmissionChecks, to Kueue's letter."""
+"""The `Active` condition of a MultiKueueCluster, to Kueue's letter."""
 
 from __future__ import annotations
 
@@ -18,42 +18,13 @@ from controlplane.controllers.connectivity.events import (
     cluster_stream,
 )
 from controlplane.controllers.multikueue.conditions import CONFIG_REASONS
-from controlplane.controllers.multikueue.events import ConditionDecided, EffectFailed, EffectUnneeded
+from controlplane.controllers.multikueue.events import EffectFailed, EffectUnneeded
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition
 from controlplane.tasks import end
-from tests.multikueue.scene import CHECK, START, Scene, stamp
-
-CHECK_STREAM = f"admissioncheck/{CHECK}"
-SECRET_MISSING = 'load client config failed: Secret "a" not found'
-INSECURE = "load client config failed: tokenFile is not allowed"
-CONNECTED = {
-    "conditions": [Condition(type="Active", status="True", reason="Active", message="Connected")],
-}
-
-
-def active(scene: Scene, name: str, value: bool = True) -> None:
-    stored = Condition(
-        type="Active", status="True" if value else "False", reason="Active" if value else "X", last_transition_time="T"
-    )
-    scene.cluster(name, conditions=[stored])
-
-
-def decided(scene: Scene, stream: str) -> tuple[str, str, str] | None:
-    found = scene.decide(stream)
-    if not found:
-        return None
-    (decision,) = found
-    assert isinstance(decision, ConditionDecided)
-    return decision.status, decision.condition_reason, decision.message
-
-
-def reason(scene: Scene, stream: str) -> WorkloadReason:
-    (decision,) = scene.decide(stream)
-    assert isinstance(decision, ConditionDecided)
-    return decision.reason
-
+from tests.multikueue.active import CHECK_STREAM, CONNECTED, INSECURE, SECRET_MISSING, active, decided, reason
+from tests.multikueue.scene import START, Scene, stamp
 
 # --- MultiKueueCluster -----------------------------------------------------------------------------------------------
 
@@ -321,99 +292,3 @@ def test_the_transition_time_moves_only_with_the_status_and_other_conditions_sta
     scene.fold(cluster_stream("a"), ClusterConnected(kinds=[]), "a")
     conditions = condition_request(scene, cluster_stream("a")).body["status"]["conditions"]
     assert {c["type"]: c["lastTransitionTime"] for c in conditions} == {"Active": stamp(scene.now), "Other": "T1"}
-
-
-# --- AdmissionCheck --------------------------------------------------------------------------------------------------
-
-
-def test_a_check_whose_clusters_are_all_active() -> None:
-    scene = Scene("a", "b")
-    active(scene, "a")
-    active(scene, "b")
-    assert decided(scene, CHECK_STREAM) == ("True", "Active", "The admission check is active")
-
-
-def test_a_check_with_some_active_clusters() -> None:
-    scene = Scene("a", "b")
-    scene.config("a", "gone", "b", "lost")
-    active(scene, "a")
-    active(scene, "b", value=False)
-    assert decided(scene, CHECK_STREAM) == (
-        "True",
-        "SomeActiveClusters",
-        "Missing clusters: [gone lost], Inactive clusters: [b]",
-    )
-
-
-@pytest.mark.parametrize(
-    ("clusters", "message"),
-    [
-        (["x", "y"], "Missing clusters: [x y]"),
-        (["b", "a"], "Inactive clusters: [b a]"),
-        (["b", "x", "a"], "Missing clusters: [x], Inactive clusters: [b a]"),
-    ],
-)
-def test_a_check_without_usable_clusters_in_the_configs_order(clusters: list[str], message: str) -> None:
-    scene = Scene("a", "b")
-    scene.config(*clusters)
-    assert decided(scene, CHECK_STREAM) == ("False", "NoUsableClusters", message)
-
-
-def test_what_counts_is_the_stored_condition_not_the_connection() -> None:
-    scene = Scene("a")
-    assert decided(scene, CHECK_STREAM) == ("False", "NoUsableClusters", "Inactive clusters: [a]")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "why"),
-    [
-        (
-            {"apiGroup": "x", "kind": "MultiKueueConfig", "name": "config"},
-            'spec.parameters.apiGroup: "x" should be "kueue.x-k8s.io"',
-        ),
-        (
-            {"apiGroup": "kueue.x-k8s.io", "kind": "ConfigMap", "name": "config"},
-            'spec.parameters.kind: "ConfigMap" should be "MultiKueueConfig"',
-        ),
-        (
-            {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "other"},
-            'MultiKueueConfig.kueue.x-k8s.io "other" not found',
-        ),
-    ],
-)
-def test_a_check_whose_config_cannot_be_loaded(parameters: dict[str, str], why: str) -> None:
-    scene = Scene("a")
-    scene.check(**parameters)
-    assert decided(scene, CHECK_STREAM) == (
-        "False",
-        "BadConfig",
-        f"Cannot load the AdmissionChecks parameters: {why}",
-    )
-
-
-def test_a_check_of_another_controller_is_left_alone() -> None:
-    scene = Scene("a")
-    scene.check(controller="kueue.x-k8s.io/provisioning-request")
-    assert decided(scene, CHECK_STREAM) is None
-
-
-def test_a_check_is_looked_at_again_when_what_it_depends_on_changes() -> None:
-    scene = Scene("a")
-    active(scene, "a")
-    scene.fleet.take_dirty()
-    scene.config("a", "b")
-    assert CHECK_STREAM in scene.fleet.take_dirty()
-    active(scene, "a", value=False)
-    assert CHECK_STREAM in scene.fleet.take_dirty()
-    scene.check()
-    assert CHECK_STREAM in scene.fleet.take_dirty()
-
-
-def test_the_same_condition_of_a_check_is_not_written_again() -> None:
-    scene = Scene("a")
-    active(scene, "a")
-    assert decided(scene, CHECK_STREAM) is not None
-    assert decided(scene, CHECK_STREAM) is None
-    scene.fleet.take_dirty()
-    active(scene, "a")
-    assert decided(scene, CHECK_STREAM) is None

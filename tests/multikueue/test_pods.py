@@ -5,128 +5,23 @@ is seen of it there is shown on its own.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClusterRefused,
     JobCreationDecided,
-    RemovalDecided,
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import Pod
-from controlplane.kube.kinds import PODS, WORKLOADS, Json
-from tests.multikueue.observed import metadata, observe, sighting, workload
+from controlplane.kube.kinds import PODS, WORKLOADS
+from tests.multikueue.grouped import ONE, TWO, Pods, pod
+from tests.multikueue.observed import metadata, observe, workload
 from tests.multikueue.rendered import body
-from tests.multikueue.scene import NS, START, Scene
-
-KUEUE: dict[str, Any] = {"pod_gate": "kueue"}
-RUNS = {"QuotaReserved": True, "Admitted": True}
-ONE, TWO = "11" * 32, "22" * 32
-
-
-class Pods(Scene):
-    """A group of pods `p-0`, `p-1`, …, whose Workload is owned by all of them; or one pod that is in no group."""
-
-    def __init__(self, *workers: str, names: tuple[str, ...] = ("p-0", "p-1"), **more: Any) -> None:
-        super().__init__(*workers, connected=False, policy=KUEUE | more)
-        for name in workers:
-            self.connect(name)
-        self.pods: dict[str, dict[str, Any]] = {}
-        self.names_ = names
-        for name in names:
-            self.pod(name)
-        self.workload({"QuotaReserved": True}, **self.owned(*names))
-
-    def owned(self, *names: str) -> dict[str, Any]:
-        owner = observations.Owner(api_version="v1", kind="Pod", name=names[0], uid=f"uid-{names[0]}")
-        return {"owner": owner, "owners": [f"uid-{name}" for name in names] if len(names) > 1 else []}
-
-    def connect(self, name: str, kinds: tuple[Any, ...] = (WORKLOADS, PODS)) -> Scene:
-        return super().connect(name, kinds)
-
-    def pod(self, name: str, **changes: Any) -> Pods:
-        group = "" if len(self.names_) == 1 else "gang"
-        known = self.pods.setdefault(
-            name, {"suspended": True, "group": group, "template": "aa" * 32, "status": "00" * 32}
-        )
-        known.update(changes)
-        seen = observations.JobObserved(
-            namespace=NS, name=name, uid=f"uid-{name}", kind=PODS.name, resource_version=self._rv(), **known
-        )
-        self.fold(f"job/{PODS.name}/{NS}/{name}", seen)
-        return self
-
-    def pod_gone(self, name: str) -> Pods:
-        self.pods.pop(name)
-        gone = observations.JobGone(namespace=NS, name=name, uid=f"uid-{name}", kind=PODS.name)
-        self.fold(f"job/{PODS.name}/{NS}/{name}", gone)
-        return self
-
-    def copy(self, cluster: str, name: str, **changes: Any) -> Pods:
-        fields: dict[str, Any] = {"suspended": False, "status": "00" * 32, "prebuilt": self.wl, **changes}
-        seen = observations.RemoteJobObserved(
-            namespace=NS, name=name, uid=f"{cluster}-{name}", kind=PODS.name, resource_version=self._rv(), **fields
-        )
-        self.fold(self.stream, seen, cluster)
-        return self
-
-    def copy_gone(self, cluster: str, name: str) -> Pods:
-        gone = observations.RemoteJobGone(namespace=NS, name=name, uid=f"{cluster}-{name}", kind=PODS.name)
-        self.fold(self.stream, gone, cluster)
-        return self
-
-    def admitted(self, *clusters: str) -> Pods:
-        self.decide()
-        self.workload(nominated=list(clusters))
-        self.decide()
-        for name in clusters:
-            self.clone(name)
-        self.clone(clusters[0], RUNS)
-        return self
-
-    def running(self, winner: str = "a", *clusters: str) -> Pods:
-        """Every pod of the group is on the winner, and runs there."""
-        self.admitted(*(clusters or (winner,)))
-        self.decide()
-        for name in self.names_:
-            self.copy(winner, name)
-        self.decide()
-        self.workload({"Admitted": True}, check="Ready", cluster_name=winner, nominated=[])
-        self.decide()
-        for name in self.names_:
-            self.copy(winner, name, status=ONE, inactive=False)
-        self.tick(seconds=1).decide()
-        for name in self.names_:
-            self.pod(name, status=ONE, inactive=False)
-        assert self.names() == []
-        return self
-
-    def writes(self) -> list[tuple[str, str]]:
-        """One pass; its decisions and which pod each is about."""
-        return [
-            (type(event).__name__.removesuffix("Decided"), str(getattr(event, "member", ""))) for event in self.decide()
-        ]
-
-
-# --- what is seen of them --------------------------------------------------------------------------------------------
-
-
-def pod(**spec: Any) -> Json:
-    labels = {"kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/pod-group-name": "gang"}
-    gates = [{"name": "kueue.x-k8s.io/admission"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata("p-0", labels=labels),
-        "spec": {"containers": [], "schedulingGates": gates, **spec},
-        "status": {"phase": "Pending"},
-    }
+from tests.multikueue.scene import NS
 
 
 def test_a_pod_is_seen_with_its_group_and_its_gates() -> None:
@@ -365,93 +260,3 @@ def test_a_pod_that_takes_the_place_of_a_failed_one_is_created_too() -> None:
     # The copy of the failed one is taken away there: it has ended, and is not made again.
     scene.copy("a", "p-2").copy_gone("a", "p-1")
     assert scene.writes() == []
-
-
-# --- the way back ------------------------------------------------------------------------------------------------------
-
-
-def test_all_pods_go_before_the_workloads_copy_goes() -> None:
-    scene = Pods("a").running()
-    scene.gone()
-    assert scene.writes() == [("Removal", "p-1"), ("Removal", "")]
-    first, second = scene.decided[-2:]
-    assert isinstance(first, RemovalDecided)
-    assert isinstance(second, RemovalDecided)
-    assert (first.uid, second.uid) == ("a-p-1", "a-p-0")
-    scene.copy_gone("a", "p-0")
-    assert scene.writes() == []
-    scene.copy_gone("a", "p-1")
-    assert scene.names() == ["Removal Workload a"]
-
-
-def test_a_group_that_is_evicted_stops_and_its_pods_are_shown_as_waiting() -> None:
-    scene = Pods("a").running()
-    scene.workload({"Evicted": "Preempted"}, check="Pending", cluster_name="")
-    assert scene.names() == ["Deactivation a"]
-    scene.clone("a", {"DeactivationTarget": True, "Evicted": "Deactivated"}, active=False)
-    # The worker's Kueue takes the pods away, and one of them fails with that.
-    scene.copy("a", "p-0", status=TWO, finished=True, deleting=True)
-    assert scene.writes() == []
-    scene.copy_gone("a", "p-0").copy_gone("a", "p-1")
-    scene.decide()
-    rests = [one for one in scene.decided if isinstance(one, StatusRelayDecided) and one.drain]
-    assert {one.member for one in rests} == {"", "p-1"}
-    assert not any(one.status == TWO for one in scene.decided if isinstance(one, StatusRelayDecided))
-
-
-def test_a_pod_that_its_worker_takes_away_is_not_shown_as_failed() -> None:
-    scene = Pods("a").running()
-    scene.copy("a", "p-0", status=TWO, finished=True, inactive=True, deleting=True)
-    scene.copy("a", "p-1", status=TWO, finished=True, inactive=True, deleting=True)
-    assert scene.tick(seconds=2).names() == []
-
-
-@pytest.mark.parametrize("seen", ["p-0", "p-1"])
-def test_no_pod_is_started_elsewhere_while_any_of_its_group_may_run_on_a_lost_cluster(seen: str) -> None:
-    scene = Pods("a", "b").running("a", "a", "b")
-    other = "p-1" if seen == "p-0" else "p-0"
-    scene.workload({"Evicted": "Preempted", "QuotaReserved": False}, check="Pending", cluster_name="")
-    scene.copy_gone("a", other).lose("a")
-    scene.workload({"QuotaReserved": True, "Evicted": False})
-    assert "Nomination" not in scene.names()
-    scene.tick(minutes=15)
-    assert scene.names() == ["Nomination"]
-
-
-def test_the_job_of_a_group_stays_the_same_while_its_pod_owns_the_workload() -> None:
-    scene = Pods("a").running()
-    scene.workload(**scene.owned("p-1", "p-0"))
-    assert scene.state.owner is not None
-    assert scene.state.owner.name == "p-0"
-    assert scene.names() == []
-
-
-def test_when_the_first_pod_is_gone_another_takes_its_part_and_none_is_created_twice() -> None:
-    scene = Pods("a", names=("p-0", "p-1", "p-2")).running()
-    scene.copy("a", "p-0", status=TWO, finished=True, inactive=True).tick(seconds=2).decide()
-    scene.pod("p-0", status=TWO, finished=True, inactive=True).pod_gone("p-0")
-    scene.workload(**scene.owned("p-1", "p-2"))
-    remote = scene.state.remote("a")
-    assert remote.job is not None
-    assert (remote.job.name, sorted(remote.members)) == ("p-1", ["p-0", "p-2"])
-    assert scene.names() == []
-
-
-def test_the_last_copy_of_a_group_goes_when_another_pod_owns_the_workload_by_then() -> None:
-    """The news that it is gone was taken for that of another one, and its removal was tried for ever."""
-    group = Pods("a", "b").running("a", "a", "b")
-    group.workload({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="")
-    assert {"Removal Job a"} <= set(group.names())
-    group.copy_gone("a", "p-1").workload(**group.owned("p-1", "p-2"))  # of which p-0 is none any more
-    assert "a/Job" not in group.state.effects
-    group.copy_gone("a", "p-0")
-    assert group.state.remote("a").job is None
-    assert not group.state.remote("a").members
-
-
-def test_a_pod_with_a_queue_that_kueue_does_not_look_after_is_none_of_ours() -> None:
-    bare = pod()
-    bare["metadata"] = {**bare["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "q"}}
-    scene = Scene("a")
-    assert scene.fleet.observe(sighting("@management", PODS, bare), START) is None
-    assert scene.fleet.observe(sighting("@management", PODS, bare, gone=True), START) is None

@@ -20,32 +20,8 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS
+from tests.multikueue.returning import RETRY, lost_and_requeued, reserved_again, retry_of
 from tests.multikueue.scene import START, STREAM, Scene, stamp
-
-RETRY = 'Admitting remote lost, Previously: "Ready"'
-
-
-def retry_of(scene: Scene) -> CheckStateDecided | None:
-    return next((d for d in scene.decide() if isinstance(d, CheckStateDecided) and d.state == "Retry"), None)
-
-
-def requeued(scene: Scene) -> Scene:
-    """Kueue's part after Retry: evicted, drained, quota released, names gone."""
-    scene.workload({"Evicted": True, "Admitted": False}, check="Pending", cluster_name="")
-    scene.job(suspended=True, status="00" * 32)
-    scene.workload({"Evicted": True, "QuotaReserved": False})
-    return scene
-
-
-def reserved_again(scene: Scene) -> Scene:
-    return scene.workload({"QuotaReserved": True, "Evicted": False})
-
-
-def lost_and_requeued(scene: Scene, winner: str = "a") -> Scene:
-    scene.lose(winner).tick(minutes=16)
-    assert retry_of(scene) is not None
-    return requeued(scene)
-
 
 # --- the grace -----------------------------------------------------------------------------------------------------
 
@@ -135,74 +111,6 @@ def test_policies_that_are_unknown_or_contradict_are_refused(job: str, words: st
     assert isinstance(decision, CheckStateDecided)
     assert decision.state == "Rejected"
     assert words in decision.message
-
-
-# --- the guards -----------------------------------------------------------------------------------------------------
-
-
-def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
-    scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
-    (began,) = scene.decide(events.FLEET_STREAM)
-    assert isinstance(began, events.MassOutageBegan)
-    assert (began.away, began.of) == (["a", "b"], 3)
-    assert scene.names() == []
-    scene.connect("b")
-    (ended,) = scene.decide(events.FLEET_STREAM)
-    assert isinstance(ended, events.MassOutageEnded)
-    scene.tick(minutes=14, seconds=59)
-    assert retry_of(scene) is None  # who is still away has its whole grace from here
-    scene.tick(seconds=1)
-    assert retry_of(scene) is not None
-
-
-def test_an_accepted_mass_outage_holds_nothing_back() -> None:
-    scene = Scene("a", "b", "c").running("a", "a").lose("a").lose("b").tick(minutes=20)
-    scene.decide(events.FLEET_STREAM)
-    scene.fold(events.FLEET_STREAM, events.MassOutageAccepted(by="me"))
-    assert scene.decide(events.FLEET_STREAM) == []
-    assert retry_of(scene) is not None
-
-
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.99])
-def test_one_of_two_clusters_is_no_mass_outage_whatever_the_share(share: float) -> None:
-    scene = Scene("a", "b", policy={"mass_outage_share": share}).running("a", "a", "b").lose("a").tick(minutes=20)
-    assert scene.decide(events.FLEET_STREAM) == []
-    assert retry_of(scene) is not None
-
-
-@pytest.mark.parametrize("all_of", [("a",), ("a", "b")])
-def test_one_of_one_and_two_of_two_are_one(all_of: tuple[str, ...]) -> None:
-    """Nothing could be run again elsewhere, so nothing is won by taking it away."""
-    scene = Scene(*all_of).running("a", *all_of)
-    for cluster in all_of:
-        scene.lose(cluster)
-    scene.tick(minutes=20)
-    (began,) = scene.decide(events.FLEET_STREAM)
-    assert isinstance(began, events.MassOutageBegan)
-    assert (began.away, began.of) == (list(all_of), len(all_of))
-    assert retry_of(scene) is None
-    scene.connect(all_of[-1])
-    (ended,) = scene.decide(events.FLEET_STREAM)
-    assert isinstance(ended, events.MassOutageEnded)
-
-
-@pytest.mark.parametrize("all_of", [("a",), ("a", "b"), ("a", "b", "c")])
-def test_a_share_of_all_is_never_reached(all_of: tuple[str, ...]) -> None:
-    scene = Scene(*all_of, policy={"mass_outage_share": 1.0}).running("a", *all_of)
-    for cluster in all_of:
-        scene.lose(cluster)
-    scene.tick(minutes=20)
-    assert scene.decide(events.FLEET_STREAM) == []
-    assert retry_of(scene) is not None
-
-
-def test_requeues_keep_to_their_budget() -> None:
-    scene = Scene("a", "b", policy={"requeues_per_minute": 1}).running("a").lose("a").tick(minutes=16)
-    scene.fleet.index.requeues.append(scene.now)
-    assert scene.names() == []
-    assert scene.wake is not None
-    scene.now = scene.wake
-    assert retry_of(scene) is not None
 
 
 # --- coming back ----------------------------------------------------------------------------------------------------

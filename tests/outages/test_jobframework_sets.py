@@ -15,11 +15,11 @@ from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Json, meta
 from controlplane.settings import Settings
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, served
 from tests.job_kinds.rows import ROWS, RUNTIME
-from tests.jobframework import test_sets
+from tests.jobframework import set_scene
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_jobframework import Make, own, own_queue, suspended
 
-STATEFUL_SET, GROUPS = test_sets.STATEFUL_SET, test_sets.GROUPS
+STATEFUL_SET, GROUPS = set_scene.STATEFUL_SET, set_scene.GROUPS
 TRAIN, SPARK = JOB_KINDS["trainer.kubeflow.org/trainjob"], JOB_KINDS["sparkoperator.k8s.io/sparkapplication"]
 sets = pytest.mark.parametrize("kind", [STATEFUL_SET, GROUPS], ids=["StatefulSet", "LeaderWorkerSet"])
 
@@ -37,14 +37,14 @@ async def without_kueue(stage: Make, *kinds: JobKind, cpu: str) -> Stage:
 
 
 def make_set(on: Stage, kind: JobKind, **spec: Any) -> Json:
-    made: Json = on.manager.store.create(kind.kind, test_sets.made(kind, queue="own", **spec), field_manager="user")
+    made: Json = on.manager.store.create(kind.kind, set_scene.made(kind, queue="own", **spec), field_manager="user")
     return made
 
 
 def make_pods(on: Stage, kind: JobKind, owner: Json) -> list[str]:
     names = []
     for number in range(2 if kind is STATEFUL_SET else 3):
-        pod = test_sets.pod_of(owner, kind, 0, number)
+        pod = set_scene.pod_of(owner, kind, 0, number)
         names.append(meta(pod)["name"])
         meta(pod)["annotations"]["simulation.controlplane/duration"] = "1h"
         on.manager.store.create(PODS, pod, field_manager="its controller")
@@ -97,7 +97,7 @@ async def test_a_stateful_set_of_no_pods_leaves_its_quota_to_others_until_it_has
     owner = make_set(on, STATEFUL_SET)
     names = make_pods(on, STATEFUL_SET, owner)
     await on.until(lambda: run(on, names), "its pods run")
-    on.manager.store.patch(STATEFUL_SET.kind, NS, test_sets.NAME, {"spec": {"replicas": 0}}, field_manager="user")
+    on.manager.store.patch(STATEFUL_SET.kind, NS, set_scene.NAME, {"spec": {"replicas": 0}}, field_manager="user")
     for name in names:
         on.manager.store.delete(PODS, NS, name, grace=0)
 
@@ -111,7 +111,7 @@ async def test_a_stateful_set_of_no_pods_leaves_its_quota_to_others_until_it_has
     await on.kill()
     await on.up()
     assert held()
-    on.manager.store.patch(STATEFUL_SET.kind, NS, test_sets.NAME, {"spec": {"replicas": 2}}, field_manager="user")
+    on.manager.store.patch(STATEFUL_SET.kind, NS, set_scene.NAME, {"spec": {"replicas": 2}}, field_manager="user")
     await on.until(lambda: not held(), "it waits again")
     assert not is_true(workloads(on, STATEFUL_SET)[0], "QuotaReserved"), "there is no quota for both"
 

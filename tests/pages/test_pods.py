@@ -20,7 +20,7 @@ from controlplane.controllers.scheduling.refusals import NodeReason, Refusal, re
 from controlplane.controllers.scheduling.state import PodState
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.pages.pending_pods import PendingPods
-from tests.audit import test_scheduled as scheduled
+from tests.audit import scheduled
 from tests.audit.database import keep
 from tests.audit.script import write
 from tests.candidates.told import Told

@@ -14,7 +14,8 @@ from controlplane.controllers.quota.engine.decisions import Admit, Preempt
 from controlplane.kube.kinds import Json
 from controlplane.kube.slices import REPLACEMENT_FOR
 from tests.quota.answers import Play
-from tests.quota.fleets import Fleet, at
+from tests.quota.fleet_workloads import at
+from tests.quota.fleets import Fleet
 
 CYCLES = 2
 _LEFT_OUT = ("afs", "oddities", "cycle", "checks", "huge", "partial", "steps")

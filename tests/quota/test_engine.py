@@ -5,31 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, add, in_order, quota, spelled, sub
 from controlplane.controllers.quota.engine.cycle import decide
-from controlplane.controllers.quota.engine.decisions import Admit, Inadmissible, Preempt
+from controlplane.controllers.quota.engine.decisions import Admit
 from controlplane.controllers.quota.engine.flavor_match import mismatch
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.model import (
-    FlavorFungibility,
-    NodeConstraints,
-    PodSet,
-    ResourceFlavor,
-    Workload,
-)
+from controlplane.controllers.quota.engine.model import FlavorFungibility, NodeConstraints, PodSet, ResourceFlavor
 from controlplane.controllers.quota.engine.modes import Granular, Possibility, is_preferred, tries_next
 from controlplane.controllers.quota.engine.partial_admission import most_pods
 from controlplane.controllers.quota.engine.pending import PendingQueue
-from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing, UsageHistory, decayed
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration
+from tests.quota.engine_objects import cluster_queue, fleet, group, info, pod, workload
 
 
 @pytest.mark.parametrize(
@@ -84,15 +77,6 @@ def test_resources_are_in_the_order_of_their_hashes() -> None:
     ]
 
 
-def cluster_queue(**spec: Any) -> Json:
-    return {"metadata": {"name": "q"}, "spec": spec}
-
-
-def group(**resource: Any) -> list[Json]:
-    named = {"name": "cpu", "nominalQuota": "1", **resource}
-    return [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [named]}]}]
-
-
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -112,20 +96,6 @@ def test_a_cluster_queue_that_does_not_fit_is_refused_by_its_field(spec: Json, f
     with pytest.raises(Misfit) as refused:
         parse_queues.cluster_queue(cluster_queue(**spec))
     assert refused.value.field == field
-
-
-def workload(name: str = "w", priority: int = 0, cpu: str = "1", **more: Any) -> Json:
-    spec = {
-        "queueName": "lq",
-        "priority": priority,
-        "podSets": [{"name": "main", "count": 1, "template": {"spec": pod(requests={"cpu": cpu})}}],
-    }
-    metadata = {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {"metadata": metadata, "spec": spec, **more}
-
-
-def pod(**resources: Any) -> Json:
-    return {"containers": [{"name": "c", "resources": resources}]}
 
 
 @pytest.mark.parametrize(
@@ -218,11 +188,6 @@ def test_as_many_pods_as_fit_are_admitted() -> None:
     assert most_pods((PodSet("a", 3, 3, {}),), lambda counts: counts) is None
 
 
-def info(name: str, priority: int = 0, at: float = 0, **more: Any) -> Info:
-    made = Workload("ns", name, name, "lq", priority, (PodSet("main", 1, 1, {"cpu": priority}),), at, **more)
-    return Info(made, "q")
-
-
 def test_workloads_of_one_shape_are_set_aside_together() -> None:
     queue = PendingQueue("q")
     for one in (info("a", at=1), info("b", at=2), info("c", priority=-1, at=3)):
@@ -303,115 +268,3 @@ def test_an_admitted_workload_counts_before_its_usage_is_sampled() -> None:
     assert history.usage("ns/a", 1.0) == 2.25
     history.forget("ns/a")
     assert history.usage("ns/a", 1.0) == 0.0
-
-
-def fleet(**spec: Any) -> State:
-    state = State()
-    state.put_namespace("ns", {}, 0)
-    state.put_flavor(parse_queues.resource_flavor({"metadata": {"name": "f"}, "spec": {}}), 0)
-    groups = group(nominalQuota="2")
-    state.put_cluster_queue(
-        parse_queues.cluster_queue(cluster_queue(resourceGroups=groups, namespaceSelector={}, **spec)), 0
-    )
-    local = {"metadata": {"namespace": "ns", "name": "lq"}, "spec": {"clusterQueue": "q"}}
-    state.put_local_queue(parse_queues.local_queue(local))
-    return state
-
-
-def test_who_asks_more_often_does_not_see_another_state() -> None:
-    """Two fold the same changes; one is asked after each of them, as a leader is, and one only at the end."""
-    leader, follower = fleet(), fleet()
-    for state in (leader, follower):
-        for name in ("first", "second"):
-            state.put_workload(parse_workloads.workload(workload(name)), 0)
-    for _ in ("first", "second"):
-        (admitted,) = decide(leader, 1)
-        for state in (leader, follower):
-            state.apply([admitted], 1)
-    for state in (leader, follower):
-        state.put_workload(parse_workloads.workload(workload("big", cpu="3")), 1)
-    for name in ("first", "second"):
-        for state in (leader, follower):
-            state.drop_workload(f"ns/{name}", 2)
-        leader.heads()
-    (decided,) = decide(leader, 3)
-    assert isinstance(decided, Inadmissible)
-    for state in (leader, follower):
-        state.put_flavor(
-            parse_queues.resource_flavor({"metadata": {"name": "f"}, "spec": {"nodeLabels": {"a": "b"}}}), 4
-        )
-        state.apply([decided], 5)  # made before the flavor changed: it is tried again
-    assert list(leader.queues.pending["q"].active) == list(follower.queues.pending["q"].active) == ["ns/big"]
-
-
-def test_a_workload_is_admitted_another_preempts_it_and_gets_its_place() -> None:
-    state = fleet(preemption={"withinClusterQueue": "LowerPriority"})
-    state.put_workload(parse_workloads.workload(workload("low", cpu="2")), 0)
-    admitted = decide(state, 1)
-    assert [(type(one), one.workload) for one in admitted] == [(Admit, "ns/low")]
-    state.apply(admitted, 1)
-    assert decide(state, 2) == []
-
-    state.put_workload(parse_workloads.workload(workload("high", priority=5, cpu="2")), 2)
-    (preempting,) = decide(state, 3)
-    assert isinstance(preempting, Preempt)
-    assert preempting.message == (
-        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 2 more needed. "
-        "Pending the preemption of 1 workload(s)"
-    )
-    assert [(one.workload, one.reason, one.ongoing) for one in preempting.victims] == [
-        ("ns/low", "InClusterQueue", False)
-    ]
-    state.apply([preempting], 3)
-    (waiting,) = decide(state, 4)
-    assert isinstance(waiting, Preempt)
-    assert waiting.victims[0].ongoing
-    state.apply([waiting], 4)
-
-    state.put_workload(parse_workloads.workload(workload("low", cpu="2")), 5)
-    found = decide(state, 6)
-    assert [(type(one), one.workload) for one in found] == [(Admit, "ns/high")]
-    state.apply(found, 6)
-    (left,) = decide(state, 7)
-    assert type(left) is Inadmissible
-    assert left.reason == "WaitingForQuota"
-    state.apply([left], 7)
-    assert decide(state, 8) == []
-    state.drop_workload("ns/high", 9)
-    assert [type(one) for one in decide(state, 9)] == [Admit]
-
-
-def test_a_stopped_queue_admits_nothing_until_it_goes_on() -> None:
-    state = fleet(stopPolicy="Hold")
-    state.put_workload(parse_workloads.workload(workload()), 0)
-    assert decide(state, 1) == []
-    queue = state.snapshot.queues["q"]
-    assert state.snapshot.inactive_reasons(queue) == ["is stopped"]
-    spec = cluster_queue(resourceGroups=group(), namespaceSelector={}, stopPolicy="None")
-    state.put_cluster_queue(parse_queues.cluster_queue(spec), 2)
-    assert [type(one) for one in decide(state, 2)] == [Admit]
-
-
-def test_a_decision_about_what_has_changed_meanwhile_has_no_effect() -> None:
-    state = fleet()
-    state.put_workload(parse_workloads.workload(workload()), 0)
-    decided = decide(state, 1)
-    state.drop_workload("ns/w", 2)
-    state.apply(decided, 3)
-    assert state.snapshot.workloads == {}
-
-
-@pytest.mark.parametrize(
-    ("request_", "asks"),
-    [
-        ({"podIndexLabel": "batch.kubernetes.io/job-completion-index"}, False),
-        ({"podIndexLabel": "x", "subGroupIndexLabel": "y", "subGroupCount": 2}, False),
-        ({"required": "rack"}, True),
-        ({"unconstrained": False}, True),
-        ({"podSetSliceSize": 2}, True),
-    ],
-)
-def test_a_topology_is_asked_for_only_where_placement_is(request_: Json, asks: bool) -> None:
-    """Kueue puts the label of a pod's index into each pod set of a Job."""
-    made = {"name": "main", "count": 1, "template": {"spec": {}}, "topologyRequest": request_}
-    assert parse_workloads.pod_set(made, "x").asks_for_topology is asks

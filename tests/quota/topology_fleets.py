@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from controlplane.kube.kinds import Json
-from tests.quota.fleets import API, at, condition
+from tests.quota.fleet_workloads import API, at, condition
 
 BLOCK, RACK, HOST = "cloud.com/block", "cloud.com/rack", "kubernetes.io/hostname"
 LEVELS = ([HOST], [RACK, HOST], [BLOCK, RACK, HOST], [BLOCK, RACK, HOST], [BLOCK, RACK], [BLOCK])

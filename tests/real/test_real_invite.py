@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.deploy.test_chart import HELM
+from tests.deploy.charts import HELM
 from tests.real.fleet import until
 from tests.real.node import Container
 from tests.real.operator import WHY, Operator, Page, operator_of

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from controlplane.kube.kinds import Json
+from tests.deploy.charts import HELM
 from tests.deploy.manifests import ROOT
-from tests.deploy.test_chart import HELM
 from tests.real.fleet import MANAGEMENT, WORKER, Fleet, until
 from tests.real.operator import WHY, Operator, Page, operator_of
 

@@ -30,7 +30,7 @@ WAITING = (
     "tests/docs/test_past.py",
     "tests/docs/test_what_if.py",
     "tests/docs/test_without_kueue.py",
-    "tests/log/test_log_dropped.py",
+    "tests/log/dropped/",
 )
 #: Simulated time, generated examples, PostgreSQL.
 COMPUTING = (

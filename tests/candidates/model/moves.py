@@ -317,9 +317,8 @@ class Moves(TargetMoves):
             raise Violation("S6", f"the source pod goes from {phases[0]} back to {phases[1]}")
         pods = (*g.pods[:s], self.pods.put(after, freeze(after)), *g.pods[s + 1 :])
         written = g._replace(pods=pods)
-        if label.startswith(
-            "source"
-        ):  # and sees it: only the user's deletion can come between, and it can before or after
+        # A source sees what it writes: only the user's deletion can come between, and it can before or after.
+        if label.startswith("source"):
             src = self.sources[s].look_pod(g.srcs[s], now, pods[s], g.now, g.links)
             written = self.with_src(written, s, src)
         yield Move(f"{label}: {phases[1]}", False, written)

@@ -12,8 +12,8 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
 from controlplane.kube.topologies import TOPOLOGY_GATE
+from tests.quota.admission.placed import HOST, RACK, node, places, with_topology
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_topologies import HOST, RACK, node, places, with_topology
 
 UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 WORKLOAD = "kueue.x-k8s.io/workload"

@@ -12,6 +12,7 @@ from controlplane.kube import kinds
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import WriteRefusal
 from controlplane.runtime.folded import give, taken
+from tests.quota.admission.placed import have_topology, node, places, submit
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_node_failures import (
     NO_SCHEDULE,
@@ -24,7 +25,6 @@ from tests.quota.admission.test_node_failures import (
     running,
     waiting,
 )
-from tests.quota.admission.test_topologies import have_topology, node, places, submit
 
 # --- what was never seen, or cannot be read ---
 

@@ -8,6 +8,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import topology_events as of_topology
 from controlplane.kube import kinds
 from controlplane.runtime.controller import WriteRefusal
+from tests.quota.admission.placed import node, places
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_node_failures import (
     NO_SCHEDULE,
@@ -21,7 +22,6 @@ from tests.quota.admission.test_node_failures import (
     waiting,
     without_ready,
 )
-from tests.quota.admission.test_topologies import node, places
 
 # --- pods that wait ---
 

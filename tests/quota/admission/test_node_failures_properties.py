@@ -12,6 +12,7 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
 from controlplane.runtime.folded import taken
+from tests.quota.admission.placed import HOST, RACK, node, places, submit, with_topology
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_node_failures import (
     NO_EXECUTE,
@@ -21,7 +22,6 @@ from tests.quota.admission.test_node_failures import (
     running,
     waiting,
 )
-from tests.quota.admission.test_topologies import HOST, RACK, node, places, submit, with_topology
 from tests.support.deep import deep_after
 
 _NODES = tuple(f"n{at}" for at in range(8))

@@ -10,8 +10,8 @@ import pytest
 from controlplane.controllers.quota.topology.parse import topology_assignment
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
+from tests.quota.admission.placed import RACK, node, pod, submit, with_topology
 from tests.quota.admission.scene import NS
-from tests.quota.admission.test_topologies import RACK, node, pod, submit, with_topology
 from tests.support.deep import deep_after
 
 _RACKS = ("r1", "r2", "r3")

@@ -8,8 +8,8 @@ from controlplane.audit.quota_estimate import NO_RUNS, NOWHERE, estimate
 from controlplane.audit.quota_runs import Durations
 from controlplane.audit.quota_wait import plain, sentences
 from controlplane.controllers.quota.engine.explain import explain
+from tests.quota.admission.placed import submit, with_topology
 from tests.quota.admission.scene import NS, Scene
-from tests.quota.admission.test_topologies import submit, with_topology
 
 
 def told(scene: Scene, name: str) -> list[str]:
