@@ -32,10 +32,10 @@ up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the cl
 	@$(BIN)/controlplane up $(ARGS)
 
 test: $(VENV)/.dev  ## run the tests; needs neither Docker nor a cluster
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup -m 'not deep' $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'not deep' $(ARGS)
 
 test-deep: $(VENV)/.dev  ## the tests that take long: every state of a protocol, hundreds of seeds, many examples, every deliberate bug
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup -m 'deep or generated' $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'deep or generated' $(ARGS)
 
 sim: $(VENV)/.runtime  ## play seeds of the deterministic simulation: make sim SEEDS=10000
 	@$(BIN)/controlplane simulate --seeds 1..$(SEEDS) --processes $(PROCESSES) $(ARGS)

@@ -43,7 +43,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Sharing | None:
     """Who hands the tests out to the processes."""
-    return order.Sharing(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return order.Sharing(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)

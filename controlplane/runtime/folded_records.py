@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -172,6 +173,7 @@ def _is_flat(value: Mapping[Any, Any]) -> bool:
     return True
 
 
+@cache
 def _defaults(of: type) -> tuple[Any, ...]:
     """Return the default of each field of a struct; `NODEFAULT`, which nothing equals, of one that has none."""
     fields = msgspec.structs.fields(of) if issubclass(of, msgspec.Struct) else ()

@@ -25,8 +25,6 @@ from tests.interface.logs import host_of, recorded, written
 from tests.support import postgres
 from tests.support.deep import deep_but
 
-pytestmark = pytest.mark.xdist_group("intervals")  # what the module prepares is prepared once
-
 
 def told(*stories_: Callable[[Script], Life]) -> list[Recorded]:
     script = Script("a", "b", "c")

@@ -30,7 +30,6 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.xdist_group("demo")
 def test_it_shows_what_is_right(folder: Path) -> None:
     """The whole performance, as a newcomer has it: an embedded database, a killed service, and the history of it
     all.
@@ -112,7 +111,6 @@ def test_an_interruption_leaves_nothing_behind(empty_database_url: str, tmp_path
     assert not Path(f"/proc/{found[1]}").exists()
 
 
-@pytest.mark.xdist_group("demo")
 def test_it_stays_to_be_looked_at(empty_database_url: str, tmp_path: Path) -> None:
     arguments = ["env", f"TMPDIR={tmp_path}", *PROGRAM, "demo", "--stay", "--database-url", empty_database_url]
     with subprocess.Popen(

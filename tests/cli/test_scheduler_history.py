@@ -19,8 +19,6 @@ from tests.scheduling.stage import Stage, staged, until
 from tests.scheduling.test_candidates import HOME, Source
 from tests.support import postgres
 
-pytestmark = pytest.mark.xdist_group("scheduler-history")  # what the module prepares is prepared once
-
 
 async def played(url: str) -> None:
     """A node that is too small and one that comes later, a gate, a preemption, candidates before their permit, after it

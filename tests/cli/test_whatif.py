@@ -27,7 +27,6 @@ from tests.whatif.logs import played
 from tests.whatif.quota_logs import cluster_queue, cohort
 from tests.whatif.test_quota import BORROWS
 
-pytestmark = pytest.mark.xdist_group("cli-whatif")  # what the module prepares is prepared once
 QUEUED = plan(*(step(5 + 1.37 * n, "submit", f"job-{n}", 20 + n % 7 * 5.3, 1) for n in range(30)))
 """Thirty Jobs of one CPU for a fleet that has twelve."""
 

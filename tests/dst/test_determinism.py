@@ -14,8 +14,6 @@ from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
 from tests.support.deep import deep_after
 
-pytestmark = pytest.mark.xdist_group("determinism")  # what a seed gives is played once, to be compared with
-
 PROGRAM = """
 import sys
 from controlplane.dst.scenes.workloads.plan import plan_of

@@ -15,7 +15,6 @@ import yaml
 
 from controlplane.doctor.rights import manifests
 
-pytestmark = pytest.mark.xdist_group("packages")  # what the module prepares is prepared once
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = f"controlplane-{PROJECT['version']}"

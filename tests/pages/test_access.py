@@ -22,7 +22,6 @@ from tests.pages.reviews import Reviews, reviewing
 from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("pages-access")  # what the module prepares is prepared once
 OWN, FOREIGN = "/workloads/team-a/live", "/workloads/team-b/sim"
 # What each of these sees of an address: 200 what it is, 404 as if it were not there, 401 who are you.
 TABLE = [

@@ -18,7 +18,7 @@ from tests.docs.fleet_story import story
 from tests.pages.browser import IMAGES, PICTURES, browser, opened, serving
 from tests.pages.reports import write_report
 
-pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.deep
 PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202", "report": "without-west"}
 ADDRESSES = [page.path.format(**PLACES) for page in PAGES if page.template] + [
     "/usage?by=day&days=3660", "/workloads?at=2026-01-01T13:00:00Z", "/workloads/team-b/sim?at=2026-01-01T13:00:00Z",

@@ -17,8 +17,6 @@ from tests.pages.serving import served
 from tests.support import postgres
 from tests.whatif.logs import played
 
-pytestmark = pytest.mark.xdist_group("pages-whatif")  # what the module prepares is prepared once
-
 
 @pytest.fixture(scope="module")
 def queued(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:

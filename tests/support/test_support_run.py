@@ -38,6 +38,19 @@ def test_what_waits_is_spread_among_what_computes_and_what_is_brief_comes_last()
     assert [place for place, module in enumerate(modules) if "outages" in module] == [1, 4]
 
 
+def test_what_a_module_prepares_is_prepared_in_one_process() -> None:
+    for whole in ("tests/cli/test_whatif.py", "tests/pages/test_past.py", "tests/fields/test_brief.py"):
+        assert [order.unit(item.nodeid) for item in items(whole)] == [whole, whole]
+    for one in ("tests/dst/test_seeds.py", "tests/cli/test_up.py"):
+        assert [order.unit(item.nodeid) for item in items(one)] == [item.nodeid for item in items(one)]
+
+
+def test_nothing_asks_for_a_group_that_nobody_makes() -> None:
+    """The mark would be in the name of a test as pytest had it before 9.2: a module says what it shares in `order.WHOLE`."""
+    asking = [path for path in Path(__file__).parents[1].rglob("*.py") if "mark.xdist" + "_group" in path.read_text()]
+    assert asking == []
+
+
 def test_there_are_more_processes_than_cores() -> None:
     assert order.processes() >= 2
 

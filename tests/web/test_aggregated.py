@@ -22,8 +22,6 @@ from controlplane.web.client_authority import ClientAuthority
 from tests.support.waiting import PATIENCE
 from tests.web.front_proxy import Client, config_map, make
 
-pytestmark = pytest.mark.xdist_group("aggregated")  # what the module prepares is prepared once
-
 THING = "/apis/g.example/v1/things/one"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

@@ -29,8 +29,6 @@ from controlplane.web.aggregated import Unavailable
 from tests.support.waiting import PATIENCE
 from tests.web.front_proxy import HEADERS, Client, config_map, make
 
-pytestmark = pytest.mark.xdist_group("visibility")  # what the module prepares is prepared once
-
 BATCH = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/batch/pendingworkloads"
 JANE = UserInfo(name="jane", uid="7", groups=("team",), extra=(("scopes", ("a", "b")),))
 

@@ -17,8 +17,6 @@ from controlplane.web import Certificate, CertificateError, ListenError, Webhook
 from tests.clusters import pki
 from tests.support.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("webhook")  # what the module prepares is prepared once
-
 
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
