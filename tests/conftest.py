@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
 
 from tests.support import bytecode, cache, deep, order, postgres
 
@@ -21,12 +20,14 @@ _said: list[str] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the container of the run, where Docker is the way, before any of its processes asks for a server."""
-    bytecode.keep(config)
+    bytecode.keep(config)  # before Hypothesis is imported, which takes seconds where nothing of it is kept
+    from hypothesis import settings
+
     cache.keep(config)
     deep.choose(config.option.markexpr)
     # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
     before = settings.get_profile(settings.get_current_profile_name())
-    settings.register_profile("here", before, deadline=None, max_examples=deep.examples(30, 100))
+    settings.register_profile("here", before, deadline=None, max_examples=deep.examples(20, 100))
     settings.load_profile("here")
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
@@ -58,6 +59,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let `make test-deep` try every property with many examples: `generated` says so of those of Hypothesis."""
+    from hypothesis import is_hypothesis_test
+
     if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
         item.add_marker("generated")
 

@@ -52,7 +52,7 @@ async def test_nothing_of_the_future_is_in_an_estimate(database_url: str, scene:
     found = {one.wait.key: one.estimate for one in tried(scene.log, SETTINGS, waits)}
     assert len(found) > 20
     assert sum(one.at is not None for one in found.values()) > 15
-    for wait in waits[:: examples(4, 1)]:
+    for wait in waits[:: examples(8, 1)]:
         (alone,) = tried(until(scene, wait), SETTINGS, [wait])
         assert alone.estimate == found[wait.key]
         with LogReader.connect(database_url) as reader:

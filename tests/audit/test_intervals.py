@@ -83,7 +83,7 @@ def seen_runs(events: Sequence[Recorded], stream: str, uid: str) -> Iterator[tup
             yield run.cluster, run.uid, run.began.recorded_at, ended.recorded_at if ended else None
 
 
-@pytest.mark.parametrize("log", deep_but(("main", "workloads-5"), LOGS))
+@pytest.mark.parametrize("log", deep_but(("main",), LOGS))
 def test_runs_are_those_of_the_pure_code(url: str, log: str) -> None:
     events = LOGS[log]()
     for stream, uid in workloads(events).items():
@@ -97,7 +97,7 @@ def test_runs_are_those_of_the_pure_code(url: str, log: str) -> None:
         assert [tuple(row.values()) for row in rows] == list(seen_runs(events, stream, uid)), stream
 
 
-@pytest.mark.parametrize("log", deep_but(("main", "workloads-5"), LOGS))
+@pytest.mark.parametrize("log", deep_but(("main",), LOGS))
 def test_what_overlaps_overlaps_in_the_pure_code(url: str, log: str) -> None:
     events = LOGS[log]()
     found = {
@@ -126,7 +126,7 @@ def words(events: Sequence[Recorded]) -> Iterator[tuple[str, datetime, str]]:
         yield stream, at, word
 
 
-@pytest.mark.parametrize("log", deep_but(("main", "workloads-5"), LOGS))
+@pytest.mark.parametrize("log", deep_but(("main",), LOGS))
 def test_phases_are_the_words_of_the_pure_code(url: str, log: str) -> None:
     """Where a cluster is lost, the phase is what it was: that the cluster is lost is another view's."""
     told = list(words(LOGS[log]()))
@@ -144,7 +144,7 @@ def test_phases_are_the_words_of_the_pure_code(url: str, log: str) -> None:
         assert row["phase"] == word or word == "Lost", (stream, at)
 
 
-@pytest.mark.parametrize("log", deep_but(("main", "workloads-5"), LOGS))
+@pytest.mark.parametrize("log", deep_but(("main",), LOGS))
 def test_writes_end_where_the_fold_closes_them(url: str, log: str) -> None:
     router = host_of("workloads-5")
     ends: dict[int, int | None] = {}

@@ -138,7 +138,7 @@ SECONDS = st.lists(st.integers(1, 2000), min_size=5, max_size=30)
 
 
 @pytest.mark.generated
-@settings(max_examples=examples(8, 60), deadline=None)
+@settings(max_examples=examples(4, 60), deadline=None)
 @given(SECONDS, st.integers(0, 1500))
 def test_who_is_behind_is_not_estimated_earlier_and_the_same_question_has_the_same_answer(
     seconds: list[int], lasted: int

@@ -117,6 +117,7 @@ def test_the_log_ends_wherever_it_is_cancelled(database_url: str) -> None:
     assert cancelled_at_every_await(log, over_sockets=True, most=120) > 5
 
 
+@pytest.mark.deep
 async def test_two_hundred_starts_and_stops_with_clusters_that_come_and_go() -> None:
     """A stop at any moment of a hectic life; nothing is waited for that does not come, and nothing lives on."""
     source = random.Random(16)

@@ -193,7 +193,7 @@ class Gangs(RuleBasedStateMachine):
 TestGangs = pytest.mark.generated(Gangs.TestCase)
 TestGangs.settings = settings(
     phases=[Phase.generate],
-    max_examples=examples(12, 40),
+    max_examples=examples(6, 40),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

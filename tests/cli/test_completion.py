@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from controlplane.cli import cli
 from tests.audit.database import with_stories
 from tests.support import postgres
+from tests.support.deep import deep_after
 
 PROGRAM = Path(sys.executable).with_name("controlplane")
 
@@ -46,15 +47,18 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 @pytest.mark.parametrize(
     ("words", "wanted"),
-    [
-        ("controlplane work", ["workloads"]),
-        ("controlplane workloads --no", ["--no-headers"]),
-        ("controlplane workloads -o js", ["json", "jsonpath="]),
-        ("controlplane why default/et", ["default/etl", "default/etl-0a1b2"]),
-        ("controlplane timeline clu", ["cluster"]),
-        ("controlplane usage --by na", ["namespace"]),
-        ("controlplane why -n team", ["team-b"]),
-    ],
+    deep_after(
+        3,
+        [
+            ("controlplane work", ["workloads"]),
+            ("controlplane workloads --no", ["--no-headers"]),
+            ("controlplane workloads -o js", ["json", "jsonpath="]),
+            ("controlplane why default/et", ["default/etl", "default/etl-0a1b2"]),
+            ("controlplane timeline clu", ["cluster"]),
+            ("controlplane usage --by na", ["namespace"]),
+            ("controlplane why -n team", ["team-b"]),
+        ],
+    ),
 )
 def test_bash(url: str, words: str, wanted: list[str]) -> None:
     assert offered(words, url) == wanted

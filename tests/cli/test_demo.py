@@ -111,6 +111,7 @@ def test_an_interruption_leaves_nothing_behind(empty_database_url: str, tmp_path
     assert not Path(f"/proc/{found[1]}").exists()
 
 
+@pytest.mark.deep
 def test_it_stays_to_be_looked_at(empty_database_url: str, tmp_path: Path) -> None:
     arguments = ["env", f"TMPDIR={tmp_path}", *PROGRAM, "demo", "--stay", "--database-url", empty_database_url]
     with subprocess.Popen(

@@ -89,14 +89,14 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=examples(20, 60), deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), min_size=1, max_size=3))
 def test_json_is_read_as_it_is(values: list[Any]) -> None:
     text = "\n".join(json.dumps(value) for value in values)
     assert [found.content for found in documents("f", text)] == values
 
 
-@settings(max_examples=examples(20, 120), deadline=None)
+@settings(max_examples=examples(10, 120), deadline=None)
 @given(st.text(alphabet="abk:-? \n[]{}&*!|>'\"#,%~<.1\t", max_size=40))
 def test_whatever_is_written_nothing_is_raised(text: str) -> None:
     for found in documents("f", text):

@@ -19,6 +19,7 @@ from controlplane.log.connect import Database
 from controlplane.simulation.world import ClusterSpec, World
 from tests.cli.conftest import Here
 from tests.cli.processes import finished
+from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
 
 Refused = Callable[..., str]
@@ -155,7 +156,7 @@ def locks(url: str) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", deep_after(1, [signal.SIGTERM, signal.SIGINT]))
 async def test_a_signal_drains(replica: LocalReplica, database_url: str, number: signal.Signals) -> None:
     await replica.start()
     await led(database_url, 1)
@@ -179,6 +180,7 @@ async def test_a_killed_one_is_followed_by_the_next(replica: LocalReplica, datab
     assert await replica.stop() == 0
 
 
+@pytest.mark.deep
 async def test_a_second_replica_follows(replica: LocalReplica, world: World, database_url: str, tmp_path: Path) -> None:
     await replica.start()
     await led(database_url, 1)

@@ -88,6 +88,7 @@ def test_a_kubeconfig_that_is_not_there(refused: Refused, database_url: str) -> 
     assert "management.kubeconfig: there is no file /nowhere/config" in said
 
 
+@pytest.mark.deep
 async def test_killed_between_reserving_and_binding(cluster: Cluster, database_url: str, tmp_path: Path) -> None:
     arguments = ("scheduler", "run", "--database-url", database_url, "--kubeconfig", str(tmp_path / "kubeconfig"))
     cluster.node("a", cpu="1")

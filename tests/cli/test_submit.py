@@ -28,6 +28,7 @@ def three_ports() -> int:
     raise AssertionError("there are no three free ports in a row")
 
 
+@pytest.mark.deep
 def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url: str, tmp_path: Path) -> None:
     data, port, file = tmp_path / "data", three_ports(), tmp_path / "job.yaml"
     job = jobs()[0]

@@ -145,6 +145,7 @@ def test_a_job_survives_a_stop_and_a_second_start(folder: Path, tmp_path: Path) 
     assert "Traceback" not in (tmp_path / "first").read_text() + (tmp_path / "second").read_text()
 
 
+@pytest.mark.deep
 def test_where_the_service_decides_on_quota_no_kueue_does(empty_database_url: str, tmp_path: Path) -> None:
     """Two that reserve would each see the other's reservations as its own."""
     arguments = ("up", "--data", str(tmp_path / "data"), "--workers", "1", "-o", "json")
@@ -227,6 +228,7 @@ def test_what_people_set_about_the_endpoints_holds(here: Here, empty_database_ur
     assert f"listens on 127.0.0.1:{port} already" in done.stderr
 
 
+@pytest.mark.deep
 def test_the_kubeconfigs_are_for_kubectl(empty_database_url: str, tmp_path: Path) -> None:
     arguments = ["--data", str(tmp_path / "data"), "--workers", "1", "-o", "yaml"]
     with running(tmp_path / "errors", "up", *arguments, "--database-url", empty_database_url) as process:

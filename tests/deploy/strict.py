@@ -14,7 +14,7 @@ from typing import Any
 import kubernetes_asyncio.client.models as models
 import yaml
 
-from tests.deploy.manifests import Object
+from tests.deploy.manifests import LOADER, Object
 
 # Where the model says no more than "object", and Kubernetes means something (apiextensions-apiserver,
 # types_jsonschema.go, v1.36).
@@ -36,7 +36,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(LOADER):  # type: ignore[misc]
     """YAML as it stands, except that a key may be there once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -20,7 +20,7 @@ import yaml
 
 from tests.deploy import neighbours, strict
 from tests.deploy.chart_files import CHART
-from tests.deploy.manifests import ROOT, Object, listed, render
+from tests.deploy.manifests import LOADER, ROOT, Object, listed, render
 from tests.simulation.contract import realserver
 
 FOLDERS = sorted(
@@ -49,7 +49,7 @@ def manifests() -> dict[str, list[str]]:
 
 
 def kind_of(text: str) -> str:
-    document = yaml.safe_load(text)
+    document = yaml.load(text, LOADER)
     return str(document.get("kind", "")) if isinstance(document, dict) else ""
 
 

@@ -279,6 +279,7 @@ async def test_rights_that_are_bound_in_one_namespace_are_asked_for_there(tmp_pa
         await world.stop()
 
 
+@pytest.mark.deep
 async def test_of_several_servers_it_is_said_what_a_commit_waits_for_and_which_take_writes(tmp_path: Path) -> None:
     """As the service's role, which may not see which standby is connected."""
     chosen, clock = Settings(), SystemClock()

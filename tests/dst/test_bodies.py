@@ -17,6 +17,7 @@ from controlplane.log.redaction import Redaction
 from controlplane.runtime import bodies as live
 from controlplane.runtime.bodies import Bodies
 from tests.dst.plans import ended, held, plan, step, told
+from tests.support.deep import deep_after
 
 KINDS = {"submit": "job-1", "submit-set": "job-set-1"}
 # Nothing gets through to the workers, so that decisions stay open over the crash.
@@ -29,7 +30,7 @@ def crashed(submit: str, *, replicas: int = 1) -> Plan:
     return plan(*steps, replicas=replicas)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", deep_after(1, [1, 2]))
 @pytest.mark.parametrize("submit", KINDS)
 def test_a_copy_that_was_decided_on_before_a_crash_has_all_of_its_job(submit: str, replicas: int) -> None:
     outcome = play(crashed(submit, replicas=replicas))

@@ -93,7 +93,7 @@ def test_targets_go_back_to_a_backup_in_the_middle_of_it(at: float, traits: tupl
     played(GANG, step(at, "restore-home", "management", 20.0), traits=traits)
 
 
-@pytest.mark.parametrize("policy", [(), (NEVER_TWICE,)], ids=str)
+@pytest.mark.parametrize("policy", [(), pytest.param((NEVER_TWICE,), marks=pytest.mark.deep)], ids=str)
 def test_a_gang_of_a_target_that_is_given_up_goes_elsewhere_as_a_whole(policy: tuple[str, ...]) -> None:
     """With seed 1 it is in `east`."""
     outcome = played(GANG, step(40.0, "partition", "east", 400.0), step(50.0, "forget", "east", 90.0), traits=policy)

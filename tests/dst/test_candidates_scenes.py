@@ -89,7 +89,7 @@ def test_a_source_whose_database_is_away_outlives_its_reservations(at: float, po
     played(pod(5.0), step(at, "database-away", "source", 38.0), traits=policy)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [POLICIES[0], pytest.param(POLICIES[1], marks=pytest.mark.deep)])
 @pytest.mark.parametrize("trouble", ["mute", "lose-replies", "conflicts", "late-errors"])
 def test_bindings_without_an_answer(trouble: str, policy: tuple[str, ...]) -> None:
     """Executed or not: it is found out, or fenced, before anybody else is permitted (H2)."""
@@ -104,7 +104,7 @@ def test_a_pod_is_taken_back_while_it_is_placed(at: float) -> None:
     assert told(outcome, "CleanupDone") or not told(outcome, "CandidateRequested")
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.02, 3.0])
+@pytest.mark.parametrize("seconds", deep_after(1, [0.0, 0.02, 3.0]))
 def test_a_successor_waits_for_its_predecessor(seconds: float) -> None:
     """A StatefulSet's next pod starts when the delegate of the one before has stopped (H12)."""
     outcome = played(pod(5.0), step(20.0, "replace-pod", "web-1", seconds))

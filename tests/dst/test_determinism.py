@@ -46,7 +46,9 @@ def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
     assert one.digest == other.digest
 
 
-@pytest.mark.parametrize(("seed", "hash_seed"), deep_after(1, [(7, "4242"), (11, "4242"), (7, "1"), (11, "1")]))
+@pytest.mark.parametrize(
+    ("seed", "hash_seed"), deep_after(1, [(39, "4242"), (7, "4242"), (11, "4242"), (7, "1"), (11, "1")])
+)
 def test_hashes_of_strings_change_nothing(seed: int, hash_seed: str) -> None:
     assert digest(seed, hash_seed) == first(seed).digest
 
@@ -57,6 +59,6 @@ def test_another_seed_gives_another_trace() -> None:
 
 
 def test_a_subset_of_the_steps_is_a_run_of_its_own() -> None:
-    plan = plan_of(7)
+    plan = plan_of(39)
     some = plan.only(plan.numbers[::2])
-    assert play(some).digest == play(some).digest != first(7).digest
+    assert play(some).digest == play(some).digest != first(39).digest

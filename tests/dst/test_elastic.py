@@ -35,7 +35,7 @@ def test_it_is_one_job_of_the_size_that_was_asked_for() -> None:
     assert ended(outcome)
 
 
-@pytest.mark.parametrize("at", [29.0, 30.05, 30.5, 60.0, 90.2])
+@pytest.mark.parametrize("at", deep_after(2, [29.0, 30.05, 30.5, 60.0, 90.2]))
 def test_it_stays_one_job_when_its_worker_is_lost_at_any_step(at: float) -> None:
     outcome = play(plan(*grown(step(at, "partition", "w1", 250), name="once-1")))
     assert held(outcome)

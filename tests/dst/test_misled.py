@@ -7,12 +7,13 @@ import pytest
 from controlplane.app.identities import Identities
 from controlplane.dst.play import play
 from tests.dst.plans import cluster_of, held, plan, step, submitted, told
+from tests.support.deep import deep_after
 
 END = step(299, "cut", "w3")
 
 
 @pytest.mark.parametrize("seconds", [40, 280, 600])
-@pytest.mark.parametrize("to", [1, 2])
+@pytest.mark.parametrize("to", deep_after(1, [1, 2]))
 def test_a_kubeconfig_of_another_worker_runs_nothing_twice(seconds: float, to: int) -> None:
     """For a moment, for longer than any grace, and until all trouble ends."""
     where = cluster_of("once-1")
@@ -37,7 +38,7 @@ def test_who_takes_another_cluster_for_the_one_before_breaks_the_rule(monkeypatc
     assert outcome.violation is not None
 
 
-@pytest.mark.parametrize("name", ["once-1", "job-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_a_cluster_that_is_built_anew_is_used_once_nothing_waits_for_the_one_before(name: str) -> None:
     outcome = play(plan(submitted(name), step(30, "rebuild", cluster_of(name)), END))
     assert held(outcome)

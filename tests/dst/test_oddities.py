@@ -40,7 +40,7 @@ def test_whatever_is_applied_at_home_jobs_go_on(place: int, stays: bool) -> None
     assert told(outcome, "JobCreationDecided", "job-job-1")
 
 
-@pytest.mark.parametrize("place", range(len(WORKER)))
+@pytest.mark.parametrize("place", deep_after(2, range(len(WORKER))))
 def test_whatever_is_applied_on_a_worker_it_is_left_alone(place: int) -> None:
     steps = [step(20, "odd-object", worker, 60, place) for worker in ("w1", "w2", "w3")]
     outcome = play(plan(*steps, step(30, "submit", "job-1", 20, 2), step(40, "submit-set", "job-set-2", 20, 2), END))
@@ -52,7 +52,7 @@ def test_whatever_is_applied_on_a_worker_it_is_left_alone(place: int) -> None:
     assert ended(outcome, "jobset-job-set-2")
 
 
-@pytest.mark.parametrize("value", deep_after(5, range(1, 16)))
+@pytest.mark.parametrize("value", deep_after(2, range(1, 16)))
 def test_what_is_spoiled_at_home_is_refused_until_it_is_mended(value: int) -> None:
     jobs = [step(5, "submit", "job-1", 60, 2), step(5, "submit-set", "once-set-2", 60, 1)]
     outcome = play(plan(*jobs, step(20, "malform", "management", 40, value), END))
@@ -64,7 +64,7 @@ def test_what_is_spoiled_at_home_is_refused_until_it_is_mended(value: int) -> No
     assert told_there
 
 
-@pytest.mark.parametrize("value", range(1, 5))
+@pytest.mark.parametrize("value", deep_after(2, range(1, 5)))
 def test_copies_that_are_spoiled_for_a_while_finish_all_the_same(value: int) -> None:
     jobs = [step(5, "submit", "job-1", 60, 2), step(5, "submit-set", "once-set-2", 60, 1)]
     spoiled = [step(20, "malform", worker, 60, value) for worker in ("w1", "w2", "w3")]

@@ -28,6 +28,7 @@ from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.dst.plans import cluster_of, held, plan, step, submitted, told
+from tests.support.deep import deep_after
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 END = step(290, "cut", "w1")
@@ -51,7 +52,7 @@ def test_without_a_word_never_twice_waits(name: str, copies: int) -> None:
     assert len(told(outcome, "JobCreationDecided")) == copies
 
 
-@pytest.mark.parametrize("name", ["once-1", "job-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_what_is_given_up_is_run_again_at_once(name: str) -> None:
     outcome = lost(name, given_up)
     assert held(outcome)

@@ -207,12 +207,12 @@ def test_what_was_mended_in_the_fifth_edition_stays_mended(seed: int, steps: str
     plays(seed, steps, 5)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_IN_6)
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_IN_6))
 def test_what_was_mended_in_the_sixth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 6)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_6)
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_CANDIDATES_IN_6))
 def test_what_was_mended_of_candidates_in_the_sixth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 6, CANDIDATES)
 

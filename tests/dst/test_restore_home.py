@@ -8,13 +8,14 @@ import pytest
 
 from controlplane.dst.play import play
 from tests.dst.plans import held, plan, step, told
+from tests.support.deep import deep_after
 
 END = step(220, "cut", "w2")
 #: Just after the job is there, before its Workload has quota.
 MADE = 30.004
 
 
-@pytest.mark.parametrize("name", ["once-1", "job-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_a_copy_that_runs_is_found_and_goes_on(name: str) -> None:
     outcome = play(plan(step(30, "submit", name, 120, 2), step(MADE, "restore-home", "management", 50), END))
     assert held(outcome)
@@ -62,7 +63,7 @@ def test_a_restored_management_cluster_manages() -> None:
     assert len(told(outcome, "JobCreationDecided")) == 2
 
 
-@pytest.mark.parametrize("name", ["once-1", "job-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_a_copy_that_may_run_on_a_lost_worker_is_waited_for(name: str) -> None:
     steps = [step(30, "submit", name, 200, 2), step(MADE, "restore-home", "management", 50)]
     assert held(play(plan(*steps, step(45, "partition", "w1", 100), END)))

@@ -22,7 +22,7 @@ TROUBLE = {
 
 @pytest.mark.parametrize("order", deep_after(1, [0, 1]))
 @pytest.mark.parametrize("trouble", TROUBLE)
-@pytest.mark.parametrize("name", ["once-1", "job-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_each_job_runs_once(name: str, trouble: str, order: int) -> None:
     where = cluster_of(name)
     steps = [step(one.at, one.kind, one.where.format(where=where), one.seconds, one.value) for one in TROUBLE[trouble]]

@@ -63,6 +63,7 @@ def test_the_sdist_makes_the_same_wheel(dist: Path, tmp_path: Path) -> None:
     assert members(tmp_path / wheel) == members(dist / wheel)
 
 
+@pytest.mark.deep
 def test_it_installs_and_brings_the_command(dist: Path, tmp_path: Path) -> None:
     words = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(tmp_path)]
     subprocess.run([sys.executable, *words, str(dist / f"{NAME}-py3-none-any.whl")], check=True, capture_output=True)

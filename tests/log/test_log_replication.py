@@ -96,6 +96,7 @@ async def test_nothing_that_was_acknowledged_is_lost_with_a_synchronous_primary(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.deep
 async def test_a_commit_that_no_standby_has_is_not_acknowledged_and_is_not_in_the_log_of_the_next_primary() -> None:
     """The standby is cut off: the append waits for it, nobody sees it, and it is appended anew after the failover."""
     with pair("two") as on:
@@ -166,6 +167,7 @@ async def test_an_old_primary_that_comes_back_is_passed_over(cut: str) -> None:
         assert on.ask("two", "SELECT max(position) FROM controlplane.events") == 2
 
 
+@pytest.mark.deep
 async def test_a_process_that_meets_the_new_primary_lets_go_of_the_old_one() -> None:
     """The old primary never died: it was cut off from who promotes, and not from the service."""
     with pair() as on:

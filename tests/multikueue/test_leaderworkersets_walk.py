@@ -177,7 +177,7 @@ class Walk:
         raise AssertionError("it does not come to rest")
 
 
-@pytest.mark.parametrize("seed", deep_after(60, range(1500)))
+@pytest.mark.parametrize("seed", deep_after(20, range(1500)))
 def test_there_is_one_copy_at_any_time_and_all_replicas_come_to_it(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(200):

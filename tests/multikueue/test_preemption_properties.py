@@ -181,7 +181,7 @@ def test_an_opening_that_was_carried_out_before_a_restart_counts_from_then() -> 
 
 TestGated = pytest.mark.generated(Gated.TestCase)
 TestGated.settings = settings(
-    max_examples=examples(20, 200),
+    max_examples=examples(10, 200),
     report_multiple_bugs=False,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     stateful_step_count=40,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import msgspec
+import pytest
 
 from controlplane.kube.kinds import CLUSTER_QUEUES, EVENTS, JOBS, LEASES, LOCAL_QUEUES, Json
 from controlplane.settings import Settings
@@ -66,6 +67,7 @@ async def test_a_workload_is_admitted_dispatched_and_gives_its_quota_back(stage:
     assert {"QuotaReserved", "Admitted"} <= told
 
 
+@pytest.mark.deep
 async def test_a_process_that_is_killed_again_and_again_reserves_once(stage: Make) -> None:
     """Between what is decided and what is written; whoever takes over goes on with what was decided."""
     on = await without_kueue(stage, "a")

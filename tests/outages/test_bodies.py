@@ -153,6 +153,7 @@ def volume(on: Stage) -> tuple[int, int, int, int]:
     return tuple(int(number) for number in row)  # type: ignore[return-value]
 
 
+@pytest.mark.deep
 @pytest.mark.generated
 async def test_patches_of_a_large_annotation_are_small_events(stage: Make) -> None:
     """Patches of a 200 kB annotation: no body, and one small event each."""

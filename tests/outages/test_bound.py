@@ -94,6 +94,7 @@ async def test_a_log_is_moved_on_purpose_and_back_and_everything_comes_back(two:
     assert all(len(first.witness.starts[name]) == 1 for name in NAMES)
 
 
+@pytest.mark.deep
 async def test_what_was_listed_before_a_connection_stood_does_not_hold_its_cluster_up(two: tuple[Stage, Stage]) -> None:
     """Its copies had been recorded, and it did not count as connected yet: so they counted as copies on the cluster
     that had had its name before, and the right one was refused until an operator gave that one up."""

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.kube.kinds import JOBS, meta
 from tests.outages.stage import NS, Stage, back, running_on_a, settings
-from tests.support.deep import deep_but
+from tests.support.deep import deep_after, deep_but
 
 Make = Callable[..., Awaitable[Stage]]
 RESTARTS = pytest.mark.parametrize("restart", deep_but(("restart",), ["", "restart"]))
@@ -97,7 +97,7 @@ async def test_a_compacted_history_is_a_gap_and_says_so(stage: Make) -> None:
     await on.until(lambda: on.running_on() and on.jobs() == {"a"} and on.uid("a") != first, "running again")
 
 
-@pytest.mark.parametrize("verb", ["create", "delete"])
+@pytest.mark.parametrize("verb", deep_after(1, ["create", "delete"]))
 async def test_a_write_whose_reply_was_lost_happens_once(stage: Make, verb: str) -> None:
     """Executed, and the answer lost: the normal case of every write, and no second job."""
     on = await stage("a", "b", roomy=("a",))

@@ -13,6 +13,7 @@ from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from controlplane.runtime import term
 from controlplane.simulation.world import KUEUE_NAMESPACE, secret_name
 from tests.outages.stage import RETRY, Stage, check_of, running_on_a, settings
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -96,7 +97,7 @@ async def test_a_half_open_connection_is_found_by_asking(stage: Make) -> None:
     await on.until(lambda: on.clones() == on.jobs() == {"b"}, "the old copy gone")
 
 
-@pytest.mark.parametrize("how", ["network", "credentials", "secret"])
+@pytest.mark.parametrize("how", deep_after(1, ["network", "credentials", "secret"]))
 async def test_every_loss_ends_alike_and_says_its_own_reason(stage: Make, how: str) -> None:
     """What followed from a lost worker depended on whether its network or its configuration had failed (Kueue
     #13238).
@@ -136,6 +137,7 @@ async def test_replaced_credentials_are_taken_over(stage: Make) -> None:
     await on.done()
 
 
+@pytest.mark.deep
 async def test_credentials_replaced_in_time_lose_nothing(stage: Make) -> None:
     """A kubeconfig that is replaced while it still works costs a reconnect, and no workload its place."""
     on = await running_on_a(stage, settings=settings(lost=30))
@@ -161,6 +163,7 @@ async def test_a_deleted_cluster_that_is_still_listed_is_given_up(stage: Make) -
     await on.until(on.finished, "finished")
 
 
+@pytest.mark.deep
 async def test_a_deleted_cluster_is_given_up_after_a_restart_too(stage: Make) -> None:
     """The grace of a cluster without a MultiKueueCluster began again with each pass and each process (Kueue #10428,
     #13094).
@@ -174,6 +177,7 @@ async def test_a_deleted_cluster_is_given_up_after_a_restart_too(stage: Make) ->
     assert RETRY in on.events()
 
 
+@pytest.mark.deep
 async def test_a_cluster_that_hangs_in_its_deletion_is_given_up_after_a_restart(stage: Make) -> None:
     """A finalizer kept the MultiKueueCluster there, and nobody asked any more whether it was lost."""
     on = await running_on_a(stage)

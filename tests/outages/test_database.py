@@ -55,7 +55,7 @@ async def all_done(on: Stage) -> None:
     assert all(len(on.witness.starts[name]) == 1 for name in JOBS_)
 
 
-@pytest.mark.parametrize("how", ["cut", "silent"])
+@pytest.mark.parametrize("how", deep_after(1, ["cut", "silent"]))
 async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., Any], how: Any) -> None:
     """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was (anchors
     5.3).

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, merged
 from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
@@ -92,6 +94,7 @@ async def test_it_becomes_larger_and_smaller_and_stays_one_job(stage: Callable[.
     await on.until(lambda: not job.copies() and on.left() == [], "nothing left")
 
 
+@pytest.mark.deep
 async def test_it_becomes_larger_while_no_process_is_there(stage: Callable[..., Awaitable[Stage]]) -> None:
     on = await stage("a", "b", settings=settings())
     job, uid = await grown(on)

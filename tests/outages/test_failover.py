@@ -137,6 +137,7 @@ async def test_with_a_synchronous_standby_the_leader_goes_on_and_nothing_is_lost
         verified(new)
 
 
+@pytest.mark.deep
 async def test_a_process_of_its_own_goes_on_too_and_the_next_one_passes_the_old_primary_over(
     three: Replication, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ async def test_a_further_name_takes_over_when_the_first_is_gone(stage: Make) -> 
     assert on.witness.starts["train"] == ["a"]
 
 
+@pytest.mark.deep
 async def test_a_further_name_takes_over_when_no_configuration_lists_the_first(stage: Make) -> None:
     """Not while a Workload has to do with the first name; and back when it is the other way round."""
     on = await stage("a", "b", roomy=("a",))
@@ -200,6 +201,7 @@ async def test_a_further_name_takes_over_when_no_configuration_lists_the_first(s
     await on.until(lambda: len(on.said("ClusterConnected", "a")) == 2, "in use again")
 
 
+@pytest.mark.deep
 async def test_a_further_name_waits_for_what_runs_under_one_that_was_deleted(stage: Make) -> None:
     """Under another name the copy would be one too many, and be removed while it runs."""
     wanted = settings(lost=0.2, execution_policy=NEVER_TWICE)
@@ -218,6 +220,7 @@ async def test_a_further_name_waits_for_what_runs_under_one_that_was_deleted(sta
     await on.until(lambda: on.said("ClusterConnected", "again"), "in use")
 
 
+@pytest.mark.deep
 async def test_nor_is_a_name_of_another_cluster_used_for_it(stage: Make) -> None:
     """Its kubeconfig leads to the cluster whose name is deleted while a job runs there."""
     wanted = settings(lost=0.2, execution_policy=NEVER_TWICE)

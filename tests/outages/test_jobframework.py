@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, Json, meta
@@ -114,6 +115,7 @@ async def test_jobs_of_the_management_cluster_itself_run_wait_and_follow(stage: 
     await on.until(lambda: on.finished(name="second"), "finished")
 
 
+@pytest.mark.deep
 async def test_a_process_that_is_killed_again_and_again_makes_each_workload_once(stage: Make) -> None:
     on = await without_kueue(stage)
     own_queue(on)

@@ -18,10 +18,11 @@ from tests.job_kinds.rows import ROWS, RUNTIME
 from tests.jobframework import set_scene
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_jobframework import Make, own, own_queue, suspended
+from tests.support.deep import deep_after
 
 STATEFUL_SET, GROUPS = set_scene.STATEFUL_SET, set_scene.GROUPS
 TRAIN, SPARK = JOB_KINDS["trainer.kubeflow.org/trainjob"], JOB_KINDS["sparkoperator.k8s.io/sparkapplication"]
-sets = pytest.mark.parametrize("kind", [STATEFUL_SET, GROUPS], ids=["StatefulSet", "LeaderWorkerSet"])
+sets = pytest.mark.parametrize("kind", deep_after(1, [STATEFUL_SET, GROUPS]), ids=["StatefulSet", "LeaderWorkerSet"])
 
 
 def builtin(*kinds: JobKind) -> Settings:
@@ -167,6 +168,7 @@ async def test_a_spark_application_runs_with_what_it_was_admitted_with_and_ends(
     await on.until(lambda: is_true(workloads(on, SPARK)[0], "Finished"), "it is finished")
 
 
+@pytest.mark.deep
 async def test_jobs_that_name_no_queue_wait_until_they_name_one_through_kills(stage: Make) -> None:
     wanted = builtin()
     quota = msgspec.structs.replace(wanted.quota, manage_jobs_without_queue_name="yes")

@@ -24,6 +24,7 @@ from controlplane.runtime.gate import Gate
 from tests.log.test_log_replaced import _TABLES as TABLES
 from tests.outages.stage import Replica, Stage, settings
 from tests.outages.test_database import JOBS_, all_done, wired
+from tests.support.deep import deep_after
 
 __all__ = ["wired"]
 
@@ -49,7 +50,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", deep_after(1, FAULTS))
 async def test_an_answer_that_is_an_error_is_waited_for_and_nothing_is_passed_over(
     stage: Make, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ async def test_a_log_that_went_back_is_noticed_and_what_it_lost_is_recorded_anew
     assert on.replica.health.ready
 
 
+@pytest.mark.deep
 async def test_a_follower_notices_too_and_says_it_when_it_leads(stage: Make) -> None:
     on = await stage("a")
     leader = on.replica
@@ -147,7 +149,7 @@ async def test_a_follower_notices_too_and_says_it_when_it_leads(stage: Make) -> 
     assert [said["seen_by"] for said in on.said("LogWentBack")] == [follower.name]
 
 
-@pytest.mark.parametrize("jump", ["1 hour", "-1 hour"])
+@pytest.mark.parametrize("jump", deep_after(1, ["1 hour", "-1 hour"]))
 async def test_a_jump_of_the_database_s_clock_keeps_nobody_from_the_lead(stage: Make, jump: str) -> None:
     """The last sign of a leader that died lay an hour ahead: there was none for as long."""
     on = await stage("a")

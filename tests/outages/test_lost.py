@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
 from controlplane.log.connect import Database
 from tests.outages.stage import NS, RETRY, ROLE, Stage, back, check_of, condition, running_on_a, settings
-from tests.support.deep import deep_but
+from tests.support.deep import deep_after, deep_but
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -221,6 +221,7 @@ async def test_a_copy_waits_a_while_for_quota(stage: Make) -> None:
     assert on.witness.starts["train"] == ["a"]
 
 
+@pytest.mark.deep
 async def test_a_copy_does_not_wait_for_quota_for_ever(stage: Make) -> None:
     """When the re-admission grace is over the copy goes: nothing runs that the queue has not let in."""
     on = await running_on_a(stage, settings=settings(readmission_grace=_seconds(0.5)))
@@ -233,6 +234,7 @@ async def test_a_copy_does_not_wait_for_quota_for_ever(stage: Make) -> None:
     assert [judged["verdict"] for judged in on.said("CopyJudged", "a")] == ["Wait", "Remove"]
 
 
+@pytest.mark.deep
 async def test_a_failover_can_be_read_afterwards(stage: Make) -> None:
     """Where a job had been, and why it left, was nowhere to be seen (Karmada #5251, #4969)."""
     on = await stage("a", "b", roomy=("a",))
@@ -248,7 +250,7 @@ async def test_a_failover_can_be_read_afterwards(stage: Make) -> None:
     assert check_of(on.workload() or {})["retryCount"] == 1
 
 
-@pytest.mark.parametrize("how", ["out of sync", "deleted"])
+@pytest.mark.parametrize("how", deep_after(1, ["out of sync", "deleted"]))
 async def test_a_spoilt_remote_workload_never_holds_quota(stage: Make, how: str) -> None:
     """A remote Workload that was OutOfSync or deleted wedged its Workload, quota and all (Kueue #14521, #15682,
     #9670).
@@ -274,6 +276,7 @@ def _seconds(seconds: float) -> object:
     return timedelta(seconds=seconds)
 
 
+@pytest.mark.deep
 async def test_two_lost_clusters_have_a_clock_each(stage: Make) -> None:
     """The time since a loss belongs to the cluster, not to each workload on it (Kueue #12999), and outlives the process
     (#13094).

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controlplane.app import operate
 from controlplane.controllers.connectivity.events import FLEET_STREAM
 from controlplane.controllers.multikueue.hosting import policy_of
@@ -56,6 +58,7 @@ async def test_a_mass_outage_takes_nothing_and_resumes_by_itself(stage: Make) ->
     assert all(on.witness.starts[f"on-{name}"] == [name] for name in ALL)
 
 
+@pytest.mark.deep
 async def test_the_last_to_come_back_have_their_grace_after_a_mass_outage(stage: Make) -> None:
     """When half the clusters were back, the rest paid for the time in which nobody had been reachable (Armada #315,
     #904).
@@ -76,6 +79,7 @@ async def test_the_last_to_come_back_have_their_grace_after_a_mass_outage(stage:
     assert retries(on, "on-b") == 0
 
 
+@pytest.mark.deep
 async def test_an_accepted_mass_outage_is_a_loss_like_any_other(stage: Make) -> None:
     """Nobody could say that three of four clusters were really gone."""
     wanted = settings(lost=2.0)

@@ -83,6 +83,7 @@ async def runs(on: Stage, count: int, *nodes: str, cpu: str = "2", bound: bool =
         bind(on, *pods(on))
 
 
+@pytest.mark.deep
 async def test_a_process_that_is_killed_again_and_again_replaces_a_node_once(stage: Make) -> None:
     on = await without_kueue(stage)
     await runs(on, 4, "n1", "n2", "n3")
@@ -166,6 +167,7 @@ async def test_where_no_other_node_is_the_job_waits_until_one_is_there(stage: Ma
     await on.until(lambda: started(on, "train"), "it starts again, since it is queued again at once")
 
 
+@pytest.mark.deep
 async def test_a_job_that_has_waited_and_was_replaced_gives_all_of_its_admission_back(stage: Make) -> None:
     """Whichever way its admission was written, nothing of it is left: another one could not take its place."""
     on = await without_kueue(stage)
@@ -186,6 +188,7 @@ async def test_a_job_that_has_waited_and_was_replaced_gives_all_of_its_admission
     await on.until(lambda: placed(on) == {"n1": 2} and started(on, "train"), "it starts again")
 
 
+@pytest.mark.deep
 async def test_with_two_nodes_that_fail_at_once_the_job_starts_anew_elsewhere(stage: Make) -> None:
     on = await without_kueue(stage)
     await runs(on, 4, "n1", "n2", "n3", "n4")
@@ -224,6 +227,7 @@ def _seen(on: Stage, name: str) -> bool:
     return bool(on.said("AdmissionNodeObserved", name=name)[-1].get("ready"))
 
 
+@pytest.mark.deep
 async def test_users_are_told_by_an_event_that_the_second_pass_fails(stage: Make) -> None:
     on = await without_kueue(stage)
     queue_with_topology(on, "n1", cpu="1")

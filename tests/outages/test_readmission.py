@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES, meta
 from tests.outages.stage import NS, Stage, condition
 from tests.outages.test_jobframework import suspended, waits, without_kueue
@@ -43,6 +45,7 @@ def given_again(on: Stage, since: int) -> list[str]:
     return list(owners)
 
 
+@pytest.mark.deep
 async def test_by_priority_and_then_who_ran_for_the_longest(stage: Make) -> None:
     on = await without_kueue(stage, "a", "b", roomy=("a",))
     on.manager.store.create(

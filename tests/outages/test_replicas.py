@@ -140,6 +140,7 @@ async def test_a_paused_leader_that_wakes_does_nothing(stage: Make, processes: C
     assert on.left() == []
 
 
+@pytest.mark.deep
 @pytest.mark.generated
 async def test_kill_after_kill_every_job_runs_exactly_once(stage: Make, processes: Callable[[Stage], Process]) -> None:
     """SIGKILL at random moments lost or doubled work in every second queue that was tried (anchors 5.1)."""
@@ -179,6 +180,7 @@ async def status(process: Process, path: str) -> tuple[int, Any]:
         return answer.status, json.loads(body) if body.startswith("{") else body
 
 
+@pytest.mark.deep
 async def test_postgresql_restarts_under_a_running_service(
     tmp_path: Path, quick: None, processes: Callable[[Stage], Process]
 ) -> None:

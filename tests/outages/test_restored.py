@@ -62,6 +62,7 @@ async def test_a_restored_cluster_runs_nothing_that_runs_elsewhere(stage: Make, 
     await on.done()
 
 
+@pytest.mark.deep
 @WAYS
 async def test_a_restored_cluster_does_not_finish_a_job_twice(stage: Make, seen: str) -> None:
     """The copy of a job that has finished comes back with the backup, running: it goes, and nobody hears of it."""
@@ -76,6 +77,7 @@ async def test_a_restored_cluster_does_not_finish_a_job_twice(stage: Make, seen:
     assert (on.job() or {})["status"] == status
 
 
+@pytest.mark.deep
 @WAYS
 async def test_a_restored_cluster_is_believed_in_what_it_shows_now(stage: Make, seen: str) -> None:
     """The backup has the copy as it was admitted and running, an hour younger: it is the same copy, and its end is

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controlplane.controllers.multikueue.nominate import SCORED
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from controlplane.settings import Settings
@@ -80,6 +82,7 @@ async def test_a_job_goes_where_its_quota_is_free_and_one_watch_tells_who_else_a
     await on.until(lambda: left() == "99", "what it took to be seen")
 
 
+@pytest.mark.deep
 async def test_a_worker_that_does_not_show_its_queues_is_neither_preferred_nor_left_out(
     stage: Callable[..., Awaitable[Stage]],
 ) -> None:

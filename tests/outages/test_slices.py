@@ -13,6 +13,7 @@ from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR,
 from tests.outages.stage import NS, Stage, condition
 from tests.outages.test_elastic import Elastic, train
 from tests.outages.test_jobframework import Make, own_queue, suspended, without_kueue
+from tests.support.deep import deep_after
 
 DURATION = {"simulation.controlplane/duration": "1h"}
 
@@ -123,7 +124,9 @@ def name_of(on: Stage, size: int) -> str:
     return str(meta(found)["name"])
 
 
-@pytest.mark.parametrize("after", ["JobWorkloadCreationDecided", "QuotaReservationDecided", "WorkloadStatusDecided"])
+@pytest.mark.parametrize(
+    "after", deep_after(1, ["JobWorkloadCreationDecided", "QuotaReservationDecided", "WorkloadStatusDecided"])
+)
 async def test_a_process_that_is_killed_on_the_way_ends_one_slice_once(stage: Make, after: str) -> None:
     on = await started(stage)
     before = len(on.said(after))
@@ -139,6 +142,7 @@ async def test_a_process_that_is_killed_on_the_way_ends_one_slice_once(stage: Ma
     assert on.said("JobStopDecided") == []
 
 
+@pytest.mark.deep
 async def test_it_grows_while_no_process_is_there(stage: Make) -> None:
     on = await started(stage)
     await on.kill()

@@ -89,6 +89,7 @@ async def test_after_a_restart_a_lost_worker_has_its_grace_and_no_more_than_that
         await on.until(lambda: check_of(on.workload(name=name) or {}).get("retryCount") == 1, f"{name} queued again")  # noqa: B023
 
 
+@pytest.mark.deep
 async def test_the_time_in_which_somebody_looked_adds_up_over_restarts(stage: Make) -> None:
     """A grace that begins anew with each process is never over where processes do not live as long as it."""
     on = await running_on_a(stage, settings=settings(lost=4.0))
@@ -119,7 +120,7 @@ async def test_who_stops_says_until_when_it_looked(stage: Make) -> None:
     assert unwatched(on) == [stopped]
 
 
-@pytest.mark.parametrize("workers", [("a",), ("a", "b")])
+@pytest.mark.parametrize("workers", [pytest.param(("a",), marks=pytest.mark.deep), ("a", "b")])
 async def test_when_the_only_worker_is_lost_or_both_nothing_is_taken_from_them(
     stage: Make, workers: tuple[str, ...]
 ) -> None:

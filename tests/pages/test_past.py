@@ -64,7 +64,7 @@ def queues_of(pages: TestClient, at: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("part", deep_after(3, [0.62, 0.45, 0.8, 0.2, 0.3, 0.5, 0.55, 0.7, 0.75, 0.9, 0.95]))
+@pytest.mark.parametrize("part", deep_after(1, [0.62, 0.45, 0.8, 0.2, 0.3, 0.5, 0.55, 0.7, 0.75, 0.9, 0.95]))
 def test_it_is_that_of_a_log_that_ended_then(
     postgres_server: postgres.Server, migrated_template: str, pages: TestClient, part: float
 ) -> None:

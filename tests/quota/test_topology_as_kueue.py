@@ -146,7 +146,7 @@ def test_answers_that_were_recorded_in_full(seed: int) -> None:
     assert RECORDED.expected(seed) == {digest(wanted)}
 
 
-@pytest.mark.parametrize("start", deep_after(2, range(0, QUESTIONS, AT_ONCE)))
+@pytest.mark.parametrize("start", deep_after(0, range(0, QUESTIONS, AT_ONCE)))
 def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     seeds = range(start, min(start + AT_ONCE, QUESTIONS))
     differ = {seed for seed in seeds if digest(as_json(answer(question(seed)))) not in RECORDED.expected(seed)}

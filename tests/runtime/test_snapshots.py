@@ -37,6 +37,7 @@ from controlplane.tasks import end
 from tests.interface.logs import recorded, written
 from tests.log.words import ROLE, until
 from tests.support import folded
+from tests.support.deep import deep_after
 
 SETTINGS = Settings()
 HINTS = ("newest._gone", "_dirty", "_answers._answers")  # see tests/dst/test_ended_streams.py
@@ -179,11 +180,14 @@ async def test_the_last_one_is_kept_at_an_orderly_end(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "UPDATE controlplane.snapshots SET data = 'x' WHERE position = 300 AND part = 'multikueue'",
-        "DELETE FROM controlplane.snapshots WHERE position = 300 AND part = '@router'",
-        "UPDATE controlplane.snapshots SET part = 'quota' WHERE position = 300 AND part = 'multikueue'",
-    ],
+    deep_after(
+        1,
+        [
+            "UPDATE controlplane.snapshots SET data = 'x' WHERE position = 300 AND part = 'multikueue'",
+            "DELETE FROM controlplane.snapshots WHERE position = 300 AND part = '@router'",
+            "UPDATE controlplane.snapshots SET part = 'quota' WHERE position = 300 AND part = 'multikueue'",
+        ],
+    ),
 )
 async def test_a_damaged_one_is_passed_over_and_nothing_of_it_stays(stage: Stage, damage: str) -> None:
     replica = stage.replica(every=10)

@@ -59,7 +59,9 @@ def test_what_was_to_be_played_is_played_although_it_is_kept(tmp_path: Path, pla
     assert plays() == 2
 
 
-@pytest.mark.parametrize("harm", [lambda text: text[: len(text) // 2], lambda text: b"", lambda text: b"no log"])
+@pytest.mark.parametrize(
+    "harm", deep_after(1, [lambda text: text[: len(text) // 2], lambda text: b"", lambda text: b"no log"])
+)
 def test_a_damaged_file_is_played_again(tmp_path: Path, plays: Count, harm: Callable[[bytes], bytes]) -> None:
     first = played.log_of(SHORT, tmp_path)
     file = next(path for path in tmp_path.rglob("*") if path.is_file())

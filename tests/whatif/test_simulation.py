@@ -20,7 +20,7 @@ from controlplane.whatif.history import SLOTS
 from controlplane.whatif.measure import Measures
 from controlplane.whatif.queue import AddedCluster
 from tests.dst.plans import plan, step
-from tests.support.deep import examples
+from tests.support.deep import deep_after, examples
 from tests.whatif.logs import PlayedLog, played
 from tests.whatif.past import Past, near, past
 
@@ -48,7 +48,7 @@ KILLED = plan(
 # --- nothing changed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", [BUSY, LOST, KILLED], ids=["busy", "lost", "killed"])
+@pytest.mark.parametrize("of", deep_after(1, [BUSY, LOST, KILLED]), ids=["busy", "lost", "killed"])
 def test_without_a_change_it_goes_as_it_went(of: Plan) -> None:
     found = past(of).play()
     agreed = past(of).agrees(found)
@@ -90,7 +90,7 @@ def test_it_may_begin_in_the_middle(of: Plan, share: float) -> None:
 
 @pytest.mark.generated
 @settings(
-    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+    max_examples=examples(2, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
 )
 @given(
     jobs=st.lists(
@@ -143,7 +143,7 @@ def queue_of(jobs: Sequence[tuple[int, int]]) -> Plan:
 
 @pytest.mark.generated
 @settings(
-    max_examples=examples(3, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
+    max_examples=examples(2, 60), deadline=None, suppress_health_check=list(HealthCheck), phases=TRIED, derandomize=True
 )
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([20, 60, 150])), min_size=10, max_size=30),

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
+import pytest
 
 from controlplane.controllers.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
@@ -126,6 +127,7 @@ async def test_an_object_of_that_name_that_is_not_ours_is_left_alone(stage: Make
     assert kept["data"] == {"mode": "theirs"}
 
 
+@pytest.mark.deep
 async def test_a_new_process_goes_on_following(stage: Make) -> None:
     it = await stage("east")
     put(it, CONFIG_MAPS, "settings", {"mode": "fast"})

@@ -18,6 +18,7 @@ from controlplane.kube.kinds import EVENTS, POD_GROUPS
 from controlplane.kube.pod_groups import GROUP_NAME
 from tests.candidates.e2e.schedulers import Scheduled
 from tests.candidates.e2e.stage import NS, Stage
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -46,7 +47,7 @@ def gang(it: Stage, name: str, size: int, **spec: Any) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("everywhere", [False, True], ids=["group in the source", "group everywhere"])
+@pytest.mark.parametrize("everywhere", deep_after(1, [False, True]), ids=["group in the source", "group everywhere"])
 async def test_a_gang_of_three_runs_where_three_fit(
     scheduled: Callable[..., Awaitable[Scheduled]], everywhere: bool
 ) -> None:
@@ -93,7 +94,7 @@ async def test_a_gang_that_fits_nowhere_says_so_and_goes_where_a_node_is_added(
     await it.until(lambda: [it.on(name) for name in names] == [["b"]] * 3, "all in b")
 
 
-@pytest.mark.parametrize("room", [2, 3])
+@pytest.mark.parametrize("room", deep_after(1, [2, 3]))
 async def test_room_is_made_for_all_of_a_gang_in_one_target(
     scheduled: Callable[..., Awaitable[Scheduled]], room: int
 ) -> None:
@@ -130,6 +131,7 @@ async def test_without_the_group_its_pods_wait_and_say_so(stage: Make) -> None:
     assert not it.targets["east"].candidates
 
 
+@pytest.mark.deep
 async def test_two_gangs_interleaved_by_schedulers_that_know_no_gangs(stage: Make) -> None:
     """Room for four in each of two targets, taken in turns: each gang may hold two in both, and needs three."""
     it = await stage("east", "west", gang_wait=timedelta(seconds=1.5))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
@@ -41,6 +42,7 @@ async def test_it_writes_nothing_when_nothing_happens(stage: Make) -> None:
     assert (it.said("Elected"), it.store.version, len(it.said("StatusShown"))) == (position, version, before)
 
 
+@pytest.mark.deep
 async def test_a_new_process_does_not_say_that_nobody_can_be_reached_before_it_has_tried(stage: Make) -> None:
     it = await stage("east", "west")
     for target in it.targets.values():
@@ -248,6 +250,7 @@ async def test_a_namespace_is_allowed_by_its_label_and_for_as_long_as_it_has_it(
     assert it.bound_in("early") == ["east"]
 
 
+@pytest.mark.deep
 async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(stage: Make) -> None:
     it = await stage("east", "west")
     it.targets["west"].room = 0
@@ -263,6 +266,7 @@ async def test_a_target_that_was_removed_while_nobody_could_say_so_is_let_go_of(
     await it.until(lambda: it.bound_in() == ["east", "west"], "placed anew")
 
 
+@pytest.mark.deep
 async def test_a_namespace_whose_candidates_may_not_be_read_says_so_and_others_go_on(stage: Make) -> None:
     it = await stage("east", "west")
     it.world.clusters["east"].faults.storm(

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
@@ -181,6 +182,7 @@ async def test_a_deleted_pod_stays_until_its_delegate_has_stopped(stage: Make) -
     assert len(it.said("SourceRemoved")) == 1
 
 
+@pytest.mark.deep
 async def test_a_deleted_pod_waits_for_no_target_that_was_given_up(stage: Make) -> None:
     it = await stage("east", execution_policy="never-twice", **ON)
     it.submit()
@@ -297,6 +299,7 @@ async def test_the_stories_say_what_was_decided(stage: Make) -> None:
     assert "Node candidates-east is to be created" in told["events"], told["events"]
 
 
+@pytest.mark.deep
 async def test_pods_that_run_already_are_bound_when_the_option_is_turned_on(stage: Make) -> None:
     it = await stage("east")
     await runs(it)

@@ -13,6 +13,7 @@ from controlplane.kube.kinds import PIPELINE_RUNS, meta
 from tests.coscheduling.e2e.fleet import NS, RUN, Fleet, existing
 from tests.deploy.manifests import render, spelled
 from tests.podgroups.e2e.test_audit import ask
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Fleet]]
 
@@ -177,7 +178,7 @@ async def test_nothing_is_asked_that_the_roles_do_not_allow(fleet: Make) -> None
         assert asked - rights_of[name] == set(), name
 
 
-@pytest.mark.parametrize("where", ["worker", "management"])
+@pytest.mark.parametrize("where", deep_after(1, ["worker", "management"]))
 async def test_a_run_that_loses_its_quota_begins_anew(fleet: Make, where: str) -> None:
     it = await fleet("a")
     it.submit_run(duration="1500ms")

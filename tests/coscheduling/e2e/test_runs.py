@@ -13,6 +13,7 @@ from controlplane.kube.kinds import EVENTS, NODES, PIPELINE_RUNS, PODS, Json, me
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, STATEFUL_SETS, TASK_RUNS
+from tests.support.deep import deep_after
 from tests.support.local import NS, Make, Stage
 
 COMPONENT = {"app.kubernetes.io/component": "affinity-assistant"}
@@ -106,7 +107,7 @@ async def test_a_node_that_is_cordoned_in_the_middle_of_a_run_moves_its_placehol
     assert nodes[-1] != node
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("when", deep_after(1, ["before", "during"]))
 async def test_a_run_that_is_deleted_leaves_nothing(stage: Make, when: str) -> None:
     it = await stage()
     run(it, duration="30s")

@@ -72,7 +72,7 @@ def first_node(name: str) -> str:
     return node
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", deep_after(1, [1, 2]))
 def test_a_cordoned_node_is_left_in_the_middle_of_a_run(replicas: int) -> None:
     steps = [run(10, "run-1")]
     before = play(plan(*steps, END, replicas=replicas))
@@ -109,7 +109,7 @@ def test_a_leader_that_dies_while_a_node_is_cordoned_evicts_once(crash: int) -> 
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", deep_after(3, range(8)))
+@pytest.mark.parametrize("value", deep_after(1, range(8)))
 def test_pods_that_are_evicted_come_back_where_they_belong(value: int) -> None:
     made = [step(5, "deploy", "web-1", 0, 5), run(6, "run-1", 40, value % 4), step(8, "team", "team-1", 3, 1)]
     outcome = play(plan(*made, step(30, "evict", "", 0, value), step(31, "evict", "", 0, value + 3), END))
@@ -143,7 +143,7 @@ def test_a_right_is_withdrawn_and_given_back(sort: str, resource: str) -> None:
     assert told(outcome, f"{resource} ", "403 Forbidden")
 
 
-@pytest.mark.parametrize("act", ["delete-pod", "roll"])
+@pytest.mark.parametrize("act", deep_after(1, ["delete-pod", "roll"]))
 def test_a_group_keeps_its_name_when_its_owner_may_not_be_read(act: str) -> None:
     """What was known of a ReplicaSet still counts; pods of one that nobody has seen are in its own group, the others
     stay in theirs.
@@ -172,7 +172,7 @@ def test_whoever_may_not_read_an_owner_takes_the_first_and_says_so() -> None:
 # --- owners and rules ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("crash", [0, 11, 42])
+@pytest.mark.parametrize("crash", deep_after(1, [0, 11, 42]))
 def test_replica_sets_roll_and_their_deployment_keeps_its_group(crash: int) -> None:
     steps = [step(5, "deploy", "web-1", 0, 5), step(30, "roll", "", 0, 7), step(60, "roll", "", 0, 14)]
     more = [step(30.02, "crash", "rooms-1", 0, crash)] if crash else []
@@ -211,7 +211,7 @@ def test_a_claim_that_is_missing_and_comes() -> None:
     assert float(placed.split()[0]) > 70
 
 
-@pytest.mark.parametrize("name", ["set", "group"])
+@pytest.mark.parametrize("name", deep_after(1, ["set", "group"]))
 def test_somebody_elses_object_of_the_name_is_let_be_until_they_take_it_away(name: str) -> None:
     if name == "set":
         outcome = play(plan(step(5, "squat-set", "run-1", 60), run(10, "run-1", 5), END))

@@ -109,6 +109,7 @@ async def test_a_folder_has_one_server(data: Path) -> None:
             await EmbeddedPostgres(data, durable=False).start()
 
 
+@pytest.mark.deep
 async def test_starting_and_stopping_twice_is_once(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=False)
     assert await server.start() == await server.start()
@@ -163,6 +164,7 @@ def test_nothing_is_left_running_after_a_kill(data: Path) -> None:
     assert list((data / "socket").iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_server_that_nobody_holds_is_replaced(data: Path) -> None:
     """Somebody started one by hand on our data: it is stopped, and ours takes over."""
     server = EmbeddedPostgres(data, durable=False)
@@ -186,6 +188,7 @@ def test_a_server_that_nobody_holds_is_replaced(data: Path) -> None:
         stranger.wait()
 
 
+@pytest.mark.deep
 def test_a_pid_file_whose_number_has_passed_to_another_program_does_not_matter(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=False)
     server.launch()
@@ -206,6 +209,7 @@ def test_a_pid_file_whose_number_has_passed_to_another_program_does_not_matter(d
         other.wait()
 
 
+@pytest.mark.deep
 def test_after_the_server_was_killed_it_recovers(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=True)
     with psycopg.connect(server.launch()) as connection:
@@ -219,6 +223,7 @@ def test_after_the_server_was_killed_it_recovers(data: Path) -> None:
         server.shutdown()
 
 
+@pytest.mark.deep
 def test_a_half_made_database_is_made_again(data: Path) -> None:
     data.mkdir()
     (data / "lock").touch()
@@ -229,6 +234,7 @@ def test_a_half_made_database_is_made_again(data: Path) -> None:
     assert not (data / "pgdata.new").exists()
 
 
+@pytest.mark.deep
 def test_a_path_too_long_for_a_socket(data: Path) -> None:
     deep = data.parent / ("long" * 30)
     with support.embedded(deep) as url:
@@ -246,6 +252,7 @@ def test_a_folder_with_other_things_is_left_alone(data: Path) -> None:
     assert stat.S_IMODE(data.stat().st_mode) == 0o755
 
 
+@pytest.mark.deep
 def test_a_port_in_use_is_named(data: Path) -> None:
     with support.folder() as other:
         first = EmbeddedPostgres(other, durable=False, port=0)
@@ -261,6 +268,7 @@ def test_a_port_in_use_is_named(data: Path) -> None:
         second.shutdown()
 
 
+@pytest.mark.deep
 async def test_any_free_port_is_another_where_somebody_was_faster(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found = iter((taken.getsockname()[1], server_module._free_port()))

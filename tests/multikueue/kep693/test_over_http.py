@@ -15,6 +15,7 @@ import pytest
 from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
 from tests.multikueue.kep693.live import Live, quick_settings, trouble, without_queues
 from tests.multikueue.kep693.rig import NS, ORIGIN, PREBUILT, STATUS_INTERVAL, check_of, condition, user_job
+from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Live]]
 MOST_REQUESTS = 16  # of one Workload's whole life, over all clusters, with three workers
@@ -114,7 +115,7 @@ async def test_worker_without_the_local_or_cluster_queue(live: Make) -> None:
     assert stage.gets() == 0
 
 
-@pytest.mark.parametrize("kind", ["cut", "half-open"])
+@pytest.mark.parametrize("kind", deep_after(1, ["cut", "half-open"]))
 async def test_worker_unresponsive(live: Make, kind: str) -> None:
     stage = await live("a", "b", "c", roomy=("b",))
     with trouble(stage, "a", kind):
