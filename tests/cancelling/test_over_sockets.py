@@ -28,6 +28,7 @@ from controlplane.web import Health, create_app, serve
 from tests.clusters.fleet import Fleet
 from tests.clusters.miniapi import END, MiniApi, bookmark, config, kubeconfig, line, obj, serving
 from tests.support.cancelling import Stage, cancelled_at_every_await
+from tests.support.waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -143,7 +144,7 @@ async def test_two_hundred_starts_and_stops_with_clusters_that_come_and_go() -> 
             going = asyncio.create_task(come_and_go())
             await asyncio.sleep(source.random() / 20)
             going.cancel()
-            async with asyncio.timeout(30):  # a hang is what is looked for
+            async with asyncio.timeout(PATIENCE):  # a hang is what is looked for
                 await asyncio.wait([going])
                 await fleet.connections.close()
             assert going.cancelled()

@@ -16,6 +16,7 @@ from controlplane.cli import cli
 from tests.audit.database import with_stories
 from tests.support import postgres
 from tests.support.deep import deep_after
+from tests.support.waiting import PATIENCE
 
 PROGRAM = Path(sys.executable).with_name("controlplane")
 
@@ -38,7 +39,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     if database:
         env["CONTROLPLANE_DATABASE_URL"] = database
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True
+        ["bash", "--norc", "-c", script], env=env, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert done.stderr == ""
     return done.stdout.split()

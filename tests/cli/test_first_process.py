@@ -18,6 +18,7 @@ import pytest
 
 from controlplane.cli.run import stop_on_signals
 from tests.cli.processes import PROGRAM, deadline, environment
+from tests.support.waiting import PATIENCE
 
 APART = ["unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--pid", "--fork", "--kill-child"]
 
@@ -70,7 +71,7 @@ async def test_after_the_first_signal_the_next_does_what_it_did_before() -> None
     try:
         stop = stop_on_signals()
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await stop.wait()
         assert signal.getsignal(signal.SIGTERM) is own
     finally:

@@ -21,6 +21,7 @@ from controlplane.log.postgres import PostgresLog
 from tests.outages.stage import ROLE, Stage, settings
 from tests.outages.wire import Wire
 from tests.support.deep import deep_after
+from tests.support.waiting import PATIENCE
 
 Make = Callable[..., Awaitable[Stage]]
 JOBS_ = [f"train-{number}" for number in range(6)]
@@ -194,5 +195,5 @@ async def test_a_service_can_be_stopped_while_the_database_is_away(wired: Callab
     wire.set("cut")
     on.submit("train-0")
     await on.until(lambda: not on.replica.health.ready, "not ready")
-    async with asyncio.timeout(14):
+    async with asyncio.timeout(PATIENCE):
         await on.replica.stop()

@@ -16,6 +16,7 @@ from tests.multikueue.kep693.rig import NS
 from tests.outages.stage import Replica, Stage
 from tests.outages.test_admission import builtin, submit, without_kueue
 from tests.outages.test_database import wired
+from tests.support.waiting import PATIENCE
 
 __all__ = ["wired"]
 Make = Callable[..., Awaitable[Stage]]
@@ -36,7 +37,7 @@ async def told(replica: Replica) -> list[str] | None:
 
 
 async def says(replica: Replica, *jobs: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await told(replica) != list(jobs):
             await asyncio.sleep(0.05)
 
@@ -67,7 +68,7 @@ async def test_who_cannot_read_the_log_tells_nothing(wired: Callable[..., Any]) 
     await says(follower, "first")
     wire.set("cut")
     for replica in (leader, follower):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await told(replica) is not None:
                 await asyncio.sleep(0.05)
     wire.set("whole")

@@ -15,6 +15,7 @@ from controlplane.runtime import announcements
 from controlplane.runtime.announcements import TRIES, YOUNG
 from tests.runtime.bench import LONG, Bench, bench, no, settle
 from tests.runtime.errands import Began, Refused, asked, shown
+from tests.support.waiting import PATIENCE
 
 
 async def being_prepared(it: Bench) -> asyncio.Event:
@@ -325,7 +326,7 @@ async def test_closing_lets_what_is_on_its_way_end_and_starts_nothing_more() -> 
         assert not closed.done()
         await it.tell(asked("d"))
         it.east.held.set()
-        await asyncio.wait_for(closed, 5.0)
+        await asyncio.wait_for(closed, PATIENCE)
         await settle()
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("effects")]
         await it.pass_(LONG)
@@ -336,7 +337,7 @@ async def test_closing_lets_what_is_on_its_way_end_and_starts_nothing_more() -> 
 async def test_closing_cancels_what_is_late(running: Bench) -> None:
     running.east.held = asyncio.Event()
     await running.tell(asked("a"))
-    await asyncio.wait_for(await closing(running, 0.01), 5.0)
+    await asyncio.wait_for(await closing(running, 0.01), PATIENCE)
     assert running.east.under_way == 0
     assert not running.east.ended
 
@@ -355,5 +356,5 @@ async def test_closing_stops_a_write_that_is_still_being_prepared(running: Bench
     bodies = await being_prepared(running)
     closed = await closing(running, 60.0)
     bodies.set()
-    await asyncio.wait_for(closed, 5.0)
+    await asyncio.wait_for(closed, PATIENCE)
     assert not running.east.requests

@@ -133,7 +133,7 @@ class Replica:
     async def end(self) -> None:
         self.stop.set()
         if self.task is not None:
-            await asyncio.wait_for(self.task, 20)
+            await asyncio.wait_for(self.task, PATIENCE)
 
     async def kill(self) -> None:
         """End it as a SIGKILL does: nothing is drained, nothing is resigned."""

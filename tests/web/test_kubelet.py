@@ -24,6 +24,7 @@ from controlplane.web.client_authority import ClientAuthority
 from controlplane.web.kubelet import KubeletRefusal, KubeletServer, Stream
 from controlplane.web.webhook import Certificate
 from tests.clusters import pki
+from tests.support.waiting import PATIENCE
 from tests.web.front_proxy import make
 
 Handler = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -196,7 +197,7 @@ async def test_a_log_is_followed_line_by_line_until_the_reader_goes(kubelet: Kub
         more.set()
         assert await reader.readuntil(b"one\n")
         writer.close()
-        await asyncio.wait_for(gone.wait(), 30)
+        await asyncio.wait_for(gone.wait(), PATIENCE)
 
 
 async def test_a_reader_that_goes_before_anything_was_said_is_noticed(kubelet: Kubelet) -> None:
@@ -211,7 +212,7 @@ async def test_a_reader_that_goes_before_anything_was_said_is_noticed(kubelet: K
         while not kubelet.answers.heads:
             await asyncio.sleep(0.01)
         writer.close()
-        await asyncio.wait_for(gone.wait(), 30)
+        await asyncio.wait_for(gone.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
 from tests.candidates.e2e.stage import NS, SKEW, Stage
 from tests.outages.stage import keep_tasks_apart
+from tests.support.waiting import PATIENCE
 
 KINDS = (*NODE_KINDS, *CANDIDATE_KINDS, ServedKind(POD_GROUPS, status_subresource=False))
 PROFILE: Json = {
@@ -80,7 +81,7 @@ class Beside:
 
     async def end(self) -> None:
         self.stop.set()
-        await asyncio.wait(self.tasks[1:], timeout=20)
+        await asyncio.wait(self.tasks[1:], timeout=PATIENCE)
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
