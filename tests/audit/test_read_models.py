@@ -186,6 +186,7 @@ def test_nobody_but_the_owner_writes_them(database_url: str, role: str, statemen
 # --- whatever happens -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", deep_after(1, list(range(1, 30))))
 def test_what_is_kept_of_a_log_is_what_its_events_say_whatever_happens(database_url: str, seed: int) -> None:
     events = log_of(plan_of(seed))

@@ -91,6 +91,7 @@ def test_what_is_wrong_is_said_and_is_a_failure(
     assert list(tmp_path.iterdir()) == [], "a temporary folder is removed"
 
 
+@pytest.mark.deep
 def test_an_interruption_leaves_nothing_behind(empty_database_url: str, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

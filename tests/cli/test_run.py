@@ -168,6 +168,7 @@ async def test_a_signal_drains(replica: LocalReplica, database_url: str, number:
     assert "Traceback" not in replica.messages.read_text()
 
 
+@pytest.mark.deep
 async def test_a_killed_one_is_followed_by_the_next(replica: LocalReplica, database_url: str) -> None:
     await replica.start()
     await led(database_url, 1)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,15 @@ def run(*words: str, values: Object | None = None) -> subprocess.CompletedProces
 def template(
     values: Object | None = None, release: str = "controlplane", namespace: str = "kueue-system"
 ) -> list[Object]:
-    done = run("template", release, str(CHART), "--namespace", namespace, values=values or {})
+    return documents(_rendered(json.dumps(values or {}, sort_keys=True), release, namespace))
+
+
+@cache
+def _rendered(values: str, release: str, namespace: str) -> str:
+    """Several tests look at the same objects: Helm makes them once, and each reads objects of its own."""
+    done = run("template", release, str(CHART), "--namespace", namespace, values=json.loads(values))
     assert done.returncode == 0, done.stderr
-    return documents(done.stdout)
+    return done.stdout
 
 
 def refused(values: Object) -> str:

@@ -179,7 +179,7 @@ def test_each_logs_in_as_its_own_role(service: str, role: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "password", deep_after(1, ["a/b?c%20d:'\\\"e&f=g h#ü@", "p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
+    "password", deep_after(0, ["a/b?c%20d:'\\\"e&f=g h#ü@", "p@ss", "p#1", "a/b?c%20d:'\\\"e&f=g h", "ü"])
 )
 def test_any_password_will_do(password: str, tmp_path: Path) -> None:
     """The roles get it as the image's script gives it, and the service logs in with the environment that compose

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.past import blocks, printed
 from tests.docs.what_if import PAGE, tell, write_files
 from tests.support import postgres
@@ -11,6 +13,7 @@ from tests.support import postgres
 BLOCKS = blocks(PAGE.read_text())
 
 
+@pytest.mark.deep
 def test_the_commands_print_what_is_shown(
     postgres_server: postgres.Server, migrated_template: str, tmp_path: Path
 ) -> None:

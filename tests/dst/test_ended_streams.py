@@ -106,7 +106,7 @@ def test_of_a_recorded_log(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", deep_after(1, range(1, 41)))
-@pytest.mark.parametrize("traits", [(), (QUOTA,)], ids=["alone", "with quota"])
+@pytest.mark.parametrize("traits", [(), pytest.param((QUOTA,), marks=pytest.mark.deep)], ids=["alone", "with quota"])
 def test_of_a_simulated_log(seed: int, traits: tuple[str, ...]) -> None:
     plan = plan_of(seed)
     plan = replace(plan, traits=(*plan.traits, *traits))

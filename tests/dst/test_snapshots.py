@@ -45,6 +45,7 @@ def with_snapshots(plan: Plan) -> Plan:
     return replace(plan, traits=(*plan.traits, SNAPSHOTS))
 
 
+@pytest.mark.deep
 def test_processes_do_start_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
     positions = begun(monkeypatch)
     assert held(play(with_snapshots(plan_of(3))))

@@ -101,6 +101,7 @@ async def test_a_standby_that_lacks_the_last_commits_is_noticed_and_nothing_runs
         verified(on.url)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", deep_after(1, [signal.SIGKILL, signal.SIGQUIT]))
 async def test_with_a_synchronous_standby_the_leader_goes_on_and_nothing_is_lost(
     three: Replication, tmp_path: Path, quick: None, way: signal.Signals

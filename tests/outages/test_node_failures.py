@@ -300,6 +300,7 @@ class Cluster:
         return started(self.on, "train") and running == placed(self.on) and not named(self.on)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", deep_after(1, range(20)))
 async def test_whatever_nodes_and_processes_do_the_job_runs_where_its_workload_says(stage: Make, seed: int) -> None:
     on, rng = await without_kueue(stage), random.Random(seed)

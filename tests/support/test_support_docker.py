@@ -76,7 +76,8 @@ def played(engine: str, *arguments: str, **settings: str) -> subprocess.Complete
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("parallel", [("-n", "1"), pytest.param((), marks=pytest.mark.deep)], ids=["parallel", "alone"])
+@pytest.mark.deep
+@pytest.mark.parametrize("parallel", [("-n", "1"), ()], ids=["parallel", "alone"])
 def test_an_image_that_cannot_be_pulled_is_one_line(engine: str, parallel: tuple[str, ...]) -> None:
     done = played(engine, *parallel)
     assert done.returncode == 0, done.stdout + done.stderr
