@@ -45,6 +45,12 @@ def test_what_a_module_prepares_is_prepared_in_one_process() -> None:
         assert [order.unit(item.nodeid) for item in items(one)] == [item.nodeid for item in items(one)]
 
 
+def test_what_has_ended_is_let_go_of() -> None:
+    given = {"one": {"a": True, "b": True}, "two": {"c": True, "d": False}, "three": {"e": False}}
+    assert order.Sharing._pending_of(object.__new__(order.Sharing), given) == 2
+    assert list(given) == ["two", "three"]
+
+
 def test_nothing_asks_for_a_group_that_nobody_makes() -> None:
     """The mark would be in the name of a test as pytest had it before 9.2: a module says what it shares in `order.WHOLE`."""
     asking = [path for path in Path(__file__).parents[1].rglob("*.py") if "mark.xdist" + "_group" in path.read_text()]
