@@ -45,6 +45,7 @@ def until(scene: Scene, wait: EndedWait) -> list[Recorded]:
     return [one for one in scene.log if one.recorded_at <= wait.moment]
 
 
+@pytest.mark.deep
 @pytest.mark.generated
 async def test_nothing_of_the_future_is_in_an_estimate(database_url: str, scene: Scene) -> None:
     """As of its moment it is what it would be if the log ended there, whatever comes later; and what `why --at` says."""

@@ -127,7 +127,7 @@ async def test_rows_of_a_stream_that_went_on_are_not_shown_and_are_made_anew(dat
 
 @pytest.mark.generated
 async def test_little_by_little_and_by_age(database_url: str) -> None:
-    script, workloads = Script("a"), range(examples(2, 6))
+    script, workloads = Script("a"), range(examples(1, 6))
     for number in workloads:
         over(script, f"w-{number}")
     await write(database_url, script.appended, types=READ)

@@ -122,6 +122,7 @@ def test_every_function_that_makes_large_objects_is_closed(installed: str) -> No
     assert {row[0].partition("(")[0] for row in rows} <= harmless
 
 
+@pytest.mark.deep
 def test_the_owner_migrates_where_nobody_took_the_large_objects_away() -> None:
     with tempfile.TemporaryDirectory(prefix="controlplane-roles-") as folder:
         Path(folder).chmod(0o711)

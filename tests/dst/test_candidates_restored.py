@@ -19,6 +19,7 @@ POLICIES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.deep
 @POLICIES
 @pytest.mark.parametrize("at", deep_but((5.036,), MOMENTS))
 def test_targets_go_back_into_the_middle_of_a_placement(at: float, policy: tuple[str, ...]) -> None:

@@ -105,6 +105,7 @@ async def test_a_copy_that_was_decided_on_before_a_crash_is_made_after_it(stage:
     await on.done()
 
 
+@pytest.mark.deep
 async def test_a_job_that_changed_in_between_is_made_as_it_is_now(stage: Make, monkeypatch: Any) -> None:
     """What the decision names is nowhere any more: it is taken anew, and the copy is that of the job as it now is."""
     on = await stage("a", "b", roomy=("a",))

@@ -104,6 +104,7 @@ async def test_an_append_whose_reply_was_lost_is_not_repeated(wired: Callable[..
     assert wire.lost == 5
 
 
+@pytest.mark.deep
 async def test_broken_connections_are_opened_anew(stage: Make) -> None:
     """A pool or a listener that did not reconnect is the commonest fault of queues on PostgreSQL (anchors 5.1)."""
     on = await stage("a", "b")

@@ -105,6 +105,7 @@ async def test_it_becomes_larger_while_no_process_is_there(stage: Callable[..., 
     assert len(on.said("JobCreationDecided")) == 1
 
 
+@pytest.mark.deep
 async def test_one_whose_worker_is_lost_before_it_became_larger_runs_elsewhere_and_once(
     stage: Callable[..., Awaitable[Stage]],
 ) -> None:

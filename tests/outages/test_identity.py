@@ -91,6 +91,7 @@ async def test_a_rebuilt_cluster_is_unknown_until_an_operator_gives_the_old_one_
     await on.done()
 
 
+@pytest.mark.deep
 async def test_a_rebuilt_cluster_is_taken_once_every_grace_is_over(stage: Make) -> None:
     """Under at-least-once nobody has to say anything."""
     on = await running_on_a(stage, settings=settings(lost=3))

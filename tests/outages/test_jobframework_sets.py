@@ -131,6 +131,7 @@ def started(on: Stage, kind: JobKind) -> bool:
     return not kind.suspended(on.manager.store.get(kind.kind, NS, "train"))
 
 
+@pytest.mark.deep
 async def test_a_train_job_waits_for_its_runtime_and_runs_through_kills(stage: Make) -> None:
     on = await without_kueue(stage, TRAIN, cpu="3")
     make_job(on, TRAIN)

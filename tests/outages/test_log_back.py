@@ -164,6 +164,7 @@ def folded(replica: Replica) -> int:
     return replica.service.fleet.index.position if replica.service.fleet is not None else 0
 
 
+@pytest.mark.deep
 async def test_a_follower_that_cannot_read_is_not_ready(wired: Callable[..., Any]) -> None:
     """With the server's processes stopped, a read had no limit: the follower hung, and stayed ready."""
     on, wire = await wired("a")

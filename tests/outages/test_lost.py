@@ -170,6 +170,7 @@ async def test_a_job_that_finished_during_the_outage_counts_once(stage: Make, re
     assert ((on.job() or {})["status"]["succeeded"], on.said("JobCreationDecided", "b")) == (1, [])
 
 
+@pytest.mark.deep
 async def test_a_finished_copy_beats_one_that_runs(stage: Make) -> None:
     """A result is a result: the second run of the same job is stopped, and Finished is said once."""
     on = await stage("a", "b", roomy=("a",))

@@ -98,6 +98,7 @@ async def test_an_accepted_mass_outage_is_a_loss_like_any_other(stage: Make) -> 
     assert all(on.witness.starts[f"on-{name}"] == [name, "d"] for name in ("a", "b", "c"))
 
 
+@pytest.mark.deep
 async def test_a_mass_outage_outlives_the_process(stage: Make) -> None:
     """A process that starts in the middle of it knows of no cluster yet: it takes nothing either, and raises no second
     alarm.

@@ -124,6 +124,7 @@ async def test_a_node_that_goes_while_nobody_looks_is_replaced(stage: Make) -> N
     assert evicted(on) == ("", "")
 
 
+@pytest.mark.deep
 async def test_pods_that_wait_for_a_tainted_node_fail_and_others_take_their_place(stage: Make) -> None:
     on = await without_kueue(stage)
     await runs(on, 2, "n1", "n2", bound=False)
@@ -147,6 +148,7 @@ async def test_pods_that_wait_for_a_tainted_node_fail_and_others_take_their_plac
     assert all(one["status"].get("phase") != "Failed" for one in pods(on).values())
 
 
+@pytest.mark.deep
 async def test_where_no_other_node_is_the_job_waits_until_one_is_there(stage: Make) -> None:
     on = await without_kueue(stage)
     queue_with_topology(on, "n1", cpu="2")

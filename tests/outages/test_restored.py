@@ -96,6 +96,7 @@ async def test_a_restored_cluster_is_believed_in_what_it_shows_now(stage: Make, 
     await on.done()
 
 
+@pytest.mark.deep
 @WAYS
 async def test_another_cluster_of_the_same_name_is_another_cluster(stage: Make, seen: str) -> None:
     """Rebuilt under the same name: what the old one ran is gone with it, and resourceVersions begin again."""

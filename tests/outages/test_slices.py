@@ -152,6 +152,7 @@ async def test_it_grows_while_no_process_is_there(stage: Make) -> None:
     await on.until(lambda: ledger(on) == {name_of(on, 7): 7000}, "one has quota")
 
 
+@pytest.mark.deep
 async def test_its_pods_are_let_run_as_far_as_there_is_quota(stage: Make) -> None:
     on = await started(stage, cpu="3")
     first = name_of(on, 2)

@@ -192,6 +192,7 @@ async def test_the_commands_verify_and_restore(
     assert "Nothing has left the log main" in asked(stage, "log", "restore", "--from", str(tmp_path)).output
 
 
+@pytest.mark.deep
 async def test_a_workload_that_leaves_is_told_of_by_the_read_models(stage: Stage, tmp_path: Path) -> None:
     views = ("workload_phases", "runs", "placements", "effects", "pending_reasons")
     stage.run("DELETE FROM read_models.streams")
@@ -204,6 +205,7 @@ async def test_a_workload_that_leaves_is_told_of_by_the_read_models(stage: Stage
         assert stage.run(f"SELECT * FROM audit.{view} ORDER BY 1, 2, 3, position") == rows, view
 
 
+@pytest.mark.deep
 async def test_the_page_can_be_followed(
     stage: Stage,
     tmp_path: Path,

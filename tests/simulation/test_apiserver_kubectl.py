@@ -167,6 +167,7 @@ async def test_patch_label_and_wait(kubectl: Kubectl, store: Store, api_server: 
     await gone
 
 
+@pytest.mark.deep
 async def test_describe_shows_events(kubectl: Kubectl, store: Store) -> None:
     await kubectl("apply", "-f", "-", stdin=MANIFEST)
     workload = store.get(WORKLOADS, "default", "w1")
@@ -242,6 +243,7 @@ async def test_what_kubectl_sends_in_protobuf_is_created(kubectl: Kubectl, store
     ]
 
 
+@pytest.mark.deep
 async def test_explain_tells_of_built_in_and_custom_kinds(kubectl: Kubectl) -> None:
     spec = await kubectl("explain", "job.spec")
     assert ["parallelism", "<integer>"] in lines(spec)
@@ -270,6 +272,7 @@ async def test_a_field_that_is_not_there_is_refused(kubectl: Kubectl, store: Sto
     assert "queuName" in said
 
 
+@pytest.mark.deep
 async def test_logs_of_a_job_are_those_of_its_pod(kubectl: Kubectl, store: Store) -> None:
     await kubectl("create", "job", "j", "--image=busybox", "--", "sleep", "5")
     pods = _shown_pods(store)
@@ -316,6 +319,7 @@ async def test_a_pod_that_somebody_deletes_is_followed_by_another(kubectl: Kubec
     assert [record.obj["status"]["phase"] for record in store.records(PODS)] == ["Succeeded"]
 
 
+@pytest.mark.deep
 async def test_nodes_are_shown_as_kubectl_shows_them(kubectl: Kubectl, store: Store) -> None:
     made = node_named("n1", {"cpu": "4", "memory": "16Gi"}, "v1.36.0", "2026-01-01T00:00:00Z")
     store.create(NODES, {"metadata": made["metadata"], "spec": made["spec"]})

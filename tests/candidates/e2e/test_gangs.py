@@ -63,6 +63,7 @@ async def test_a_gang_of_three_runs_where_three_fit(
     await it.until(lambda: all((it.pod(name) or {})["status"]["phase"] == "Running" for name in names), "they run")
 
 
+@pytest.mark.deep
 async def test_two_gangs_for_two_targets_that_fit_one_each(scheduled: Callable[..., Awaitable[Scheduled]]) -> None:
     it = await scheduled("a", "b")
     for target in ("a", "b"):
@@ -164,6 +165,7 @@ async def test_a_process_that_dies_between_the_permits_and_the_bindings(stage: M
     assert len({it.bound_in(name)[0] for name in names}) == 1
 
 
+@pytest.mark.deep
 async def test_the_pods_of_a_gang_fail_over_together(stage: Make) -> None:
     it = await stage("east", "west")
     it.targets["west"].room = 0

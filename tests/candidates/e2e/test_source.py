@@ -196,6 +196,7 @@ def shown(it: Stage, *arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.deep
 async def test_the_log_tells_why_a_pod_is_where_it_is(stage: Make) -> None:
     it = await stage("east", "west")
     it.targets["west"].room = 0
@@ -286,6 +287,7 @@ async def test_a_namespace_whose_candidates_may_not_be_read_says_so_and_others_g
     assert await it.placed("other") == "west"
 
 
+@pytest.mark.deep
 async def test_where_no_target_lets_candidates_be_read_that_is_the_reason(stage: Make) -> None:
     it = await stage("east")
     it.world.clusters["east"].faults.storm(403, when=lambda asked: asked.resource == CANDIDATES.name)

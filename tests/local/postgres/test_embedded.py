@@ -66,6 +66,7 @@ def one(url: str, statement: str) -> object:
         return row[0] if row else None
 
 
+@pytest.mark.deep
 async def test_data_stays_from_one_start_to_the_next(data: Path) -> None:
     async with EmbeddedPostgres(data, durable=False) as server:
         with psycopg.connect(server.url) as connection:
@@ -97,6 +98,7 @@ async def test_durable_means_fsync_and_a_port_needs_the_password(data: Path) -> 
             _ = server.tcp_url
 
 
+@pytest.mark.deep
 async def test_the_socket_is_private(data: Path) -> None:
     async with EmbeddedPostgres(data, durable=False):
         assert stat.S_IMODE((data / "socket").stat().st_mode) == 0o700
