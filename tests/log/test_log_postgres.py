@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -27,6 +28,7 @@ from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
 from controlplane.log.writer_cache import WriterCache
 from tests.log.words import ROLE, TYPES, everything, request, saw, until
+from tests.support import postgres
 from tests.support.waiting import PATIENCE
 
 
@@ -181,13 +183,16 @@ async def test_killed_connections_are_made_anew(database_url: str) -> None:
         await waiting
 
 
-async def test_appends_wait_for_a_server_that_restarts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("restarting")
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == 0 and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o011)
+@pytest.fixture
+def own_folder() -> Iterator[Path]:
+    """Not one of pytest's: another run of it closes them to the user that the server runs as."""
+    with postgres.folder() as folder:
+        yield folder
+
+
+async def test_appends_wait_for_a_server_that_restarts(own_folder: Path) -> None:
     states: list[bool] = []
-    server = EmbeddedPostgres(folder / "pg", durable=False)
+    server = EmbeddedPostgres(own_folder, durable=False)
     url = await server.start()
     try:
         await asyncio.to_thread(schema.upgrade, url)
