@@ -1,4 +1,4 @@
-"""Virtual Nodes, as pure tables: tolerations, names, what a Node shows, and when a pod is bound or ends."""
+"""Virtual Nodes, as pure tables: tolerations, names, and when a pod is bound or ends."""
 
 from __future__ import annotations
 

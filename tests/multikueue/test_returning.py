@@ -1,6 +1,4 @@
-"""A cluster is lost and comes back: the grace, the two execution policies, the guards, and what becomes of what is
-found there.
-"""
+"""A cluster is lost and comes back: the grace, the two execution policies, and what becomes of what is found there."""
 
 from __future__ import annotations
 
