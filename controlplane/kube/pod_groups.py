@@ -2,7 +2,7 @@
 
 In: a group, what was seen of its members, what a scheduler did with one of them, the time. Out: who is held, who waits,
 who is let go or turned back together. Values and functions only; the scheduler's plugin `Gang` asks them at its
-extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group lives on one cluster, so
+extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group is on one cluster, so
 one process knows all of its members.
 
 The rules follow the gang plugin of Volcano (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go, ed72c7c81), the
