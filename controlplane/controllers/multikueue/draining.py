@@ -81,7 +81,7 @@ def _says_that_it_runs(pass_: WorkloadPass, job: JobObserved) -> bool:
     route, state = pass_.context.route, pass_.state
     active = not all(one.inactive for one in (job, *pass_.context.members))
     jobs = any(remote.job is not None or remote.members for remote in state.remotes.values())
-    told = bool(state.relayed or jobs or state.job_seen or state.ended)
+    told = bool(state.relayed or jobs or state.job_seen or state.ended) or state.relayed_at is not None
     return active and not told and route is not None and waits_for_unseen(pass_, route)
 
 

@@ -108,7 +108,7 @@ def _restore_home(scene: ActorContext, step: Step) -> None:
 
 
 def _rebuild(scene: ActorContext, step: Step) -> None:
-    if step.where not in scene.environment.misled.values():
+    if not scene.environment.is_misled_to(step.where):
         scene.rebuild(step.where)
 
 

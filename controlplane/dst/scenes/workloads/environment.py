@@ -95,6 +95,9 @@ class Backup(NamedTuple):
     objects: tuple[tuple[Kind, bytes], ...]
 
 
+_READ_BY = 120.0  # virtual seconds after which a Secret was read by every process, whatever is wrong
+
+
 class ClusterEnvironment:
     """One cluster of the environment: its present incarnation, the network in front of it, the kinds that are `off`."""
 
@@ -127,6 +130,7 @@ class WorkloadEnvironment:
         self.loop, self._seed, self._on_commit, self._setup, self._hook = loop, seed, on_commit, setup, hook
         self.clock = VirtualClock(loop)
         self.misled: dict[str, str] = {}  # where kubeconfigs lead that do not lead to their own cluster
+        self._misled_until: dict[str, float] = {}
         self.rebuilt: set[str] = set()
         self._random = random.Random(f"stage {seed}")  # noqa: S311 - reproducible on purpose
         self._specs = {name: self._spec(name, cpu) for name, cpu in quotas.items()}
@@ -162,12 +166,19 @@ class WorkloadEnvironment:
         """The worker clusters."""
         return {name: place for name, place in self.places.items() if name != MANAGEMENT}
 
+    def is_misled_to(self, name: str) -> bool:
+        """Whether another worker's kubeconfig leads to a worker, or did a moment ago: whoever cannot read the Secret that took
+        its place still goes there.
+        """
+        return name in self.misled.values() or self.loop.time() < self._misled_until.get(name, -_READ_BY) + _READ_BY
+
     def write_secret(self, name: str, *, broken: bool = False, to: str = "") -> None:
         """Put a worker's kubeconfig, with the token that is good now, into its Secret; or one that is none, or leads to
         another worker.
         """
         place = self.places[to or name]
-        self.misled.pop(name, None)
+        if before := self.misled.pop(name, ""):
+            self._misled_until[before] = self.loop.time()
         if to:
             self.misled[name] = to
         kubeconfig = {
