@@ -179,6 +179,7 @@ MENDED_CANDIDATES_IN_6 = [
         "6,16,18",
         "none of the product's: a pod that was put back to before it had a deadline, which no Pod can lose",
     ),
+    (930144, "", "none of the product's: a watch whose lines were lost was opened anew in what had to be quiet"),
 ]
 
 

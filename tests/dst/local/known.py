@@ -30,6 +30,7 @@ MENDED: list[tuple[int, str, str]] = [
         "5,8,15",
         "a run's mode was pinned by a flag that was not in view any more and had changed: its tasks never ran",
     ),
+    (930206, "", "a gang of which some have to be where another one is was turned back for ever, for they were older"),
     (930042, "", "none of the product's: a group that had not started in time fell back in what had to be quiet"),
 ]
 
