@@ -60,7 +60,7 @@ def test_rights_that_come_back_in_time_change_nothing() -> None:
 def test_after_a_restore_nothing_is_in_view_until_it_was_listed() -> None:
     scene = settled("a", "a", "b").tick(hours=3)
     assert scene.fleet.index.context(scene.state).available("a")
-    scene.fold(cluster_stream("a"), ClusterRestored(message="went back", life=1), "a")
+    scene.fold(cluster_stream("a"), ClusterRestored(message="went back", restores=1), "a")
     assert not scene.fleet.index.context(scene.state).in_view("a")
     assert scene.names() == []
     scene.tick(minutes=14)

@@ -40,7 +40,7 @@ from tests.support import folded
 from tests.support.deep import deep_after
 
 SETTINGS = Settings()
-HINTS = ("newest._gone", "_dirty", "_answers._answers")  # see tests/dst/test_ended_streams.py
+HINTS = ("newest._gone", "_dirty", "_answers._answers", "index._rested")  # see tests/dst/test_ended_streams.py
 ROOT = Path(__file__).parents[2]
 
 
