@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing, Word
 from controlplane.audit.words import what
 from controlplane.controllers.podgroups.events import (
     GroupGone,
@@ -27,6 +24,7 @@ from controlplane.controllers.podgroups.phrases import group_because
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, fold_group, fold_member
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, with_last_known
 
 _STANDING: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 _NO_CAPACITY = "room: not known, because nodes or pods are not in view"

@@ -11,7 +11,6 @@ import difflib
 import heapq
 from collections.abc import Hashable
 
-from controlplane.audit.explain import Explanation
 from controlplane.audit.groups import explain_group, explain_member
 from controlplane.audit.object_history import ObjectHistory, explain_of, scheduler_history, streams_of
 from controlplane.audit.reads import Filter, LogReader
@@ -58,6 +57,7 @@ from controlplane.controllers.scheduling.events import (
 from controlplane.controllers.scheduling.phrases import IN_A_LINE, scheduling_because
 from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.runtime.explanation import Explanation
 
 PREFIXES = {
     "pod": "pod", "pods": "pod", "po": "pod",

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing
 from controlplane.controllers.jobframework.events import (
     JobNoticeDecided,
     JobWriteFailed,
@@ -17,6 +15,7 @@ from controlplane.controllers.jobframework.events import (
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import Explanation, Standing
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
 _OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from controlplane.audit.explain import Explanation
 from controlplane.audit.offered import explain_candidate, explain_gang
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.scheduled import explain_scheduled, pod_state
@@ -18,6 +17,7 @@ from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.controllers.scheduling.events import PendingPodObserved, SchedulingFailed, VictimChosen, VictimGone
 from controlplane.controllers.scheduling.state import gang_stream, pod_stream, victim_stream
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation
 
 
 class ObjectHistory(msgspec.Struct, frozen=True):

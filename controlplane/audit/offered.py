@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
 from controlplane.audit.scheduled import answer, last, nodes_sentence
-from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.candidates.target.events import (
     Admitted,
     BindFailed,
@@ -40,6 +37,7 @@ from controlplane.controllers.scheduling.events import (
 )
 from controlplane.controllers.scheduling.gangs.conditions import GangState, gang_fold
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, with_last_known
 from controlplane.runtime.phrases import listed
 from controlplane.runtime.streams import replayed
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.standing import Standing
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, what
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
@@ -46,6 +43,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
+from controlplane.runtime.explanation import Explanation, Standing, with_last_known
 from controlplane.runtime.phrases import each_says, listed
 
 _UNREAD, _OF_POD = CandidateObservationRefused, (SourcePodObserved, SourceDeleted)

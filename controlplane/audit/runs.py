@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing
 from controlplane.controllers.coscheduling.events import (
     ClaimRemovalDecided,
     CoschedulingFailed,
@@ -23,6 +21,7 @@ from controlplane.controllers.coscheduling.observations import PlaceholderReady
 from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing
 from controlplane.runtime.phrases import listed
 
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
 from controlplane.audit.helps import helped_by
-from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
     NodeReserved,
@@ -39,6 +36,7 @@ from controlplane.controllers.scheduling.state import (
     victim_stream,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, with_last_known
 from controlplane.runtime.phrases import listed
 from controlplane.runtime.streams import replayed
 

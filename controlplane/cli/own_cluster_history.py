@@ -18,11 +18,11 @@ from controlplane.cli.options import Options
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controlplane.audit.explain import Explanation
     from controlplane.audit.find import Found
     from controlplane.audit.object_history import ObjectHistory
     from controlplane.audit.reads import LogReader
     from controlplane.audit.timeline import TimelineEntry
+    from controlplane.runtime.explanation import Explanation
 
 _SAID = {
     "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "

@@ -22,11 +22,10 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controlplane.audit.ended import Statement
-    from controlplane.audit.explain import Explanation
     from controlplane.audit.quota_past import WaitInterval
     from controlplane.audit.reads import LogReader
     from controlplane.log.event import Recorded
+    from controlplane.runtime.explanation import Explanation, Statement
 
 STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")

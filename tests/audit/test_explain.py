@@ -10,10 +10,10 @@ import pytest
 
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
-from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
 from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.kube.kinds import WORKLOADS
+from controlplane.runtime.explanation import WORDS
 from tests.audit.ordeals import (
     WORKERS,
     after,

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from controlplane.audit.before_end import LAST_KNOWN, ending
-from controlplane.audit.explain import Explanation
 from controlplane.audit.groups import explain_group, explain_member
 from controlplane.audit.offered import explain_candidate, explain_gang
 from controlplane.audit.pods import explain_pod
@@ -21,6 +19,7 @@ from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.podgroups import events as groups
 from controlplane.controllers.scheduling import events as scheduling
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import LAST_KNOWN, Explanation, ending
 from tests.audit.samples import sample
 from tests.audit.test_scheduled import BIND, GANG, HELD, JUDGED, OFFERED, OWN, SHOWN, START, WAITING, log
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controlplane.audit.explain import Explanation
 from controlplane.audit.local import history_moments
 from controlplane.audit.object_history import ObjectHistory
 from controlplane.audit.offered import explain_candidate, explain_gang
@@ -20,6 +19,7 @@ from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.scheduling import events as s
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import Explanation
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 LATER = START + timedelta(minutes=5)
