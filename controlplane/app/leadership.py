@@ -299,4 +299,4 @@ class ServiceTerm(LeadershipTerm):
         self.measure.effects(self._effects.open_by_cluster())
         if full:
             self.measure.backlog(now)
-            self.measure.local(self._hosted)
+            self.measure.states(self._hosted.gauges())

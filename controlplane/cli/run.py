@@ -23,10 +23,10 @@ from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
 
 if TYPE_CHECKING:
-    from controlplane.app.admission import Endpoint
     from controlplane.app.service import Service
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
+    from controlplane.runtime.hosting import Endpoint
     from controlplane.runtime.spans import Spans
     from controlplane.settings import Settings
     from controlplane.settings.candidates import VirtualNodeSettings

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from controlplane.audit.local import history_moments
-from controlplane.audit.object_history import ObjectHistory
-from controlplane.audit.offered import explain_candidate, explain_gang
-from controlplane.audit.scheduled import explain_scheduled
+from controlplane.audit.offered import explain_candidate
 from controlplane.controllers.candidates.objects import Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason as T
 from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.scheduling import events as s
+from controlplane.controllers.scheduling.explain import explain_gang, explain_scheduled
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.explanation import Explanation
+from controlplane.runtime.stories import ObjectHistory
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 LATER = START + timedelta(minutes=5)

@@ -5,9 +5,11 @@ In: settings. Out: its part of the log, what it watches on the cluster beside wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from controlplane.controllers.coscheduling.controller import NEEDED, CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.flags import Mode
+from controlplane.controllers.coscheduling.measure import gauges
 from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
@@ -27,7 +29,7 @@ _STREAMS = frozenset({"pipelinerun", "node", "volume", "coscheduling"})
 _HEARS = frozenset({"cluster", "service", "refused"})
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if "coscheduling" not in settings.run.controllers:
         return ()
@@ -47,7 +49,11 @@ def host(settings: Settings) -> Sequence[HostedController]:
         WatchSpec(CONFIG_MAPS, namespace=settings.coscheduling.config_namespace),
     )
     registration = Registration("coscheduling", runs, _STREAMS, _HEARS, identities="coscheduling")
-    return (HostedController(registration=registration, home=home, knows=runs.places, unseen=unseen),)
+    return (
+        HostedController(
+            registration=registration, home=home, knows=runs.places, unseen=unseen, gauges=partial(gauges, runs)
+        ),
+    )
 
 
 def policy_of(settings: Settings) -> CoschedulingPolicy:

@@ -5,11 +5,13 @@ In: settings. Out: their parts of the log, what they watch on the cluster beside
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from controlplane.controllers.podgroups import rules
 from controlplane.controllers.podgroups.capacity import Capacity
 from controlplane.controllers.podgroups.controller import PodGroupController
 from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.measure import gauges
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, WATCHED_OWNERS
 from controlplane.kube.kinds import NODES
 from controlplane.kube.watches import WatchSpec
@@ -21,7 +23,7 @@ _GROUPS = frozenset({"member", "podgroup", "owner", "podgroup-rules"})
 _CAPACITY = frozenset({"podgroup-room"})
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return both controllers, or none."""
     if "podgroups" not in settings.run.controllers:
         return ()
@@ -42,6 +44,7 @@ def host(settings: Settings) -> Sequence[HostedController]:
             ),
             knows=groups,
             unseen=unseen,
+            gauges=partial(gauges, groups.index),
         ),
         HostedController(
             registration=Registration("capacity", Capacity(), _CAPACITY, _CONNECTIONS, identities="capacity"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controlplane.controllers.podgroups import events
-from controlplane.controllers.podgroups.phrases import PHRASES, REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.controllers.podgroups.phrases import PHRASES, REASONS, group_because
+from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
     title="PodGroups",
@@ -13,6 +13,15 @@ MANIFEST = Manifest(
     reasons=REASONS,
     decision=events.GroupDecision,
     write=events.GroupWrite,
+    because=group_because,
+    refused=events.MemberRefused,
+    counted=True,
+    runs=lambda settings, policy: "podgroups" in settings.run.controllers,
+    host=Deferred("controlplane.controllers.podgroups.hosting:host"),
+    causes=Deferred("controlplane.controllers.podgroups.causes"),
+    folds=Deferred("controlplane.controllers.podgroups.state:FOLDS"),
+    rights=Deferred("controlplane.controllers.podgroups.rights:RIGHTS"),
+    stories=Deferred("controlplane.controllers.podgroups.explain:STORIES"),
     streams={
         "member/NS/NAME": "a pod as a member of a PodGroup",
         "podgroup/NS/NAME": "a PodGroup",

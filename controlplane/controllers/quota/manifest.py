@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.controllers.quota import events
 from controlplane.controllers.quota.phrases import PHRASES, WRITES
 from controlplane.controllers.quota.reasons import REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
     title="Quota of ClusterQueues",
@@ -16,6 +16,11 @@ MANIFEST = Manifest(
     decision=events.QuotaDecision,
     write=events.QuotaWrite,
     writes={one: WRITES[one.__name__] for one in (events.QuotaDecided, events.QuotaConditionDecided)},
+    refused=events.QuotaInputRefused,
+    counted=True,
+    runs=lambda settings, policy: settings.multikueue.quota_automation == "yes",
+    host=Deferred("controlplane.controllers.quota.hosting:host"),
+    rights=Deferred("controlplane.controllers.quota.rights:RIGHTS"),
     streams={
         "quota/queue/NAME": "a ClusterQueue of the management cluster, whose quota may be automated",
         "quota/check/NAME": "an AdmissionCheck, as quota rests on it",
