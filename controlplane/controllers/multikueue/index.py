@@ -206,6 +206,9 @@ class WorkloadIndex(SharedJobs):
             if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
                 self._dirty[stream] = None
 
+    def _known_by(self) -> set[str]:
+        return {*self.newest.shown_by(), self.core.said_by, *self.names.streams, *self.unread.ended_by}
+
     def _fold_workload(self, recorded: Recorded) -> None:
         stream = recorded.stream
         self.core.fold(recorded)
