@@ -29,10 +29,10 @@ from controlplane.controllers.scheduling.events import (
     PendingPodObserved,
     SchedulingFailed,
 )
-from controlplane.controllers.scheduling.explain import answer, last, nodes_sentence
+from controlplane.controllers.scheduling.explain import nodes_sentence
 from controlplane.controllers.scheduling.helps import helped_by
 from controlplane.log.event import Recorded
-from controlplane.runtime.explanation import Explanation, Standing, Word, with_last_known
+from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.phrases import listed
 from controlplane.runtime.streams import replayed
 
@@ -64,7 +64,7 @@ def _explained(state: TargetState, events: Sequence[Recorded]) -> Explanation:
     if seen is not None:
         origin = seen.origin
         sentence += f" It is the candidate of pod {origin.namespace}/{origin.name} of {origin.cluster}."
-    return answer(Standing(state_word, "", waits_for), sentence, evidence)
+    return answer(Standing(state_word, "", waits_for), sentence, *evidence)
 
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:

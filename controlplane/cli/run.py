@@ -21,6 +21,7 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
+from controlplane.settings.model import CONTROLLERS
 
 if TYPE_CHECKING:
     from controlplane.app.service import Service
@@ -42,8 +43,7 @@ Started = Callable[["WebServer"], None]
 @click.option(
     "--controllers",
     metavar="NAME,…",
-    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the"
-    " setting run.controllers.",
+    help=f"Which controllers run: {', '.join(CONTROLLERS)}. Without it, those of the setting run.controllers.",
 )
 @click.pass_obj
 def run(options: Options, controllers: str | None) -> None:

@@ -2,7 +2,7 @@
 
 In: settings. Out: rights, each with the manifest that grants it. The manifests of `deploy` are the one list of what a
 service may do, and the kinds of job have theirs in `job_kinds.rights`; by which settings each counts, a controller says in
-its own `rights.py`. The manifests are read from wherever they are: in a wheel inside the package, in a checkout beside it."""
+its manifest. The manifests are read from wherever they are: in a wheel inside the package, in a checkout beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.rights import rights as rights_of_kind
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import LEASES
-from controlplane.runtime.rights import GrantedRights, Place
+from controlplane.runtime.hosting import Place
 from controlplane.settings.model import Settings
 from controlplane.values import Value
 
@@ -39,9 +39,7 @@ class NeededRight(Value):
     bind: str = ""
 
 
-_GRANTED: tuple[GrantedRights, ...] = tuple(
-    granted for one in HOSTED if one.rights is not None for granted in one.rights.load()
-)
+_GRANTED = tuple(granted for one in HOSTED for granted in one.rights)
 
 
 def needed_to_send(settings: Settings, namespaces: Iterable[str]) -> list[NeededRight]:

@@ -63,9 +63,10 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def answer(stands: Standing, sentence: str, *rests_on: Recorded | None) -> Explanation:
-    """Return an explanation whose events are each there once, by position."""
+    """Return an explanation with one full stop at its end, and each of its events once, by position."""
     found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
-    return Explanation(stands, " ".join(sentence.split()), [found[position] for position in sorted(found)])
+    text = " ".join(sentence.split()).rstrip(".") + "."  # what an API server said may have had one already
+    return Explanation(stands, text, [found[position] for position in sorted(found)])
 
 
 def last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:

@@ -1,5 +1,5 @@
-"""What a controller brings to a process: its part of the log, what it wants to see of which cluster, and what it knows
-already.
+"""What a controller brings to a process: its part of the log, what it wants to see of which cluster and may do there, and what
+it knows already.
 
 A controller's folder has a function `host` that returns it, or nothing if the settings leave the controller out; its
 manifest names it. The loop is made of what they return."""
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.controller import AnticipatingController, Controller, ReadingController
+from controlplane.settings.model import Settings
 from controlplane.values import Value
 
 
@@ -120,3 +121,28 @@ class Endpoint(Value):
     key: str
     address: str
     port: int
+
+
+Place = Literal["management", "worker", "sending", "invited"]
+"""Where rights are: on the management cluster, on a worker, in each namespace of the management cluster that sends pods, or in
+each namespace of a target in which a source may have candidates."""
+
+
+class GrantedRights(Value):
+    """A manifest of `deploy` that counts `when` the settings say so; it is the one list of the rights themselves.
+
+    `namespace`: where its Roles are by the settings, else as it says; `role`: the one that is meant, "" for all in it.
+    `bound`: whether the manifest, or its folder, binds it too."""
+
+    manifest: str
+    when: Callable[[Settings], object]
+    place: Place = "management"
+    namespace: Callable[[Settings], str] | None = None
+    role: str = ""
+    needed: bool = True
+    bound: bool = True
+
+
+def named(controller: str) -> Callable[..., bool]:
+    """Return whether the settings, and whatever else is given, name a controller."""
+    return lambda settings, *_: controller in settings.run.controllers

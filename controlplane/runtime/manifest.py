@@ -12,9 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from controlplane.log.event import Event, Unknown
-from controlplane.runtime.hosting import Endpoint, FindController, HostedController, ReviewHook
+from controlplane.runtime.hosting import Endpoint, FindController, GrantedRights, HostedController, ReviewHook
 from controlplane.runtime.phrases import Phrase, Sentence
-from controlplane.runtime.rights import GrantedRights
 from controlplane.runtime.stories import ObjectStories
 from controlplane.runtime.streams import StreamFolds
 from controlplane.settings.model import Settings
@@ -76,7 +75,7 @@ class Manifest(Value):
     endpoint: Callable[[Settings], Endpoint | None] | None = None
     folds: Deferred[StreamFolds] | None = None
     causes: Deferred[StreamCauses] | None = None
-    rights: Deferred[Sequence[GrantedRights]] | None = None
+    rights: Sequence[GrantedRights] = ()
     stories: Deferred[ObjectStories] | None = None
 
     def decisions(self) -> list[type[Event]]:

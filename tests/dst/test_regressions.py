@@ -169,7 +169,11 @@ MENDED_CANDIDATES_IN_6 = [
     (900361, "3,5,15", "a target that was built anew between two watches was never noticed"),
     (910133, "1,3-4,22-23", "none of the product's: a Pod is changed anew where its Candidate was once more meanwhile"),
     (920130, "", "none of the product's: a pod that had failed was back with its cluster, and says itself why it had"),
-    (930026, "6,16,18", "none of the product's: a pod that was put back to before it had a deadline, which no Pod can lose"),
+    (
+        930026,
+        "6,16,18",
+        "none of the product's: a pod that was put back to before it had a deadline, which no Pod can lose",
+    ),
 ]
 
 

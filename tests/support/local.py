@@ -24,7 +24,8 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import NAMESPACES, NODES, PODS, Json, Kind, meta
 from controlplane.runtime import term
 from controlplane.settings import Settings
-from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
+from controlplane.settings.coscheduling import CoschedulingSettings
+from controlplane.settings.podgroups import PodGroupSettings
 from controlplane.simulation.controllers.own_cluster import Machinery
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import LOCAL_KINDS

@@ -4,12 +4,12 @@ In: settings. Out: its part of the log, what it watches on the cluster beside wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from controlplane.controllers.coscheduling.controller import NEEDED, CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.flags import Mode
-from controlplane.controllers.coscheduling.measure import gauges
 from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
@@ -22,7 +22,7 @@ from controlplane.controllers.coscheduling.objects import (
 )
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, STATEFUL_SETS
 from controlplane.kube.watches import WatchSpec
-from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.runtime.hosting import GaugeReading, HostedController, Registration
 from controlplane.settings.model import Settings
 
 _STREAMS = frozenset({"pipelinerun", "node", "volume", "coscheduling"})
@@ -54,6 +54,14 @@ def host(settings: Settings, policy: object = None) -> Sequence[HostedController
             registration=registration, home=home, knows=runs.places, unseen=unseen, gauges=partial(gauges, runs)
         ),
     )
+
+
+def gauges(controller: CoschedulingController) -> Iterator[GaugeReading]:
+    """Yield the number of runs under way in each mode."""
+    under_way = (state.current for state in controller.runs.values())
+    modes = Counter(one.pinned.mode for one in under_way if one is not None and one.pinned and not one.over)
+    for mode in Mode:
+        yield GaugeReading("coscheduled_runs", modes[mode.value], {"mode": mode.value})
 
 
 def policy_of(settings: Settings) -> CoschedulingPolicy:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.observations import SightingRefused
 from controlplane.controllers.coscheduling.phrases import PHRASES, REASONS, run_because
-from controlplane.runtime.hosting import Endpoint
+from controlplane.runtime.hosting import Endpoint, GrantedRights, named
 from controlplane.runtime.manifest import Deferred, Manifest
 from controlplane.settings.model import Settings
+
+_ON = named("coscheduling")
 
 
 def endpoint(settings: Settings) -> Endpoint | None:
     """Return where the webhook is served by its older settings, which count where the section `webhook` is empty."""
     own = settings.coscheduling
-    if not own.webhook_certificate or "coscheduling" not in settings.run.controllers:
+    if not own.webhook_certificate or not _ON(settings):
         return None
     return Endpoint(
         section="coscheduling.webhook",
@@ -35,13 +37,20 @@ MANIFEST = Manifest(
     because=run_because,
     refused=SightingRefused,
     counted=True,
-    runs=lambda settings, policy: "coscheduling" in settings.run.controllers,
+    runs=_ON,
     host=Deferred("controlplane.controllers.coscheduling.hosting:host"),
     hook=Deferred("controlplane.controllers.coscheduling.hook:hook"),
     endpoint=endpoint,
     causes=Deferred("controlplane.controllers.coscheduling.causes"),
     folds=Deferred("controlplane.controllers.coscheduling.state:FOLDS"),
-    rights=Deferred("controlplane.controllers.coscheduling.rights:RIGHTS"),
+    rights=(
+        GrantedRights(manifest="coscheduling/clusterrole.yaml", when=_ON),
+        GrantedRights(
+            manifest="coscheduling/role.yaml",
+            when=_ON,
+            namespace=lambda settings: settings.coscheduling.config_namespace,
+        ),
+    ),
     stories=Deferred("controlplane.controllers.coscheduling.explain:STORIES"),
     streams={
         "pipelinerun/NS/NAME": "a PipelineRun where it runs, and everything that was made for it",

@@ -12,6 +12,7 @@ from controlplane.controllers.jobframework import (
 )
 from controlplane.controllers.jobframework.phrases import PHRASES, WRITES
 from controlplane.controllers.jobframework.reasons import REASONS
+from controlplane.runtime.hosting import GrantedRights
 from controlplane.runtime.manifest import Deferred, Manifest
 
 _EVENTS = (
@@ -34,7 +35,13 @@ MANIFEST = Manifest(
     runs=lambda settings, policy: settings.quota.builtin,
     host=Deferred("controlplane.controllers.jobframework.hosting:host"),
     folds=Deferred("controlplane.controllers.jobframework.state:FOLDS"),
-    rights=Deferred("controlplane.controllers.jobframework.rights:RIGHTS"),
+    rights=(
+        GrantedRights(
+            manifest="rbac/management/jobframework.yaml",
+            when=lambda settings: settings.quota.builtin,
+            role="controlplane-jobframework",
+        ),
+    ),
     streams={
         "jobframework/job/KIND/NS/NAME": "a job, with its Workloads",
         "jobframework/job/podgroups/NS/GROUP": "the pods of a group, with their Workload",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.observations import ObservationRefused
 from controlplane.controllers.multikueue.phrases import PHRASES, REASONS
+from controlplane.controllers.multikueue.rights import RIGHTS
 from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
@@ -39,7 +40,7 @@ MANIFEST = Manifest(
     counted=True,
     runs=lambda settings, policy: True,
     host=Deferred("controlplane.controllers.multikueue.hosting:host"),
-    rights=Deferred("controlplane.controllers.multikueue.rights:RIGHTS"),
+    rights=RIGHTS,
     streams={
         "workload/NS/NAME": "a Workload of the management cluster and all its copies on workers",
         "job/KIND/NS/NAME": "the user's job",

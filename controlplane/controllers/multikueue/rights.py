@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.controllers.multikueue.hosting import policy_of
-from controlplane.runtime.rights import GrantedRights, hosts
+from controlplane.controllers.multikueue.nominate import SCORED
+from controlplane.runtime.hosting import GrantedRights, named
 from controlplane.settings.model import Settings
 
 
@@ -25,9 +25,9 @@ def _own_namespace(settings: Settings) -> str:
 
 
 def _reads_worker_quota(settings: Settings) -> bool:
-    scoring = policy_of(settings).scoring
-    automated = settings.multikueue.quota_automation == "yes"
-    return automated or settings.quota.counts_workers or bool(scoring and scoring.flavors_weight)
+    chosen = settings.multikueue
+    scores = chosen.dispatcher_name == SCORED and chosen.scoring.flavors_weight
+    return chosen.quota_automation == "yes" or settings.quota.counts_workers or bool(scores)
 
 
 RIGHTS = (
@@ -42,6 +42,6 @@ RIGHTS = (
         manifest="multikueue-webhook/clusterrole.yaml",
         when=_dispatches_and(lambda settings: settings.webhook.certificate),
     ),
-    GrantedRights(manifest="rbac/worker/clusterrole.yaml", when=hosts("multikueue"), place="worker"),
+    GrantedRights(manifest="rbac/worker/clusterrole.yaml", when=named("multikueue"), place="worker"),
     GrantedRights(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_reads_worker_quota), place="worker"),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from controlplane.controllers.podgroups import events
 from controlplane.controllers.podgroups.phrases import PHRASES, REASONS, group_because
+from controlplane.runtime.hosting import GrantedRights, named
 from controlplane.runtime.manifest import Deferred, Manifest
 
+_ON = named("podgroups")
 MANIFEST = Manifest(
     title="PodGroups",
     events=events.EVENTS,
@@ -16,11 +18,11 @@ MANIFEST = Manifest(
     because=group_because,
     refused=events.MemberRefused,
     counted=True,
-    runs=lambda settings, policy: "podgroups" in settings.run.controllers,
+    runs=_ON,
     host=Deferred("controlplane.controllers.podgroups.hosting:host"),
     causes=Deferred("controlplane.controllers.podgroups.causes"),
     folds=Deferred("controlplane.controllers.podgroups.state:FOLDS"),
-    rights=Deferred("controlplane.controllers.podgroups.rights:RIGHTS"),
+    rights=(GrantedRights(manifest="podgroups/clusterrole.yaml", when=_ON),),
     stories=Deferred("controlplane.controllers.podgroups.explain:STORIES"),
     streams={
         "member/NS/NAME": "a pod as a member of a PodGroup",

@@ -43,7 +43,7 @@ from controlplane.controllers.scheduling.state import (
     victim_stream,
 )
 from controlplane.log.event import Recorded
-from controlplane.runtime.explanation import Explanation, Standing, Word, with_last_known
+from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.phrases import listed
 from controlplane.runtime.streams import Folded, StreamFolds, replayed
 
@@ -88,7 +88,7 @@ def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[
         newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
     standing = Standing(state_word, "", waits_for)
-    told = answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+    told = answer(standing, sentence, *newest, *(made if state_word == "Pending" else []))
     if state.pod is not None or chosen is not None:
         return told
     return with_last_known(told, events, PendingPodGone, lambda before: explain_scheduled(stream, before, ()))
@@ -247,11 +247,11 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
         state = gang_fold(state, recorded)
     evidence = [last(events, kind) for kind in (GangObserved, GangJudged, GangGone)]
     if state.seen is None and state.judged is None:
-        told = answer(Standing("Deleted"), "It is gone.", evidence)
+        told = answer(Standing("Deleted"), "It is gone.", *evidence)
         return with_last_known(told, events, GangGone, lambda before: explain_gang(stream, before))
     judged = state.judged
     if judged is None:
-        return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", evidence)
+        return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", *evidence)
     failure = next(iter(state.trouble.values()), None)
     mute = ""
     if failure is not None:
@@ -266,16 +266,4 @@ def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
     says = f" It shows {shown}." if shown else ""
     sentence = f"It is {judged.condition}: {judged.message.rstrip('.')}.{says}{mute}"
     waits = "" if scheduled else "room for enough of its pods together"
-    return answer(Standing("Running" if scheduled else "Pending", "", waits), sentence, evidence)
-
-
-def answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:
-    """Return an explanation with one full stop at its end, and its events by position."""
-    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
-    text = " ".join(sentence.split()).rstrip(".") + "."
-    return Explanation(stands, text, [found[position] for position in sorted(found)])
-
-
-def last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:
-    """Return the newest event of a type."""
-    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kind)), None)
+    return answer(Standing("Running" if scheduled else "Pending", "", waits), sentence, *evidence)

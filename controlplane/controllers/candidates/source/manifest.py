@@ -5,6 +5,8 @@ from __future__ import annotations
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
 from controlplane.controllers.candidates.source.phrases import PHRASES, POD_EVENTS, REASONS
+from controlplane.controllers.candidates.source.rights import RIGHTS
+from controlplane.runtime.hosting import named
 from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
@@ -17,11 +19,11 @@ MANIFEST = Manifest(
     write=events.CandidateWrite,
     refused=CandidateObservationRefused,
     counted=True,
-    runs=lambda settings, policy: "candidates" in settings.run.controllers,
+    runs=named("candidates"),
     host=Deferred("controlplane.controllers.candidates.source.hosting:host"),
     hook=Deferred("controlplane.controllers.candidates.source.hook:hook"),
     folds=Deferred("controlplane.controllers.candidates.source.gang_state:FOLDS"),
-    rights=Deferred("controlplane.controllers.candidates.source.rights:RIGHTS"),
+    rights=RIGHTS,
     streams={
         "sourcepod/NS/NAME": "the pods of a name that are placed on other clusters, and all their candidates",
         "sourcegroup/NS/NAME": "a PodGroup whose pods are placed on other clusters, and where it may be as a whole",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.runtime.rights import GrantedRights, Place, hosts
+from controlplane.runtime.hosting import GrantedRights, Place, named
 from controlplane.settings.model import Settings
 
-_ON = hosts("candidates")
+_ON = named("candidates")
 _TARGET, _FOLLOW = "candidates/target/clusterrole.yaml", "candidates/follow/clusterrole.yaml"
 _NODES = "candidates/virtual-nodes/clusterrole.yaml"
 

@@ -14,7 +14,7 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.ending import ended
 from controlplane.dst.scenes.local.environment import NAMESPACE, OwnClusterEnvironment
-from controlplane.dst.scenes.local.objects import group_of, is_placeholder, run_in
+from controlplane.dst.scenes.local.hosted import group_of, is_placeholder, run_in
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, PODS, meta
 from controlplane.runtime.streams import object_of
 from controlplane.simulation.apiserver.history import Commit

@@ -12,8 +12,8 @@ from controlplane.controllers.scheduling.events import BindingDecided, NodeReser
 from controlplane.controllers.scheduling.state import pod_stream
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import group_of
 from controlplane.dst.scenes.local.manifests import GANGS
-from controlplane.dst.scenes.local.objects import group_of
 from controlplane.kube.kinds import PODS
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record

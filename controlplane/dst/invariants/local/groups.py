@@ -16,7 +16,7 @@ from controlplane.controllers.podgroups.objects import MIN_MEMBER, REVISION, Own
 from controlplane.controllers.podgroups.rules import Rules
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
-from controlplane.dst.scenes.local.objects import group_of, notes_of
+from controlplane.dst.scenes.local.hosted import group_of, notes_of
 from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_requests import effective
 from controlplane.kube.quantities import nanos

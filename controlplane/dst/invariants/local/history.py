@@ -11,8 +11,8 @@ from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import groups_in, is_placeholder, run_in, runs_in
 from controlplane.dst.scenes.local.manifests import GANGS
-from controlplane.dst.scenes.local.objects import groups_in, is_placeholder, run_in, runs_in
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, PODS, Kind
 from controlplane.log.event import Recorded, Unknown
 from controlplane.simulation.apiserver.history import Commit, Record

@@ -9,7 +9,7 @@ from __future__ import annotations
 from controlplane.controllers.scheduling.events import BindingDecided, NodeReserved
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
-from controlplane.dst.scenes.local.objects import is_placeholder, pinned_by, placeholder_in
+from controlplane.dst.scenes.local.hosted import is_placeholder, pinned_by, placeholder_in
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record

@@ -13,7 +13,7 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.replay import RULE, _unequal
-from controlplane.dst.scenes.local.objects import groups_in, runs_in
+from controlplane.dst.scenes.local.hosted import groups_in, runs_in
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER, hosted, scheduler_controllers
 from controlplane.log.event import Recorded
 

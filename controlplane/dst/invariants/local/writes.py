@@ -13,7 +13,7 @@ from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.local.objects import is_placeholder, labels_of
+from controlplane.dst.scenes.local.hosted import is_placeholder, labels_of
 from controlplane.dst.scenes.local.processes import CONTROLLERS
 from controlplane.kube.kinds import EVENTS, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Record

@@ -12,8 +12,7 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
-from controlplane.dst.scenes.local.manifests import GANGS
-from controlplane.dst.scenes.local.objects import (
+from controlplane.dst.scenes.local.hosted import (
     group_of,
     groups_in,
     is_placeholder,
@@ -23,6 +22,7 @@ from controlplane.dst.scenes.local.objects import (
     run_in,
     runs_in,
 )
+from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.runtime.writes import WriteFailure
 from controlplane.simulation.apiserver.history import Record

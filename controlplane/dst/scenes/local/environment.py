@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network
-from controlplane.dst.scenes.local.objects import FLAG, RULES, RULES_KEY
+from controlplane.dst.scenes.local.hosted import FLAG, RULES, RULES_KEY
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.dst.scenes.workloads.environment import Driver
 from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind

@@ -28,11 +28,10 @@ from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
 from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
-from controlplane.dst.scenes.local.objects import runs_in
+from controlplane.dst.scenes.local.hosted import SETTINGS, runs_in
 from controlplane.dst.scenes.local.processes import (
     CONTROLLERS,
     SCHEDULER,
-    SETTINGS,
     hosted,
     scheduler_controllers,
     setup,

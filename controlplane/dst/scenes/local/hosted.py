@@ -1,10 +1,13 @@
-"""Tells the objects of the scene apart, by what the controllers that made them wrote on them, and finds those controllers.
+"""The controllers of one's own cluster, as the scene hosts them: their settings, what they wrote on the objects that they
+made, and what is asked of them.
 
-In: objects, events, hosted controllers. Out: what the scene and its rules ask of them."""
+In: objects, events, hosted controllers. Out: what the scene and its rules have to know."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
+
+import msgspec
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.coscheduling.controller import CoschedulingController
@@ -18,8 +21,16 @@ from controlplane.controllers.podgroups.objects import GROUP_NAME, MIN_MEMBER
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Event, Unknown
+from controlplane.settings import Settings
+from controlplane.settings.coscheduling import CoschedulingSettings
+from controlplane.settings.model import RunSettings
 
 C = TypeVar("C")
+SETTINGS = msgspec.structs.replace(
+    Settings(),
+    run=RunSettings(controllers=("podgroups", "coscheduling")),
+    coscheduling=CoschedulingSettings(image="example.com/nop:1"),
+)
 RULES, RULES_KEY = (rules.NAME, rules.NAMESPACE), rules.DATA_KEY
 """Name and namespace of the ConfigMap with the rules of PodGroups, and its key."""
 FLAG = (FLAGS_NAME, FLAGS_NAMESPACE)
