@@ -48,7 +48,7 @@ def deferred() -> Iterator[tuple[str, Deferred[Any]]]:
                 yield f"{manifest.title}: {field.name}", value
 
 
-@pytest.mark.parametrize(("where", "part"), deferred(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("where", "part"), list(deferred()), ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_manifest_names_is_there(where: str, part: Deferred[Any]) -> None:
     assert part.load() is not None
 
