@@ -46,6 +46,7 @@ PREFIXES = {word: kind for one in STORIES for word, kind in one.words.items()}
 ABSENT = {kind: said for one in STORIES for kind, said in one.absent.items()}
 """When the objects of a kind are recorded."""
 _EXPLAIN = {kind: explain for one in STORIES for kind, explain in one.explain.items()}
+_CHAIN = {kind: chain for one in STORIES for kind, chain in one.chain.items()}
 _DECISIONS: tuple[type[Event], ...] = (*(one.decision for one in EVERY if one.decision is not None), TargetDecision)
 
 _SAYS = StatusReported | PodStatusDecided
@@ -69,8 +70,7 @@ def history_of(reader: LogReader, kind: str, namespace: str, name: str) -> Objec
 
 def places(kind: str, namespace: str, name: str) -> list[str]:
     """Return the streams by which the history of an object is found in a log."""
-    of_source = [f"sourcepod/{namespace}/{name}"] if kind == "pod" else []
-    return [*(stream for one in STORIES for stream in one.streams(kind, namespace, name)), *of_source]
+    return [stream for one in STORIES for stream in one.streams(kind, namespace, name)]
 
 
 def near(reader: LogReader, kind: str, namespace: str, name: str) -> list[str]:
@@ -102,10 +102,10 @@ def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
     entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
     own = found.stream.partition("/")[2]
-    failures = _failures(found)
+    failures, chain_of = _failures(found), _CHAIN.get(found.kind, _chain)
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
         event, about = recorded.event, recorded.stream.partition("/")[2]
-        said, chain = (what(event), reason_of(recorded)), (recorded.stream, *_chain(event))
+        said, chain = (what(event), reason_of(recorded)), (recorded.stream, chain_of(recorded))
         new = last.get(chain) != said and not isinstance(event, WriteUnneeded | _SAYS) and not _lost_race(event)
         new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
         last[chain] = said
@@ -146,10 +146,11 @@ def _why(event: Event | Unknown) -> str:
     return event.message if isinstance(event, WriteFailed) else vocabulary.because(event)
 
 
-def _chain(event: Event | Unknown) -> tuple[Hashable, ...]:
+def _chain(recorded: Recorded) -> Hashable:
     """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for
     it.
     """
+    event = recorded.event
     if isinstance(event, _FINDINGS):
         return ("found",)
     decided = isinstance(event, _DECISIONS)

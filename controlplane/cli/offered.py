@@ -21,6 +21,11 @@ _STREAMS = {
 """The streams whose names are those of a kind of thing; of others those of its singular."""
 
 
+def streams_of(what: str) -> tuple[str, ...]:
+    """Return the first words of the streams whose names are those of a kind of thing."""
+    return _STREAMS.get(what, (what.removesuffix("s"),))
+
+
 def offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
     """Return the names of a kind of thing (NAMESPACE/NAME, or NAME) that begin so, 200 at most."""
     try:
@@ -37,7 +42,7 @@ def _names(what: str, options: Options) -> set[str]:
     settings = options.settings()
     url, role = options.database_url(), settings.database.role
     with LogReader.connect(url, log=settings.database.log, role=role, timeout=_PATIENCE) as reader:
-        streams = reader.streams(*_STREAMS.get(what, (what.removesuffix("s"),)))
+        streams = reader.streams(*streams_of(what))
         # Queues are known of their Workloads where they have no history of their own.
         queues = known(reader, "queue") if what in ("localqueues", "queues") else []
     if what == "workloads":  # of a job the stream names the kind too

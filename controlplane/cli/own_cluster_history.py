@@ -1,9 +1,8 @@
 """`why` and `timeline` of objects of one's own cluster: `pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`,
 `pipelinerun/NS/NAME`.
 
-In: what was typed. Out: the answer, or None where something else is meant: a Workload, a job, or a pod that is placed
-on another cluster. A scheduler keeps a log of its own: what the log that is read has not, and one other of the database
-has, is told from that one."""
+In: what was typed. Out: the answer, or None where something else is meant: a Workload or a job. A scheduler keeps a log
+of its own: what the log that is read has not, and one other of the database has, is told from that one."""
 
 from __future__ import annotations
 
@@ -60,8 +59,6 @@ def _find(options: Options, text: str, at: datetime | None = None) -> ObjectHist
         found = history_of(reader, kind, namespace, name)
         if found is not None:
             return found
-        if kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
-            return None
         elsewhere = reader.logs(*places(kind, namespace, name))
         if len(elsewhere) != 1 or log_was_named(options):
             raise CommandFailure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)

@@ -6,7 +6,7 @@ its `explain.py`; `controlplane.audit.local` puts those of all slices together."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -40,12 +40,14 @@ class ObjectStories(Value):
     meant; `absent` says of a kind when its objects are recorded, for somebody who asks for one that is not there.
 
     `streams` names those in which an object of a kind may have its history, the first its own; `find` reads more than that
-    one. `explain` is by the kind of the history."""
+    one. `explain` is by the kind of the history, and so is `chain`: the part of it within which an event that says what the
+    one before said is no news."""
 
     words: Mapping[str, str] = {}
     streams: Callable[[str, str, str], Sequence[str]]
     find: Callable[[HistoryReader, str, str, str], ObjectHistory | None] | None = None
     explain: Mapping[str, Callable[[ObjectHistory], Explanation]] = {}
+    chain: Mapping[str, Callable[[Recorded], Hashable]] = {}
     absent: Mapping[str, str] = {}
 
     def history(self, reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from controlplane.audit.offered import explain_candidate
-from controlplane.audit.pods import explain_pod
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.source import events as source
 from controlplane.controllers.candidates.source import observations as seen
+from controlplane.controllers.candidates.source.explain import explain_pod
 from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.podgroups import events as groups
 from controlplane.controllers.podgroups.explain import explain_group, explain_member

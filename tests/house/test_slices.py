@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "controlplane"
 NAMED_BY = {
     "coscheduling": 10,
     "podgroups": 13,
-    "candidates": 53,
+    "candidates": 50,
     "scheduling": 67,
     "multikueue": 114,
     "connectivity": 146,

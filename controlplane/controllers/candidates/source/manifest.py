@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
-from controlplane.controllers.candidates.source.phrases import PHRASES, POD_EVENTS, REASONS
+from controlplane.controllers.candidates.source.phrases import PHRASES, POD_EVENTS, REASONS, told_because
 from controlplane.controllers.candidates.source.rights import RIGHTS
 from controlplane.runtime.hosting import named
 from controlplane.runtime.manifest import Deferred, Manifest
@@ -17,6 +17,8 @@ MANIFEST = Manifest(
     reasons=REASONS,
     decision=events.CandidateDecision,
     write=events.CandidateWrite,
+    because=told_because,
+    stories=Deferred("controlplane.controllers.candidates.source.explain:STORIES"),
     refused=CandidateObservationRefused,
     counted=True,
     runs=named("candidates"),
