@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.app.candidate_measure import CandidateMeasure, Placing
+from controlplane.app.candidates.measure import CandidateMeasure, Placing
 from controlplane.app.quota_measure import QuotaReport
 from controlplane.audit.absence import owed
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected

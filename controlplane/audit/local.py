@@ -15,28 +15,10 @@ from controlplane.audit import object_history
 from controlplane.audit.reads import LogReader
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, vocabulary, what
-from controlplane.controllers.candidates.target.events import (
-    BindStarted,
-    NotSchedulable,
-    Reserved,
-    StatusReported,
-    TargetDecision,
-    Unreserved,
-)
 from controlplane.controllers.manifests import EVERY
-from controlplane.controllers.scheduling.events import (
-    BindingDecided,
-    NodeReserved,
-    PendingPodObserved,
-    PodStatusDecided,
-    ReservationDropped,
-    SchedulingFailed,
-)
-from controlplane.controllers.scheduling.phrases import IN_A_LINE
-from controlplane.controllers.scheduling.refusals import refusing_nodes
-from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.log.event import Event, Unknown
 from controlplane.runtime.explanation import Explanation
-from controlplane.runtime.stories import ObjectHistory
+from controlplane.runtime.stories import ObjectHistory, chain_of
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 
 STORIES = (*(one.stories.load() for one in EVERY if one.stories is not None), object_history.STORIES)
@@ -47,19 +29,15 @@ ABSENT = {kind: said for one in STORIES for kind, said in one.absent.items()}
 """When the objects of a kind are recorded."""
 _EXPLAIN = {kind: explain for one in STORIES for kind, explain in one.explain.items()}
 _CHAIN = {kind: chain for one in STORIES for kind, chain in one.chain.items()}
-_DECISIONS: tuple[type[Event], ...] = (*(one.decision for one in EVERY if one.decision is not None), TargetDecision)
-
-_SAYS = StatusReported | PodStatusDecided
-"""What is said of a pod to others, and repeats what the event before it said."""
-_FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
-"""What a cycle found or what became of that: the same words twice are news if other ones stand between."""
+_REPEATS = {kind: repeats for one in STORIES for kind, repeats in one.repeats.items()}
+_DETAIL = {kind: detail for one in STORIES for kind, detail in one.detail.items()}
+_DECISIONS = tuple(one.decision for one in EVERY if one.decision is not None)
 _NEAREST, _COMPARED, _ALIKE = (
     3,
     5000,
     0.7,
 )  # how many names are told, among how many they are looked for, how like they are
 _LOGS = 20  # logs of one database in which a name is looked for
-_BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
 def history_of(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
@@ -101,58 +79,24 @@ def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
     entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
-    own = found.stream.partition("/")[2]
-    failures, chain_of = _failures(found), _CHAIN.get(found.kind, _chain)
+    own, detail = found.stream.partition("/")[2], _DETAIL[found.kind](found) if found.kind in _DETAIL else None
+    chained, repeats = _CHAIN.get(found.kind), _REPEATS.get(found.kind)
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
         event, about = recorded.event, recorded.stream.partition("/")[2]
-        said, chain = (what(event), reason_of(recorded)), (recorded.stream, chain_of(recorded))
-        new = last.get(chain) != said and not isinstance(event, WriteUnneeded | _SAYS) and not _lost_race(event)
-        new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
-        last[chain] = said
-        which = _nodes(failures.get(event.message)) if isinstance(event, NotSchedulable) else ""
-        told = f"{said[0]}{which}" if about == own else f"{about}: {said[0]}"
+        said = what(event), reason_of(recorded)
+        within = chained(recorded) if chained else chain_of(event, decided=isinstance(event, _DECISIONS))
+        new = last.get((recorded.stream, within)) != said and not isinstance(event, WriteUnneeded)
+        new = new and not _lost_race(event) and not (repeats is not None and repeats(found, recorded))
+        last[recorded.stream, within] = said
+        told = f"{said[0]}{detail(event) if detail else ''}" if about == own else f"{about}: {said[0]}"
         entries.append(entry_of(recorded, told, _why(event), said[1], noteworthy=new))
     return entries
 
 
-def _failures(found: ObjectHistory) -> dict[str, SchedulingFailed]:
-    """Return the cycles that found no node, by what they said."""
-    every = (recorded.event for recorded in (*found.events, *found.others))
-    return {event.message: event for event in every if isinstance(event, SchedulingFailed)}
-
-
-def _nodes(failed: SchedulingFailed | None) -> str:
-    """Return the nodes that refused a candidate, by reason, in brackets: the cycle of its pod has them."""
-    if failed is None:
-        return ""
-    which = refusing_nodes(failed.message, failed.nodes, IN_A_LINE)
-    return f" ({which})" if which else ""
-
-
-def _said_by_candidate(recorded: Recorded, stream: str) -> bool:
-    """Whether an event of a candidate's Pod says what the candidate's own stream says as well."""
-    event = recorded.event
-    if recorded.stream == stream or isinstance(event, Unknown):
-        return False
-    return isinstance(event, SchedulingFailed) or (isinstance(event, PendingPodObserved) and not event.gates)
-
-
 def _lost_race(event: Event | Unknown) -> bool:
     """Whether a write was refused because its object had moved on; of a binding that says more."""
-    return isinstance(event, WriteFailed) and event.code == 409 and event.action not in _BINDINGS
+    return isinstance(event, WriteFailed) and event.code == 409 and event.action not in object_history.BINDINGS
 
 
 def _why(event: Event | Unknown) -> str:
     return event.message if isinstance(event, WriteFailed) else vocabulary.because(event)
-
-
-def _chain(recorded: Recorded) -> Hashable:
-    """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for
-    it.
-    """
-    event = recorded.event
-    if isinstance(event, _FINDINGS):
-        return ("found",)
-    decided = isinstance(event, _DECISIONS)
-    kind = type(event).__name__ if decided or isinstance(event, WriteFailed) else ""
-    return decided, kind, getattr(event, "uid", ""), getattr(event, "name", "")

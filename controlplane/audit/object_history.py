@@ -6,15 +6,42 @@ Pod have one name and one history; a pod of that name that is not the candidate'
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from controlplane.audit.offered import explain_candidate
+from controlplane.controllers.candidates.target.events import (
+    BindStarted,
+    NotSchedulable,
+    Reserved,
+    StatusReported,
+    TargetDecision,
+    Unreserved,
+)
 from controlplane.controllers.candidates.target.state import candidate_stream
-from controlplane.controllers.scheduling.events import PendingPodObserved, SchedulingFailed, VictimChosen, VictimGone
+from controlplane.controllers.scheduling.events import (
+    BindingDecided,
+    NodeReserved,
+    PendingPodObserved,
+    PodStatusDecided,
+    ReservationDropped,
+    SchedulingDecision,
+    SchedulingFailed,
+    VictimChosen,
+    VictimGone,
+)
 from controlplane.controllers.scheduling.explain import explain_gang, explain_scheduled, pod_state
+from controlplane.controllers.scheduling.phrases import IN_A_LINE
+from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.controllers.scheduling.state import gang_stream, pod_stream, victim_stream
-from controlplane.log.event import Recorded
-from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
+from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories, chain_of
+
+BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
+_SAYS = StatusReported | PodStatusDecided
+"""What is said of a pod to others, and repeats what the event before it said."""
+_FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
+"""What a cycle found or what became of that: the same words twice are news if other ones stand between."""
+_KINDS = ("gang", "candidate", "scheduled")
 
 
 def streams_of(kind: str, namespace: str, name: str) -> list[str]:
@@ -91,6 +118,35 @@ def _evictions(events: Iterable[Recorded], preemptors: set[str]) -> Iterator[Rec
             open_now[recorded.stream] = False
 
 
+def _nodes_of(found: ObjectHistory) -> Callable[[Event | Unknown], str]:
+    """Return what tells the nodes that refused a candidate, by reason, in brackets: the cycle of its pod has them."""
+    every = (recorded.event for recorded in (*found.events, *found.others))
+    failures = {event.message: event for event in every if isinstance(event, SchedulingFailed)}
+
+    def nodes(event: Event | Unknown) -> str:
+        failed = failures.get(event.message) if isinstance(event, NotSchedulable) else None
+        which = refusing_nodes(failed.message, failed.nodes, IN_A_LINE) if failed is not None else ""
+        return f" ({which})" if which else ""
+
+    return nodes
+
+
+def _repeats(found: ObjectHistory, recorded: Recorded) -> bool:
+    """Whether an event says what the one before it said; of a candidate's Pod, what the candidate's own stream says."""
+    event = recorded.event
+    if isinstance(event, _SAYS):
+        return True
+    if found.kind != "candidate" or recorded.stream == found.stream:
+        return False
+    return isinstance(event, SchedulingFailed) or (isinstance(event, PendingPodObserved) and not event.gates)
+
+
+def _chain(recorded: Recorded) -> Hashable:
+    event = recorded.event
+    found = isinstance(event, _FINDINGS)
+    return "found" if found else chain_of(event, decided=isinstance(event, SchedulingDecision | TargetDecision))
+
+
 STORIES = ObjectStories(
     words=dict.fromkeys(("candidate", "candidates"), "candidate"),
     streams=streams_of,
@@ -100,6 +156,9 @@ STORIES = ObjectStories(
         "candidate": lambda found: explain_candidate(found.stream, found.events),
         "scheduled": lambda found: explain_scheduled(found.stream, found.events, found.around),
     },
+    chain=dict.fromkeys(_KINDS, _chain),
+    repeats=dict.fromkeys(_KINDS, _repeats),
+    detail=dict.fromkeys(_KINDS, _nodes_of),
     absent={
         "candidate": "candidates are in the log of the scheduler beside their target; in their source's, "
         "`controlplane why pod/NAMESPACE/NAME` tells of the pod that they stand for"

@@ -272,8 +272,8 @@ async def _kubelet(chosen: VirtualNodeSettings, service: Service, open_server: O
     if certificate is None:
         yield
         return
-    from controlplane.app.virtual_kubelet import serving as serving_kubelet
-    from controlplane.app.virtual_kubelet import trusting
+    from controlplane.app.candidates.kubelet import serving as serving_kubelet
+    from controlplane.app.candidates.kubelet import trusting
     from controlplane.web import CertificateError
 
     try:

@@ -11,8 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from controlplane.log.event import Recorded
+from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.explanation import Explanation
+from controlplane.runtime.writes import WriteFailed
 from controlplane.values import Value
 
 
@@ -40,14 +41,19 @@ class ObjectStories(Value):
     meant; `absent` says of a kind when its objects are recorded, for somebody who asks for one that is not there.
 
     `streams` names those in which an object of a kind may have its history, the first its own; `find` reads more than that
-    one. `explain` is by the kind of the history, and so is `chain`: the part of it within which an event that says what the
-    one before said is no news."""
+    one.
+
+    What follows is by the kind of a history. `explain` says why its object is where it is. `chain`: the part of it within
+    which an event that says what the one before said is no news; `repeats`: whether an event says what another stream says
+    as well; `detail`: what its moments say beside the phrase of an event."""
 
     words: Mapping[str, str] = {}
     streams: Callable[[str, str, str], Sequence[str]]
     find: Callable[[HistoryReader, str, str, str], ObjectHistory | None] | None = None
     explain: Mapping[str, Callable[[ObjectHistory], Explanation]] = {}
     chain: Mapping[str, Callable[[Recorded], Hashable]] = {}
+    repeats: Mapping[str, Callable[[ObjectHistory, Recorded], bool]] = {}
+    detail: Mapping[str, Callable[[ObjectHistory], Callable[[Event | Unknown], str]]] = {}
     absent: Mapping[str, str] = {}
 
     def history(self, reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
@@ -57,3 +63,11 @@ class ObjectStories(Value):
         streams = self.streams(kind, namespace, name)
         events = reader.of(streams[0]) if streams else []
         return ObjectHistory(kind, streams[0], events) if events else None
+
+
+def chain_of(event: Event | Unknown, *, decided: bool) -> Hashable:
+    """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for
+    it.
+    """
+    kind = type(event).__name__ if decided or isinstance(event, WriteFailed) else ""
+    return decided, kind, getattr(event, "uid", ""), getattr(event, "name", "")

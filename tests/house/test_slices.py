@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "controlplane"
 NAMED_BY = {
     "coscheduling": 10,
     "podgroups": 13,
-    "candidates": 50,
-    "scheduling": 67,
+    "candidates": 44,
+    "scheduling": 66,
     "multikueue": 114,
     "connectivity": 146,
     "quota": 165,
