@@ -6,13 +6,14 @@ nothing is."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.dst.scenes.local.hosted import (
+    falling_back,
     group_of,
     groups_in,
     is_placeholder,
@@ -30,6 +31,7 @@ from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
 _OVER = ("Succeeded", "Failed")
+_SOON = timedelta(minutes=5)  # more than is waited for something to happen once everything is settled
 
 
 def unfinished(
@@ -47,6 +49,7 @@ def unfinished(
         _in_view(shadow, placed)
         or _open(shadow, placed)
         or _resting(shadow, placed, now)
+        or _expiring(shadow, now)
         or _pods(environment, stranded)
         or _runs(environment, stranded)
         or _made(environment, modes)
@@ -103,6 +106,14 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
     for stream, failures in refused.items():
         if any(failure.until > now for failure in failures):
             return f"a refused write on {stream} rests"
+    return ""
+
+
+def _expiring(shadow: HostedControllers, now: datetime) -> str:
+    """No group falls back soon, for having been admitted and not started."""
+    for stream, ends in falling_back(groups_in(shadow)):
+        if ends - now < _SOON:
+            return f"{stream} falls back at {ends:%H:%M:%S}"
     return ""
 
 

@@ -5,6 +5,8 @@ In: objects, events, hosted controllers. Out: what the scene and its rules have 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +21,7 @@ from controlplane.controllers.podgroups import rules
 from controlplane.controllers.podgroups.controller import PodGroupController
 from controlplane.controllers.podgroups.objects import GROUP_NAME, MIN_MEMBER
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
+from controlplane.controllers.podgroups.phases import expires_at
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Event, Unknown
 from controlplane.settings import Settings
@@ -95,6 +98,14 @@ def member_of(group: str) -> Json:
 def groups_in(hosted: HostedControllers) -> PodGroupController:
     """Return the controller of PodGroups."""
     return _found(hosted, PodGroupController)
+
+
+def falling_back(groups: PodGroupController) -> Iterator[tuple[str, datetime]]:
+    """Yield the streams of groups that were admitted and did not start, and when that is taken back."""
+    for stream, state in groups.index.groups.items():
+        ends = expires_at(state.phase, state.since, groups.index.policy.inqueue_limit)
+        if ends is not None:
+            yield stream, ends
 
 
 def runs_in(hosted: HostedControllers) -> CoschedulingController:
