@@ -14,17 +14,7 @@ from controlplane.controllers.quota.admission.manifest import MANIFEST as ADMISS
 from controlplane.controllers.quota.manifest import MANIFEST as QUOTA
 from controlplane.controllers.scheduling.manifest import MANIFEST as SCHEDULING
 
-SERVICE = (
-    CONNECTIVITY,
-    MULTIKUEUE,
-    CANDIDATES,
-    PODGROUPS,
-    COSCHEDULING,
-    FEASIBILITY,
-    QUOTA,
-    ADMISSION,
-    JOBFRAMEWORK,
-)
+SERVICE = (CONNECTIVITY, MULTIKUEUE, CANDIDATES, PODGROUPS, COSCHEDULING, FEASIBILITY, QUOTA, ADMISSION, JOBFRAMEWORK)
 """Those whose events are in the log of a service."""
 HOSTED = (MULTIKUEUE, QUOTA, ADMISSION, JOBFRAMEWORK, FEASIBILITY, CANDIDATES, PODGROUPS, COSCHEDULING)
 """Those that a service can host, in the order in which they look at an object."""

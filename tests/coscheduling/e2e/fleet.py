@@ -21,8 +21,8 @@ from controlplane.simulation.kinds.nodes import SCHEDULING_KINDS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, LOCAL_KINDS, TASK_RUNS
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import ClusterSpec, World
-from tests.coscheduling.e2e.machinery import Machinery
 from tests.outages.stage import Stage, settings
+from tests.support.machinery import Machinery
 
 NS, RUN = "default", "build"
 OURS = "kueue.x-k8s.io/multikueue"

@@ -38,7 +38,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
-from controlplane.runtime.explanation import Explanation, Standing, last, with_last_known
+from controlplane.runtime.explanation import Explanation, Standing, answer, last, with_last_known
 from controlplane.runtime.phrases import each_says, listed
 from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
 
@@ -67,12 +67,9 @@ def _explained(found: ObjectHistory) -> Explanation:
 
 def _refusal(found: ObjectHistory) -> Recorded | None:
     """Return the refusal of a source pod that is there and cannot be read; None if it can be, or is gone."""
-    last_one = last(found.around, _UNREAD)
-    if last_one is None or any(
-        one.position > last_one.position and isinstance(one.event, _OF_POD) for one in found.events
-    ):
-        return None
-    return last_one
+    refused = last(found.around, _UNREAD)
+    seen = last(found.events, *_OF_POD)
+    return refused if refused is None or seen is None or seen.position < refused.position else None
 
 
 def clusters_of(state: SourceState) -> list[str]:
@@ -198,7 +195,7 @@ def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> 
     where = sorted({known.cluster for known in state.candidates.values()})
     rest = f", and what it had in {listed(where)} is being removed" if where else ", and nothing is left of it anywhere"
     waits = f"its candidates in {listed(where)} to go" if where else ""
-    return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", _tail(events))
+    return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", list(events[-1:]))
 
 
 def of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
@@ -250,20 +247,10 @@ def _heard(state: SourceState, name: str) -> str:
 def _answer(
     state_word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]
 ) -> Explanation:
-    newest = [recorded for kind in rests_on if (recorded := last(events, kind)) is not None]
     standing = Standing("Pending", cluster, "a cluster that takes it")
     if state_word in ("Running", "Finished"):
         standing = Standing("Running" if state_word == "Running" else "Finished", cluster, "")
-    return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
-
-
-def _ended(sentence: str) -> str:
-    """Return a sentence with one full stop; what an API server said may have had one already."""
-    return sentence.rstrip(".") + "."
-
-
-def _tail(events: Sequence[Recorded]) -> list[Recorded]:
-    return list(events[-1:])
+    return answer(standing, sentence, *(last(events, kind) for kind in rests_on))
 
 
 def _chain(recorded: Recorded) -> Hashable:
