@@ -37,7 +37,7 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
     "--plan",
     "edition",
     type=Whole(1, 6),
-    help="The edition of the plans of Workloads and of candidates, 6 by default: what a seed meant when it was noted.",
+    help="The edition of the plans of Workloads and of candidates, 7 by default: what a seed meant when it was noted.",
 )
 @click.option(
     "--scene",

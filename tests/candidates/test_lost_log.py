@@ -182,6 +182,25 @@ def test_the_target_that_the_pod_names_is_waited_for_while_it_cannot_be_seen(pol
 
 
 @POLICIES
+def test_so_it_is_where_the_log_knows_that_it_was_asked(policy: str) -> None:
+    stage = LostLogStage("a", "b", execution_policy=policy)
+    stage.ask()
+    asked = stage.state
+    stage.delegated("a")
+    assert stage.state.delegate == stage.only("a")
+    stage.state = asked  # the log was put back to then
+    stage.decided.clear()
+    say_where(stage)
+    stage.away.add("a")
+    stage.reserve("b")
+    stage.look()
+    assert not stage.told(PermitGranted)
+    stage.away.clear()
+    stage.look()
+    assert stage.state.delegate == stage.only("a")
+
+
+@POLICIES
 def test_a_target_that_the_pod_names_and_that_was_given_up_holds_nothing(policy: str) -> None:
     stage = bound_in_a(execution_policy=policy).lose_the_log()
     say_where(stage)

@@ -106,8 +106,7 @@ def _unseen(pass_: PodPass) -> str:
     cluster = pod.hints.get(HINT_CLUSTER, "") if pod is not None else ""
     if pod is None or not cluster or state.hinted == pod.uid or context.in_view(cluster):
         return ""
-    known = any(one.cluster == cluster and one.uid == pod.uid for one in state.candidates.values())
-    return "" if known or not _counts(pass_, cluster) else cluster
+    return cluster if _counts(pass_, cluster) else ""
 
 
 def _counts(pass_: PodPass, cluster: str) -> bool:

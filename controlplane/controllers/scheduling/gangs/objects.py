@@ -1,4 +1,4 @@
-"""Reads what a PodGroup asks for, as the rules about gangs have it: an object as the API server shows it in, a
+"""Reads what a PodGroup asks for, as the rules about gangs have it, and what a member does: an object as the API server shows it in, a
 `GroupSpec` out.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, number, section, text
-from controlplane.controllers.scheduling.snapshot.objects import NATIVE, is_scalar
+from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Pod, is_scalar
 from controlplane.kube import pod_requests as asked
 from controlplane.kube.pod_groups import GroupSpec
 
@@ -38,3 +38,9 @@ def read_group(obj: Obj, place: tuple[str, str], where: str) -> GroupSpec:
     return GroupSpec(
         namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None
     )
+
+
+def follows(pod: Pod) -> bool:
+    """Whether a pod has to be where others are: tried before them, it would turn its whole gang back each time."""
+    affinity = section(section(pod.spec, "affinity", "pod.spec"), "podAffinity", "pod.spec.affinity")
+    return bool(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))

@@ -14,7 +14,7 @@ from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.scenes.candidates import second_edition
+from controlplane.dst.scenes.candidates import second_edition, seventh_edition
 from controlplane.dst.scenes.candidates.environment import NEAR
 from controlplane.dst.scenes.candidates.second_edition import AT_ONCE, PLACING
 from controlplane.simulation.world import MANAGEMENT
@@ -69,7 +69,7 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
     """Draw a plan; `trouble` fixes the number of the first edition's troubles, which are otherwise 5 to 12.
 
     The first edition is closed: a seed of it means the same for ever. The second is the first, step for step, and more
-    (`scenes`)."""
+    (`scenes`), and so is the seventh of those before it."""
     source = random.Random(f"plan {SCENE} {seed}")  # noqa: S311 - reproducible on purpose
     targets = TARGETS[: source.choice((2, 2, 3))]
     nodes = {name: source.choice((2, 2, 3)) for name in targets}
@@ -97,8 +97,14 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
         steps += numbered(beside, len(steps) + 1)
         amended = second_edition.amendments(random.Random(f"plan amend {SCENE} {seed}"), submitted)  # noqa: S311 - as above
         steps += numbered(amended, len(steps) + 1)
+        steps += numbered(_seventh(seed, edition, targets, submitted), len(steps) + 1)
         steps.sort(key=lambda step: step.at)
     return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+
+
+def _seventh(seed: int, edition: int, targets: Sequence[str], submitted: Sequence[Step]) -> list[Step]:
+    last = random.Random(f"plan 7 {SCENE} {seed}")  # noqa: S311 - as above
+    return seventh_edition.draw(last, targets, submitted, SOURCE_LOG) if edition > 6 else []
 
 
 def process_names(targets: Sequence[str], replicas: int, traits: Sequence[str]) -> list[str]:
