@@ -7,9 +7,9 @@ nothing. MultiKueueClusters are followed wherever a controller needs other clust
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.hosts import hosted
@@ -18,6 +18,7 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
+from controlplane.runtime.hosting import GaugeReading
 from controlplane.runtime.router import ControllerRouter, merged
 from controlplane.settings import Settings
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from controlplane.controllers.candidates.nodes.controller import VirtualNodes
     from controlplane.controllers.candidates.references.controller import ReferenceController
     from controlplane.controllers.candidates.source.controller import SourceController
-    from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
-    from controlplane.controllers.podgroups.controller import PodGroupController
     from controlplane.controllers.quota.admission.controller import AdmissionController
 
+C = TypeVar("C")
 TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
 """The events of every controller, hosted or not: whoever reads a log reads all of it."""
 
@@ -49,8 +49,6 @@ class HostedControllers:
         self.sources: SourceController | None = named.get("candidates")
         self.copies: ReferenceController | None = named.get("copies")
         self.virtual_nodes: VirtualNodes | None = named.get("virtualnodes")
-        self.groups: PodGroupController | None = named.get("podgroups")
-        self.runs: CoschedulingController | None = named.get("coscheduling")
         self.jobs: JobFrameworkController | None = named.get("jobframework")
         self.admission: AdmissionController | None = named.get("admission")
         self.follows = any(one.follows for one in self._hosted)
@@ -59,6 +57,16 @@ class HostedControllers:
         self.home = united(spec for one in self._hosted for spec in one.home)
         self.workers = united(spec for one in self._hosted for spec in one.workers)
         self._indices = [one.knows for one in self._hosted if one.knows is not None]
+
+    def find(self, kind: type[C], /) -> C | None:
+        """Return the controller of a type; None if none is on."""
+        controllers = (one.registration.controller for one in self._hosted)
+        return next((one for one in controllers if isinstance(one, kind)), None)
+
+    def gauges(self) -> Iterator[GaugeReading]:
+        """Yield what metrics show of the states of those that are on."""
+        for one in self._hosted:
+            yield from one.gauges() if one.gauges is not None else ()
 
     @property
     def wanted(self) -> list[WatchSpec]:

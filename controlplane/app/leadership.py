@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controlplane.app.candidates.live_objects import LiveObjectCache
 from controlplane.app.claims import claims_of
 from controlplane.app.home_watches import HomeWatches
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.identities import Identities
-from controlplane.app.live_objects import LiveObjectCache
 from controlplane.app.measure import Measure
 from controlplane.app.warnings import Warnings
 from controlplane.app.workers import Workers
@@ -49,7 +49,7 @@ from controlplane.runtime.term import LeadershipTerm
 from controlplane.settings.model import Budget
 
 if TYPE_CHECKING:
-    from controlplane.app.dynamic_watches import DynamicWatches
+    from controlplane.app.candidates.watches import DynamicWatches
 
 _log = structlog.get_logger(__name__)
 
@@ -124,7 +124,7 @@ class ServiceTerm(LeadershipTerm):
         hosted = self._hosted
         if hosted.sources is None:
             return None
-        from controlplane.app.dynamic_watches import DynamicWatches
+        from controlplane.app.candidates.watches import DynamicWatches
 
         return DynamicWatches(
             hosted.sources,
@@ -209,7 +209,7 @@ class ServiceTerm(LeadershipTerm):
             await self._facts(name, Removed())
         extras = [self._extras.run()] if self._extras is not None else []
         if self._hosted.virtual_nodes is not None:
-            from controlplane.app.node_leases import renew_leases
+            from controlplane.app.candidates.leases import renew_leases
 
             extras.append(renew_leases(self._hosted.virtual_nodes, lambda: self._executor(MANAGEMENT), self._clock))
         self._home_watches.look()
@@ -299,4 +299,4 @@ class ServiceTerm(LeadershipTerm):
         self.measure.effects(self._effects.open_by_cluster())
         if full:
             self.measure.backlog(now)
-            self.measure.local(self._hosted)
+            self.measure.states(self._hosted.gauges())

@@ -5,21 +5,15 @@ process that does not lead shows none of a cluster, for what it last knew would 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import Any
 
-from controlplane.app.candidate_measure import CandidateMeasure, Placing
-from controlplane.app.hosted import HostedControllers
+from controlplane.app.candidates.measure import CandidateMeasure, Placing
 from controlplane.app.quota_measure import QuotaReport
 from controlplane.audit.absence import owed
-from controlplane.controllers.candidates.source.events import CandidateDecision
-from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected
-from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
-from controlplane.controllers.coscheduling.flags import Mode
-from controlplane.controllers.coscheduling.observations import SightingRefused
+from controlplane.controllers.manifests import SERVICE
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
@@ -29,19 +23,18 @@ from controlplane.controllers.multikueue.events import (
     RemovalDecided,
     WorkloadDecision,
 )
-from controlplane.controllers.multikueue.observations import ObservationRefused, WorkloadGone, WorkloadObserved
+from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.podgroups.events import GroupDecision, MemberRefused
-from controlplane.controllers.podgroups.phases import Phase as GroupPhase
-from controlplane.controllers.quota.events import QuotaDecision, QuotaInputRefused
 from controlplane.log.event import Recorded
+from controlplane.runtime.hosting import GaugeReading
 from controlplane.runtime.measure import ProcessMeasure, exemplar
 from controlplane.runtime.spans import Spans
 from controlplane.telemetry import Metrics
 
-Refused = ObservationRefused | CandidateObservationRefused | MemberRefused | SightingRefused | QuotaInputRefused
+REFUSED: tuple[type[Any], ...] = tuple(one.refused for one in SERVICE if one.refused is not None)
 """An object that is not what it claims to be, in each capability's words."""
 
+_COUNTED: tuple[type[Any], ...] = tuple(one.decision for one in SERVICE if one.counted and one.decision is not None)
 _MINUTE = timedelta(minutes=1)
 _ROLE = "leader"
 
@@ -96,6 +89,7 @@ class Measure(ProcessMeasure):
         self._candidates: CandidateMeasure | None = None
         self._shown: set[str] = set()
         self._waits = Waits(metrics)
+        self._of_states: dict[str, bool] = {}
 
     def leads(self, epoch: int) -> None:
         """Say that this process leads from now on; what source pods and quota come to is counted from here."""
@@ -120,22 +114,23 @@ class Measure(ProcessMeasure):
         if self._quota is not None:
             self._quota.end()
         self._waits = Waits(self._metrics)
-        for labelled in (self._metrics.pod_groups, self._metrics.coscheduled_runs):
-            labelled.clear()
-        for gauge in (self._metrics.ungrouped_pods, self._metrics.mass_outage, self._metrics.requeue_budget):
+        for name, labelled in self._of_states.items():
+            gauge = getattr(self._metrics, name)
+            gauge.clear() if labelled else gauge.set(0)
+        for gauge in (self._metrics.mass_outage, self._metrics.requeue_budget):
             gauge.set(0)
 
     def _count(self, recorded: Recorded) -> None:
         super()._count(recorded)
-        event = recorded.event
+        event: Any = recorded.event
         match event:
-            case WorkloadDecision() | CandidateDecision() | GroupDecision() | RunDecision() | QuotaDecision():
+            case _ if isinstance(event, _COUNTED):
                 self._metrics.decisions.labels(type=type(event).__name__, reason=str(event.reason)).inc()
                 if isinstance(event, WorkloadDecision):
                     self._count_dispatch(recorded, event)
             case WorkloadObserved() | WorkloadGone():
                 self._waits.seen(recorded, event)
-            case _ if isinstance(event, Refused):
+            case _ if isinstance(event, REFUSED):
                 self._metrics.observations_refused.labels(cluster=recorded.cluster, kind=event.kind).inc()
             case ClusterConnected():
                 self._metrics.cluster_connected.labels(cluster=recorded.cluster).set(1)
@@ -200,20 +195,12 @@ class Measure(ProcessMeasure):
                 found[cluster] = min(at, found.get(cluster, at))
         return found
 
-    def local(self, found: HostedControllers) -> None:
-        """Set the gauges of the controllers of one's own cluster."""
-        metrics = self._metrics
-        if found.groups is not None:
-            index = found.groups.index
-            phases = Counter(group.phase for group in index.groups.values() if group.seen is not None)
-            for phase in get_args(GroupPhase):
-                metrics.pod_groups.labels(phase=phase).set(phases[phase])
-            metrics.ungrouped_pods.set(len(index.unresolved))
-        if found.runs is not None:
-            under_way = (state.current for state in found.runs.runs.values())
-            modes = Counter(one.pinned.mode for one in under_way if one is not None and one.pinned and not one.over)
-            for mode in Mode:
-                metrics.coscheduled_runs.labels(mode=mode.value).set(modes[mode.value])
+    def states(self, readings: Iterable[GaugeReading]) -> None:
+        """Set the gauges that controllers read off their own states."""
+        for name, value, labels in readings:
+            self._of_states[name] = bool(labels)
+            gauge = getattr(self._metrics, name)
+            (gauge.labels(**labels) if labels else gauge).set(value)
 
     def effects(self, open_by_cluster: dict[str, int]) -> None:
         """Set the gauge of open writes."""

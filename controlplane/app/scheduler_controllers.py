@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.app.candidate_binding import Targets
+from controlplane.app.candidates.binding import Targets
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES
 from controlplane.controllers.candidates.source.observations import SourceObjectGone, SourceObservation
 from controlplane.controllers.candidates.target.decide import TargetPolicy

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from controlplane.app.candidate_binding import CandidateBinding
+from controlplane.app.candidates.binding import CandidateBinding
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.app.scheduler_measure import SchedulerMeasure
 from controlplane.app.scheduler_profiles import Setup

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -30,10 +30,10 @@ from controlplane.web.health import Health
 
 if TYPE_CHECKING:
     from controlplane.controllers.candidates.source.controller import SourceController
-    from controlplane.controllers.coscheduling.controller import CoschedulingController
     from controlplane.controllers.jobframework.controller import JobFrameworkController
     from controlplane.controllers.quota.admission.controller import AdmissionController
 
+C = TypeVar("C")
 _log = structlog.get_logger(__name__)
 
 # What a page of a list is decoded into is kept for milliseconds, and is more than the collector's own first thresholds
@@ -68,9 +68,9 @@ class Service(Process):
         self._policy = policy
         self.fleet: MultiKueueController | None = None
         self.sources: SourceController | None = None
-        self.runs: CoschedulingController | None = None
         self.jobs: JobFrameworkController | None = None
         self.admission: AdmissionController | None = None
+        self._hosted: HostedControllers | None = None
         self._present: ServiceTerm | None = None
 
     @property
@@ -83,6 +83,10 @@ class Service(Process):
         """Whether this process keeps the log, and is connected to the clusters."""
         return self._present is not None and self._present.leads
 
+    def find(self, kind: type[C], /) -> C | None:
+        """Return the controller of a type of the present term; None if none is on, or before the first term."""
+        return self._hosted.find(kind) if self._hosted is not None else None
+
     def server(self, cluster: str) -> ApiServer | None:
         """Return the API server of a cluster that this process is connected to, None otherwise."""
         return self._present.server(cluster) if self._present is not None else None
@@ -93,7 +97,7 @@ class Service(Process):
             gc.set_threshold(*_COLLECT)
         hosted = HostedControllers(self._context.settings, self._policy)
         fleet = self.fleet = hosted.fleet
-        self.sources, self.runs, self.jobs = hosted.sources, hosted.runs, hosted.jobs
+        self.sources, self.jobs, self._hosted = hosted.sources, hosted.jobs, hosted
         self.admission = hosted.admission
         gate, log, leader = self._open(Codec(TYPES))
         metrics, admission = self._context.metrics, hosted.admission

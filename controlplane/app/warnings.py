@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from controlplane.app.measure import Refused
+from controlplane.app.measure import REFUSED
 from controlplane.clock import Clock
 from controlplane.clusters.protocol import ClusterError, Executes
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterStandby
@@ -48,8 +48,8 @@ class Warnings:
 
     def heard(self, recorded: Recorded) -> None:
         """Take one more event."""
-        event = recorded.event
-        if isinstance(event, Refused):
+        event: Any = recorded.event
+        if isinstance(event, REFUSED):
             self._refused(recorded.cluster, event)
         elif isinstance(event, ClusterStandby):
             self._stands_by(recorded.cluster, event)
@@ -60,7 +60,7 @@ class Warnings:
         """Let go of what is on its way."""
         await end(*self._telling)
 
-    def _refused(self, cluster: str, refused: Refused) -> None:
+    def _refused(self, cluster: str, refused: Any) -> None:
         _log.warning("object refused", cluster=cluster, kind=refused.kind, name=refused.name, error=refused.error)
         kind = next((kind for kind in self._home if kind.name == refused.kind), None)
         if cluster != MANAGEMENT or kind is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from controlplane.audit.explain import Explanation, explain
+from controlplane.audit.explain import explain
 from controlplane.audit.find import Found, events_of
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.lanes import Lane, workload_lanes
@@ -24,6 +24,7 @@ from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation
 from controlplane.runtime.streams import replayed
 
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from controlplane.audit.standing import Standing
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
@@ -41,6 +40,7 @@ from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import Standing
 from controlplane.runtime.phrases import listed
 
 E = TypeVar("E", bound=Observation)

@@ -13,8 +13,6 @@ from controlplane.audit import answer
 from controlplane.audit.absence import absences
 from controlplane.audit.clusters_now import describe as clusters_now
 from controlplane.audit.clusters_now import grace_cell, identity_cell
-from controlplane.audit.ended import Statement
-from controlplane.audit.explain import Explanation
 from controlplane.audit.find import Found
 from controlplane.audit.fleet import folded, load
 from controlplane.audit.past import GROUPS, queues_at
@@ -26,6 +24,7 @@ from controlplane.audit.timeline import TimelineEntry
 from controlplane.audit.workloads_now import one_of
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.runtime.explanation import Explanation, Statement
 from controlplane.values import Value
 
 Shown = Sequence[tuple[str, Any]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Literal
 
 import msgspec
 
@@ -39,23 +38,10 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import About, Statement
 from controlplane.runtime.phrases import listed
-from controlplane.values import Value
 
-About = Literal["Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Times", "AtOnce"]
 _SECOND = timedelta(seconds=1)
-
-
-class Statement(Value):
-    """One thing that is said of a Workload, with the events that prove it. `cluster` is the one that it is about, "" if
-    it is about none or several; `seconds` is how long that lasted, None if it is about no length of time."""
-
-    about: About
-    text: str
-    events: list[Recorded]
-    cluster: str = ""
-    attempt: int = 0
-    seconds: float | None = None
 
 
 def statements(case: Case) -> list[Statement]:

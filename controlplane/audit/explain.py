@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-import msgspec
-
 from controlplane.audit.case import (
     STAMP,
     Answer,
@@ -32,8 +30,8 @@ from controlplane.audit.case import (
     true_since,
     waits_since,
 )
-from controlplane.audit.ended import Statement, statements
-from controlplane.audit.standing import Standing, Word, check_of, grace, standing
+from controlplane.audit.ended import statements
+from controlplane.audit.standing import check_of, grace, standing
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
@@ -60,17 +58,8 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Word
 from controlplane.runtime.phrases import listed
-
-
-class Explanation(msgspec.Struct, frozen=True):
-    """The answer: how far the Workload is, the sentence, and the events it rests on, by position; of one that has ended
-    also what became of it, statement by statement."""
-
-    standing: Standing
-    sentence: str
-    events: list[Recorded]
-    statements: list[Statement] = []
 
 
 def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Recorded], now: datetime) -> Explanation:

@@ -11,91 +11,44 @@ import difflib
 import heapq
 from collections.abc import Hashable
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.groups import explain_group, explain_member
-from controlplane.audit.object_history import ObjectHistory, explain_of, scheduler_history, streams_of
-from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.runs import explain_run
+from controlplane.audit import object_history
+from controlplane.audit.reads import LogReader
 from controlplane.audit.timeline import TimelineEntry, entry_of
-from controlplane.audit.words import reason_of, what
-from controlplane.controllers.candidates.target.events import (
-    BindStarted,
-    NotSchedulable,
-    Reserved,
-    StatusReported,
-    TargetDecision,
-    TargetWriteFailed,
-    TargetWriteUnneeded,
-    Unreserved,
-)
-from controlplane.controllers.candidates.target.phrases import target_because
-from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
-from controlplane.controllers.coscheduling.events import CoschedulingFailed, CoschedulingUnneeded
-from controlplane.controllers.coscheduling.phrases import run_because
-from controlplane.controllers.podgroups.events import (
-    ROOM_STREAM,
-    GroupDecision,
-    GroupWriteFailed,
-    GroupWriteUnneeded,
-    MemberObserved,
-    OwnerResolved,
-    group_stream,
-    member_stream,
-    owner_stream,
-)
-from controlplane.controllers.podgroups.phrases import group_because
-from controlplane.controllers.scheduling.events import (
-    BindingDecided,
-    NodeReserved,
-    PendingPodObserved,
-    PodStatusDecided,
-    ReservationDropped,
-    SchedulingDecision,
-    SchedulingFailed,
-    SchedulingWriteFailed,
-    SchedulingWriteUnneeded,
-)
-from controlplane.controllers.scheduling.phrases import IN_A_LINE, scheduling_because
-from controlplane.controllers.scheduling.refusals import refusing_nodes
-from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.audit.words import reason_of, vocabulary, what
+from controlplane.controllers.manifests import EVERY
+from controlplane.log.event import Event, Unknown
+from controlplane.runtime.explanation import Explanation
+from controlplane.runtime.stories import ObjectHistory, chain_of
+from controlplane.runtime.writes import WriteFailed, WriteUnneeded
 
-PREFIXES = {
-    "pod": "pod", "pods": "pod", "po": "pod",
-    "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
-    "candidate": "candidate", "candidates": "candidate",
-    "pipelinerun": "pipelinerun", "pipelineruns": "pipelinerun", "pr": "pipelinerun",
-}  # fmt: skip
+STORIES = (*(one.stories.load() for one in EVERY if one.stories is not None), object_history.STORIES)
+"""What each controller tells, in the order in which they are asked; at last what the log of a scheduler has."""
+PREFIXES = {word: kind for one in STORIES for word, kind in one.words.items()}
 """What may stand before NAMESPACE/NAME, as kubectl has it."""
-
-
-_FAILED = GroupWriteFailed | CoschedulingFailed | SchedulingWriteFailed | TargetWriteFailed
-_UNNEEDED = GroupWriteUnneeded | CoschedulingUnneeded | SchedulingWriteUnneeded | TargetWriteUnneeded
-_SAYS = StatusReported | PodStatusDecided
-"""What is said of a pod to others, and repeats what the event before it said."""
-_FINDINGS = NodeReserved | ReservationDropped | SchedulingFailed | Reserved | Unreserved | NotSchedulable
-"""What a cycle found or what became of that: the same words twice are news if other ones stand between."""
+ABSENT = {kind: said for one in STORIES for kind, said in one.absent.items()}
+"""When the objects of a kind are recorded."""
+_EXPLAIN = {kind: explain for one in STORIES for kind, explain in one.explain.items()}
+_CHAIN = {kind: chain for one in STORIES for kind, chain in one.chain.items()}
+_REPEATS = {kind: repeats for one in STORIES for kind, repeats in one.repeats.items()}
+_DETAIL = {kind: detail for one in STORIES for kind, detail in one.detail.items()}
+_DECISIONS = tuple(one.decision for one in EVERY if one.decision is not None)
 _NEAREST, _COMPARED, _ALIKE = (
     3,
     5000,
     0.7,
 )  # how many names are told, among how many they are looked for, how like they are
 _LOGS = 20  # logs of one database in which a name is looked for
-_BINDINGS = (BindingDecided.__name__, BindStarted.__name__)
 
 
 def history_of(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
     """Return the history of an object; None if the log has none of it."""
-    return _own(reader, kind, namespace, name) or scheduler_history(reader, kind, namespace, name)
+    found = (one.history(reader, kind, namespace, name) for one in STORIES)
+    return next((one for one in found if one is not None), None)
 
 
 def places(kind: str, namespace: str, name: str) -> list[str]:
     """Return the streams by which the history of an object is found in a log."""
-    own = {
-        "pod": [member_stream(namespace, name), f"sourcepod/{namespace}/{name}"],
-        "podgroup": [group_stream(namespace, name)],
-        "pipelinerun": [f"pipelinerun/{namespace}/{name}"],
-    }
-    return [*own.get(kind, []), *streams_of(kind, namespace, name)]
+    return [stream for one in STORIES for stream in one.streams(kind, namespace, name)]
 
 
 def near(reader: LogReader, kind: str, namespace: str, name: str) -> list[str]:
@@ -117,117 +70,33 @@ def near_elsewhere(reader: LogReader, kind: str, namespace: str, name: str) -> d
     return {other.log: found for other in others if (found := near(other, kind, namespace, name))}
 
 
-def _own(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
-    if kind == "pod":
-        return _pod(reader, namespace, name)
-    if kind == "candidate":
-        return None
-    stream = group_stream(namespace, name) if kind == "podgroup" else f"pipelinerun/{namespace}/{name}"
-    events = list(reader.events(Filter(streams=[stream])))
-    if not events:
-        return None
-    capacity = reader.events(Filter(streams=[ROOM_STREAM]), limit=1, newest=True) if kind == "podgroup" else ()
-    return ObjectHistory(kind, stream, events, list(capacity))
-
-
-def _pod(reader: LogReader, namespace: str, name: str) -> ObjectHistory | None:
-    stream = member_stream(namespace, name)
-    events = list(reader.events(Filter(streams=[stream])))
-    if not events:
-        return None
-    streams: set[str] = set()
-    for recorded in events:
-        if isinstance(recorded.event, OwnerResolved):
-            streams.add(group_stream(namespace, recorded.event.group))
-            streams |= {owner_stream(namespace, one) for one in recorded.event.resolution.chain[1:]}
-        elif isinstance(recorded.event, MemberObserved):
-            facts = recorded.event.facts
-            if facts.group_name:
-                streams.add(group_stream(namespace, facts.group_name))
-            if facts.controller is not None:
-                streams.add(owner_stream(namespace, facts.controller))
-    around = list(reader.events(Filter(streams=sorted(streams)))) if streams else []
-    return ObjectHistory("pod", stream, events, around)
-
-
 def explain_history(found: ObjectHistory) -> Explanation:
     """Return why the object of a history is where it is."""
-    if found.kind == "pod":
-        return explain_member(found.events, found.around)
-    if found.kind == "podgroup":
-        return explain_group(found.events, found.around)
-    if found.kind == "pipelinerun":
-        return explain_run(found.stream, found.events)
-    return explain_of(found)
+    return _EXPLAIN[found.kind](found)
 
 
 def history_moments(found: ObjectHistory) -> list[TimelineEntry]:
     """Return the moment of each event of an object; what repeats itself is there, and not noteworthy."""
     entries: list[TimelineEntry] = []
     last: dict[Hashable, tuple[str, str]] = {}
-    own = found.stream.partition("/")[2]
-    failures = _failures(found)
+    own, detail = found.stream.partition("/")[2], _DETAIL[found.kind](found) if found.kind in _DETAIL else None
+    chained, repeats = _CHAIN.get(found.kind), _REPEATS.get(found.kind)
     for recorded in heapq.merge(found.events, found.others, key=lambda recorded: recorded.position):
         event, about = recorded.event, recorded.stream.partition("/")[2]
-        said, chain = (what(event), reason_of(recorded)), (recorded.stream, *_chain(event))
-        new = last.get(chain) != said and not isinstance(event, _UNNEEDED | _SAYS) and not _lost_race(event)
-        new = new and not (found.kind == "candidate" and _said_by_candidate(recorded, found.stream))
-        last[chain] = said
-        which = _nodes(failures.get(event.message)) if isinstance(event, NotSchedulable) else ""
-        told = f"{said[0]}{which}" if about == own else f"{about}: {said[0]}"
+        said = what(event), reason_of(recorded)
+        within = chained(recorded) if chained else chain_of(event, decided=isinstance(event, _DECISIONS))
+        new = last.get((recorded.stream, within)) != said and not isinstance(event, WriteUnneeded)
+        new = new and not _lost_race(event) and not (repeats is not None and repeats(found, recorded))
+        last[recorded.stream, within] = said
+        told = f"{said[0]}{detail(event) if detail else ''}" if about == own else f"{about}: {said[0]}"
         entries.append(entry_of(recorded, told, _why(event), said[1], noteworthy=new))
     return entries
 
 
-def _failures(found: ObjectHistory) -> dict[str, SchedulingFailed]:
-    """Return the cycles that found no node, by what they said."""
-    every = (recorded.event for recorded in (*found.events, *found.others))
-    return {event.message: event for event in every if isinstance(event, SchedulingFailed)}
-
-
-def _nodes(failed: SchedulingFailed | None) -> str:
-    """Return the nodes that refused a candidate, by reason, in brackets: the cycle of its pod has them."""
-    if failed is None:
-        return ""
-    which = refusing_nodes(failed.message, failed.nodes, IN_A_LINE)
-    return f" ({which})" if which else ""
-
-
-def _said_by_candidate(recorded: Recorded, stream: str) -> bool:
-    """Whether an event of a candidate's Pod says what the candidate's own stream says as well."""
-    event = recorded.event
-    if recorded.stream == stream or isinstance(event, Unknown):
-        return False
-    return isinstance(event, SchedulingFailed) or (isinstance(event, PendingPodObserved) and not event.gates)
-
-
 def _lost_race(event: Event | Unknown) -> bool:
     """Whether a write was refused because its object had moved on; of a binding that says more."""
-    return isinstance(event, _FAILED) and event.code == 409 and event.action not in _BINDINGS
+    return isinstance(event, WriteFailed) and event.code == 409 and event.action not in object_history.BINDINGS
 
 
 def _why(event: Event | Unknown) -> str:
-    match event:
-        case GroupDecision():
-            return group_because(event)
-        case RunDecision():
-            return run_because(event)
-        case SchedulingDecision():
-            return scheduling_because(event)
-        case GroupWriteFailed() | CoschedulingFailed() | SchedulingWriteFailed() | TargetWriteFailed():
-            return event.message
-        case Event():
-            return target_because(event)
-        case _:
-            return ""
-
-
-def _chain(event: Event | Unknown) -> tuple[Hashable, ...]:
-    """Return the object within whose events one may repeat the one before: what was seen of it, or what was decided for
-    it.
-    """
-    if isinstance(event, _FINDINGS):
-        return ("found",)
-    decided = isinstance(event, GroupDecision | RunDecision | SchedulingDecision | TargetDecision)
-    kind = type(event).__name__ if decided or isinstance(event, _FAILED) else ""
-    return decided, kind, getattr(event, "uid", ""), getattr(event, "name", "")
+    return event.message if isinstance(event, WriteFailed) else vocabulary.because(event)

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing
 from controlplane.controllers.jobframework.events import (
     JobNoticeDecided,
     JobWriteFailed,
@@ -16,7 +14,8 @@ from controlplane.controllers.jobframework.events import (
 )
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved
-from controlplane.log.event import Event, Recorded
+from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, last
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
 _OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)
@@ -27,21 +26,17 @@ def without_workload(events: Sequence[Recorded]) -> Explanation:
     """Return why a job that was seen has no Workload: `events` are those of the job, by position.
 
     Where this service makes Workloads, what it saw of the job for that counts, and not what MultiKueue saw."""
-    last = _last(events, _OF_THE_FRAMEWORK) or _last(events, _SEEN)
-    if last is not None and isinstance(last.event, (JobGone, QueuedJobGone, QueuedPodGone)):
+    seen = last(events, *_OF_THE_FRAMEWORK) or last(events, *_SEEN)
+    if seen is not None and isinstance(seen.event, (JobGone, QueuedJobGone, QueuedPodGone)):
         text = "The job is gone, and no Workload of it was ever seen."
-        return Explanation(Standing("Deleted", "", ""), text, [last])
+        return Explanation(Standing("Deleted", "", ""), text, [seen])
     stands = Standing("Pending", "", "its Workload to be made")
-    told = _last(events, (JobNoticeDecided, JobWriteFailed))
-    if told is not None and last is not None and told.position > last.position:
-        return Explanation(stands, f"The job has no Workload: {_said(told)}.", [last, told])
-    who = "this service" if last is not None and isinstance(last.event, _OURS) else "Kueue"
+    told = last(events, JobNoticeDecided, JobWriteFailed)
+    if told is not None and seen is not None and told.position > seen.position:
+        return Explanation(stands, f"The job has no Workload: {_said(told)}.", [seen, told])
+    who = "this service" if seen is not None and isinstance(seen.event, _OURS) else "Kueue"
     text = f"The job has no Workload: {who} makes one for a job with the label kueue.x-k8s.io/queue-name."
-    return Explanation(stands, text, [last] if last is not None else [])
-
-
-def _last(events: Sequence[Recorded], types: tuple[type[Event], ...]) -> Recorded | None:
-    return next((one for one in reversed(events) if isinstance(one.event, types)), None)
+    return Explanation(stands, text, [seen] if seen is not None else [])
 
 
 def _said(told: Recorded) -> str:

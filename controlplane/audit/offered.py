@@ -1,17 +1,12 @@
 """Why a candidate is where it is, by the log of the scheduler beside its cluster, and how a group stands there.
 
-In: the events of `candidate/NS/NAME` with those of its Pod, or of `gang/NS/NAME`. Out: an `Explanation`, of the folds
+In: the events of `candidate/NS/NAME` with those of its Pod. Out: an `Explanation`, of the folds
 by which the target decides. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
-from controlplane.audit.helps import helped_by
-from controlplane.audit.scheduled import answer, last, nodes_sentence
-from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.candidates.target.events import (
     Admitted,
     BindFailed,
@@ -31,15 +26,13 @@ from controlplane.controllers.candidates.target.events import (
 from controlplane.controllers.candidates.target.phrases import WRITES, target_because
 from controlplane.controllers.candidates.target.state import CANDIDATE, POD, TargetState, target_fold
 from controlplane.controllers.scheduling.events import (
-    GangGone,
-    GangJudged,
-    GangObserved,
     PendingPodObserved,
     SchedulingFailed,
-    SchedulingWriteFailed,
 )
-from controlplane.controllers.scheduling.gangs.conditions import GangState, gang_fold
+from controlplane.controllers.scheduling.explain import nodes_sentence
+from controlplane.controllers.scheduling.helps import helped_by
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.phrases import listed
 from controlplane.runtime.streams import replayed
 
@@ -71,7 +64,7 @@ def _explained(state: TargetState, events: Sequence[Recorded]) -> Explanation:
     if seen is not None:
         origin = seen.origin
         sentence += f" It is the candidate of pod {origin.namespace}/{origin.name} of {origin.cluster}."
-    return answer(Standing(state_word, "", waits_for), sentence, evidence)
+    return answer(Standing(state_word, "", waits_for), sentence, *evidence)
 
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
@@ -194,32 +187,3 @@ def _unschedulable(
     if permit is not None and permit.kind == "Preempt" and permit.number > max(state.withdrawn, state.tried):
         text += f" {source} does, until {permit.until:%H:%M:%S} (permit {permit.number})."
     return "Pending", "a node that fits it", text, (NotSchedulable,)
-
-
-def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
-    """Return how a PodGroup stands with the scheduler that places its pods."""
-    state = GangState.initial(stream)
-    for recorded in events:
-        state = gang_fold(state, recorded)
-    evidence = [last(events, kind) for kind in (GangObserved, GangJudged, GangGone)]
-    if state.seen is None and state.judged is None:
-        told = answer(Standing("Deleted"), "It is gone.", evidence)
-        return with_last_known(told, events, GangGone, lambda before: explain_gang(stream, before))
-    judged = state.judged
-    if judged is None:
-        return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", evidence)
-    failure = next(iter(state.trouble.values()), None)
-    mute = ""
-    if failure is not None:
-        mute = f" The PodGroup does not say so: the write was refused ({failure.message})."
-        evidence.append(last(events, SchedulingWriteFailed))
-    scheduled = judged.condition == "Scheduled"
-    shown = (
-        listed([str(one.get("type")) for one in state.seen.conditions if one.get("status") == "True"])
-        if state.seen
-        else ""
-    )
-    says = f" It shows {shown}." if shown else ""
-    sentence = f"It is {judged.condition}: {judged.message.rstrip('.')}.{says}{mute}"
-    waits = "" if scheduled else "room for enough of its pods together"
-    return answer(Standing("Running" if scheduled else "Pending", "", waits), sentence, evidence)

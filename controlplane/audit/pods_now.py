@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
-from controlplane.audit.pods import (
+from controlplane.audit.reads import Filter, LogReader
+from controlplane.audit.words import what
+from controlplane.controllers.candidates.source.explain import (
+    clusters_of,
     connections,
     explain_pod,
     folded,
@@ -17,15 +20,14 @@ from controlplane.audit.pods import (
     of_targets,
     said_by_target,
 )
-from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.words import what
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateReserved,
     SourcePodObserved,
 )
-from controlplane.controllers.candidates.source.state import STREAM, SourceState
+from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
+from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.log.event import Recorded
 
@@ -46,7 +48,8 @@ def load(reader: LogReader, namespace: str | None = None) -> list[dict[str, Any]
     told = _by_stream(reader, streams)
     states = {stream: folded(events) for stream, events in told.items()}
     left = {stream: state for stream, state in states.items() if state.pod is not None or state.candidates}
-    connected = connections(reader, sorted({name for state in left.values() for name in _clusters(state)}))
+    clusters = sorted({name for state in left.values() for name in clusters_of(state)})
+    connected = connections(clusters, reader.of(*map(cluster_stream, clusters)) if clusters else ())
     groups = {stream: group_stream(state.pod.namespace, state.pod.group) for stream, state in left.items() if state.pod}
     gangs = _by_stream(reader, sorted({groups[stream] for stream in groups if _group(left[stream])}))
     return [one_of(told[stream], connected, gangs.get(groups.get(stream, ""), [])) for stream in sorted(left)]
@@ -70,9 +73,21 @@ def one_of(
         "epoch": state.epoch,
         "candidate": state.delegate,
         "group": _group(state),
-        "targets": {name: said_by_target(state, name, connected) for name in sorted(_clusters(state))},
+        "targets": {name: said_by_target(state, name, connected) for name in clusters_of(state)},
         "position": state.position,
     }
+
+
+def placed_on(reader: LogReader, cluster: str) -> list[str]:
+    """Return the streams of the source pods that a target has bound, or that have its permit."""
+    states: dict[str, SourceState] = {}
+    for recorded in reader.events(Filter(streams=reader.streams(STREAM))):
+        states[recorded.stream] = fold(states.get(recorded.stream) or SourceState.initial(recorded.stream), recorded)
+    return [
+        stream
+        for stream, state in sorted(states.items())
+        if cluster in (there.cluster for there in (state.chosen, state.permit) if there is not None)
+    ]
 
 
 def _waits_for(state: SourceState, connected: Mapping[str, Connection], gang: Sequence[Recorded]) -> str:
@@ -104,10 +119,6 @@ def _since(events: Sequence[Recorded], uid: str) -> datetime:
 
 def _group(state: SourceState) -> str:
     return state.pod.group if state.pod is not None else ""
-
-
-def _clusters(state: SourceState) -> set[str]:
-    return {*state.targets, *(known.cluster for known in state.candidates.values())}
 
 
 def _by_stream(reader: LogReader, streams: Sequence[str]) -> dict[str, list[Recorded]]:

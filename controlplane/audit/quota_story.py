@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing
 from controlplane.controllers.jobframework import events as jobs
 from controlplane.controllers.jobframework import pod_events as pods
 from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
@@ -24,6 +22,7 @@ from controlplane.controllers.quota.admission.observe import ADMISSION
 from controlplane.controllers.quota.admission.reasons import REASONS as ADMISSION_REASONS
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.runtime.explanation import Explanation, Standing
 
 OF_WORKLOAD, OF_JOB = f"{ADMISSION}/workload/", f"{JOB_FRAMEWORK}/job/"
 """How the streams begin that tell of a Workload, and of a job with its Workloads."""

@@ -16,16 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from controlplane.controllers.candidates.source.phrases import POD_EVENTS
-from controlplane.controllers.candidates.target.events import TARGET_EVENTS
-from controlplane.controllers.coscheduling.events import EVENTS as _RUN_EVENTS
-from controlplane.controllers.coscheduling.feasibility.events import JUDGING_EVENTS
-from controlplane.controllers.jobframework.manifest import MANIFEST as _JOBS
-from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.podgroups.events import EVENTS as _GROUP_EVENTS
-from controlplane.controllers.quota.admission.manifest import MANIFEST as _ADMISSION
-from controlplane.controllers.quota.events import EVENTS as QUOTA_EVENTS
-from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS
+from controlplane.controllers.manifests import EVERY
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
 from controlplane.log.schema import libpq_url
@@ -75,19 +66,7 @@ WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AN
 ORDER BY o.position DESC"""
 
 
-LOCAL_EVENTS = (*_GROUP_EVENTS, *_RUN_EVENTS)
-"""The events of one's own cluster: readable whether their controllers are on or off."""
-READ: tuple[type[Event], ...] = (
-    *MultiKueueController.types,
-    *POD_EVENTS,
-    *JUDGING_EVENTS,
-    *QUOTA_EVENTS,
-    *_ADMISSION.events,
-    *_JOBS.events,
-    *LOCAL_EVENTS,
-    *SCHEDULING_EVENTS,
-    *TARGET_EVENTS,
-)
+READ: tuple[type[Event], ...] = tuple(dict.fromkeys(event for one in EVERY for event in one.events))
 """All that any log of ours may hold: the service's, and those of the schedulers beside target clusters."""
 
 # The names of all logs, one step in the primary key each: `streams` may have millions of rows.
@@ -237,6 +216,11 @@ class LogReader:
         if newest and limit is not None:
             query = sql.SQL("SELECT * FROM ({}) newest ORDER BY position").format(query)
         yield from self._read(query, {"log": self.log, **given})
+
+    def of(self, *streams: str, after: int = 0, kind: str = "", newest: bool = False) -> list[Recorded]:
+        """Return the events after a position, by position: of some streams, or of one type; with `newest` the last alone."""
+        wanted = Filter(after=after, streams=streams or None, types=[kind] if kind else None)
+        return list(self.events(wanted, limit=1 if newest else None, newest=newest))
 
     def _read(self, query: sql.Composed, parameters: dict[str, Any]) -> Iterator[Recorded]:
         # A cursor on the server, so that a log of any size passes through in pieces; it is open in a transaction.

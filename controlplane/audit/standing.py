@@ -6,36 +6,13 @@ where Kueue has one; the order of the questions is that of `controlplane.control
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, get_args
-
-import msgspec
 
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
-
-Word = Literal[
-    "Pending", "Inactive", "Reserved", "Nominated", "Chosen", "Admitted", "Running", "Lost", "Retry", "Rejected",
-    "Evicted", "Deleting", "Finished", "Deleted",
-]  # fmt: skip
-"""Pending: waits for quota. Inactive: deactivated. Reserved: has quota, offered to nobody. Nominated: offered to
-clusters. Chosen: one of them was chosen, its job is being made. Admitted: the check is Ready. Running: the job's copy
-is unsuspended. Lost: its cluster cannot be reached. Retry, Rejected: the check says so. Evicted: evicted, still holding
-quota. Deleted: not there any more."""
-
-WORDS: tuple[Word, ...] = get_args(Word)
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """`cluster` is the one that has it or was chosen, "" if none; `waits_for` completes "it waits for …", "" if it
-    waits for nothing.
-    """
-
-    word: Word
-    cluster: str = ""
-    waits_for: str = ""
+from controlplane.runtime.explanation import Standing
 
 
 def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> Standing:

@@ -12,24 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.audit.words import fields_of, type_of
-from controlplane.controllers.candidates.source import gang_state
-from controlplane.controllers.candidates.source import state as source
-from controlplane.controllers.candidates.source.gang_events import GROUP
-from controlplane.controllers.candidates.target import state as target
 from controlplane.controllers.connectivity.events import FLEET_STREAM
-from controlplane.controllers.coscheduling import state as runs
-from controlplane.controllers.jobframework import state as queued_jobs
-from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
+from controlplane.controllers.manifests import EVERY
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.podgroups import state as groups
-from controlplane.controllers.podgroups.events import RULES_STREAM
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import ADMISSION
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from controlplane.controllers.scheduling import state as scheduling
-from controlplane.controllers.scheduling.gangs import conditions as gangs
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import Folded, StreamFolds
 
 _MISSING = object()
 # The place of the stream in the log, and since where things are as they are: they follow from the event itself.
@@ -40,37 +31,10 @@ _OF_ADMISSION = tuple(
 _KEYS = ("type", "name", "cluster")  # by which the parts of a list are told apart
 
 
-class Folded(NamedTuple):
-    """How the state of a stream begins, and the fold."""
-
-    initial: Callable[[str], Any]
-    fold: Callable[[Any, Recorded], Any]
-
-
-def _of_jobs(stream: str) -> Any:
-    """Return how the state of a stream of the job framework begins: of a job as its controller has it."""
-    return queued_jobs.QueuedJobState() if stream.startswith(f"{JOB_FRAMEWORK}/job/") else {}
-
-
-def _fold_jobs(state: Any, recorded: Recorded) -> Any:
-    return last_seen(state, recorded) if isinstance(state, dict) else queued_jobs.fold(state, recorded)
-
-
-FOLDS: Mapping[str, Folded] = {
-    JOB_FRAMEWORK: Folded(_of_jobs, _fold_jobs),
-    source.STREAM: Folded(source.SourceState.initial, source.fold),
-    GROUP: Folded(gang_state.SourceGangState.initial, gang_state.fold_group),
-    target.STREAM: Folded(target.TargetState.initial, target.target_fold),
-    scheduling.POD_STREAM: Folded(scheduling.PodState.initial, scheduling.pod_fold),
-    scheduling.VICTIM_STREAM: Folded(scheduling.VictimState.initial, scheduling.victim_fold),
-    scheduling.GANG_STREAM: Folded(gangs.GangState.initial, gangs.gang_fold),
-    "pipelinerun": Folded(runs.RunState.initial, runs.fold),
-    "member": Folded(lambda stream: groups.MemberState(), groups.fold_member),
-    "podgroup": Folded(lambda stream: groups.PodGroupState(), groups.fold_group),
-    "owner": Folded(lambda stream: None, groups.fold_owner),
-    RULES_STREAM: Folded(lambda stream: groups.RulesState(), groups.fold_rules),
+FOLDS: StreamFolds = {
+    word: folded for one in EVERY if one.folds is not None for word, folded in one.folds.load().items()
 }
-"""The states that only their own events change, by the first word of a stream."""
+"""The states that only their own events change, by the first word of a stream, or the first two."""
 
 
 INDEXED: Mapping[str, Callable[[WorkloadIndex, str], Any]] = {
@@ -134,7 +98,8 @@ class StateChange(NamedTuple):
 
 def of_stream(stream: str) -> Folded:
     """Return how a stream is folded."""
-    return FOLDS.get(stream.partition("/")[0], Folded(lambda stream: {}, last_seen))
+    first, second = [*stream.split("/", 2), ""][:2]
+    return FOLDS.get(first) or FOLDS.get(f"{first}/{second}") or Folded(lambda stream: {}, last_seen)
 
 
 def last_seen(state: dict[str, Any], recorded: Recorded) -> dict[str, Any]:

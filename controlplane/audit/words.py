@@ -14,7 +14,8 @@ from controlplane.controllers.manifests import EVERY
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.manifest import Vocabulary
 
-what = Vocabulary(EVERY).what
+vocabulary = Vocabulary(EVERY)
+what = vocabulary.what
 """Return what an event says, in a few words; of an unknown one its type."""
 
 

@@ -277,7 +277,7 @@ def _stays(index: WorkloadIndex, now: datetime, names: list[str], *, ending: boo
 
 def _pods(options: Options, cluster: str) -> int:
     """Return how many source pods a target has bound, or may bind."""
-    from controlplane.audit.pods import placed_on
+    from controlplane.audit.pods_now import placed_on
 
     with open_reader(options) as reader:
         return len(placed_on(reader, cluster))

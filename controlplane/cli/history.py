@@ -197,28 +197,6 @@ def full_name(options: Options, text: str) -> str:
     return "/".join([*(one for one in kind if one not in _WORKLOAD), namespace, parts[-1]])
 
 
-def pod_name(text: str) -> tuple[str, str] | None:
-    """Return namespace and name of pod/NAMESPACE/NAME; None if something else than a pod is meant."""
-    kind, _, rest = text.partition("/")
-    return split(rest) if kind in ("pod", "pods", "po") and "/" in rest else None
-
-
-def find_pod(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
-    """Return the events of a source pod; `CommandFailure` (exit code 5) if the log has none."""
-    from controlplane.audit.pods import pod_events
-
-    events = pod_events(reader, namespace, name)
-    if events:
-        return events
-    known = [stream.partition("/")[2] for stream in reader.streams("sourcepod", namespace=namespace)][:3]
-    hint = f"; there are {', '.join(known)}" if known else ""
-    raise CommandFailure(
-        f"there is no source pod {namespace}/{name} in the log {reader.log}: only pods with the schedulerName of "
-        f"candidates.schedulerName are placed on other clusters{hint}",
-        Exit.NOT_FOUND,
-    )
-
-
 _SHOWN = "; `controlplane workloads --all` shows which there are (a job without a queue is not recorded)"
 
 

@@ -15,20 +15,19 @@ _MOST = 200
 _STREAMS = {
     "workloads": ("workload", "job"),
     "namespaces": ("workload", "sourcepod"),
-    "clusters": ("cluster",),
     "queues": ("clusterqueue", "localqueue"),
-    "localqueues": ("localqueue",),
-    "nodes": ("node",),
-    "candidates": ("candidate",),
     "pods": ("pod", "sourcepod"),
-    "podgroups": ("podgroup",),
-    "pipelineruns": ("pipelinerun",),
 }
-"""The streams whose names are those of a kind of thing."""
+"""The streams whose names are those of a kind of thing; of others those of its singular."""
+
+
+def streams_of(what: str) -> tuple[str, ...]:
+    """Return the first words of the streams whose names are those of a kind of thing."""
+    return _STREAMS.get(what, (what.removesuffix("s"),))
 
 
 def offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the names of one of `_STREAMS` (NAMESPACE/NAME, or NAME) that begin so, 200 at most."""
+    """Return the names of a kind of thing (NAMESPACE/NAME, or NAME) that begin so, 200 at most."""
     try:
         found = _names(what, context.find_object(Options) or Options())
     except Exception:  # the verb itself will say what is wrong
@@ -43,7 +42,7 @@ def _names(what: str, options: Options) -> set[str]:
     settings = options.settings()
     url, role = options.database_url(), settings.database.role
     with LogReader.connect(url, log=settings.database.log, role=role, timeout=_PATIENCE) as reader:
-        streams = reader.streams(*_STREAMS[what])
+        streams = reader.streams(*streams_of(what))
         # Queues are known of their Workloads where they have no history of their own.
         queues = known(reader, "queue") if what in ("localqueues", "queues") else []
     if what == "workloads":  # of a job the stream names the kind too

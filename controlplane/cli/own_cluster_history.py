@@ -1,9 +1,8 @@
 """`why` and `timeline` of objects of one's own cluster: `pod/NS/NAME`, `podgroup/NS/NAME`, `candidate/NS/NAME`,
 `pipelinerun/NS/NAME`.
 
-In: what was typed. Out: the answer, or None where something else is meant: a Workload, a job, or a pod that is placed
-on another cluster. A scheduler keeps a log of its own: what the log that is read has not, and one other of the database
-has, is told from that one."""
+In: what was typed. Out: the answer, or None where something else is meant: a Workload or a job. A scheduler keeps a log
+of its own: what the log that is read has not, and one other of the database has, is told from that one."""
 
 from __future__ import annotations
 
@@ -18,20 +17,11 @@ from controlplane.cli.options import Options
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controlplane.audit.explain import Explanation
     from controlplane.audit.find import Found
-    from controlplane.audit.object_history import ObjectHistory
     from controlplane.audit.reads import LogReader
     from controlplane.audit.timeline import TimelineEntry
-
-_SAID = {
-    "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "
-    "the controller podgroups records those with one of podgroups.schedulerNames",
-    "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
-    "candidate": "candidates are in the log of the scheduler beside their target; in their source's, "
-    "`controlplane why pod/NAMESPACE/NAME` tells of the pod that they stand for",
-    "pipelinerun": "PipelineRuns are recorded while the controller coscheduling runs",
-}
+    from controlplane.runtime.explanation import Explanation
+    from controlplane.runtime.stories import ObjectHistory
 
 
 def explained(options: Options, text: str, at: datetime | None = None) -> tuple[str, Explanation] | None:
@@ -69,8 +59,6 @@ def _find(options: Options, text: str, at: datetime | None = None) -> ObjectHist
         found = history_of(reader, kind, namespace, name)
         if found is not None:
             return found
-        if kind == "pod" and reader.streams("sourcepod", namespace=namespace, name=name):
-            return None
         elsewhere = reader.logs(*places(kind, namespace, name))
         if len(elsewhere) != 1 or log_was_named(options):
             raise CommandFailure(_missing(reader, kind, namespace, name, elsewhere), Exit.NOT_FOUND)
@@ -87,10 +75,10 @@ def _missing(reader: LogReader, kind: str, namespace: str, name: str, elsewhere:
     first = f"there is no {kind} {namespace}/{name} in the log {reader.log}"
     if elsewhere:
         return f"{first}; {', '.join(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it: choose with --log"
-    from controlplane.audit.local import near, near_elsewhere
+    from controlplane.audit.local import ABSENT, near, near_elsewhere
 
     named = " or ".join(near(reader, kind, namespace, name))
     if not named:
         found = near_elsewhere(reader, kind, namespace, name)
         named = " or ".join(f"{' or '.join(names)} of the log {log}" for log, names in found.items())
-    return f"{first}; did you mean {named}?" if named else f"{first}: {is_empty(reader) or _SAID[kind]}"
+    return f"{first}; did you mean {named}?" if named else f"{first}: {is_empty(reader) or ABSENT[kind]}"

@@ -21,12 +21,13 @@ import click
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options
+from controlplane.settings.model import CONTROLLERS
 
 if TYPE_CHECKING:
-    from controlplane.app.admission import Endpoint
     from controlplane.app.service import Service
     from controlplane.clusters.streams import ApiServer
     from controlplane.log.connect import Database
+    from controlplane.runtime.hosting import Endpoint
     from controlplane.runtime.spans import Spans
     from controlplane.settings import Settings
     from controlplane.settings.candidates import VirtualNodeSettings
@@ -42,8 +43,7 @@ Started = Callable[["WebServer"], None]
 @click.option(
     "--controllers",
     metavar="NAME,…",
-    help="Which controllers run: multikueue, candidates, podgroups, coscheduling. Without it, those of the"
-    " setting run.controllers.",
+    help=f"Which controllers run: {', '.join(CONTROLLERS)}. Without it, those of the setting run.controllers.",
 )
 @click.pass_obj
 def run(options: Options, controllers: str | None) -> None:
@@ -272,8 +272,8 @@ async def _kubelet(chosen: VirtualNodeSettings, service: Service, open_server: O
     if certificate is None:
         yield
         return
-    from controlplane.app.virtual_kubelet import serving as serving_kubelet
-    from controlplane.app.virtual_kubelet import trusting
+    from controlplane.app.candidates.kubelet import serving as serving_kubelet
+    from controlplane.app.candidates.kubelet import trusting
     from controlplane.web import CertificateError
 
     try:

@@ -92,19 +92,12 @@ def _prefixes() -> Sequence[str]:
 def _of_object(options: Options, name: str, *, lanes: bool) -> ToldStory:
     """Tell of a Workload, its job, or an object of one's own cluster."""
     from controlplane.audit.answer import lanes_of_workload, timeline_of
-    from controlplane.audit.find import Found
-    from controlplane.audit.pods import pod_moments
     from controlplane.cli.own_cluster_history import narrated
     from controlplane.controllers.multikueue.hosting import reading_policy
 
     if (local := narrated(options, name)) is not None:
         return _with_lanes(options, *local)
-    pod = history.pod_name(name)
     with history.open_reader(options) as reader:
-        if pod is not None:
-            events = history.find_pod(reader, *pod)
-            found = Found(events[0].stream, [])
-            return _with_lanes(options, found, pod_moments(events))
         found = history.find_story(reader, name)
         policy, settings = history.policy_in_force(options, reader), options.settings()
         entries = timeline_of(reader, policy, found, lambda said: reading_policy(settings, said))

@@ -22,11 +22,10 @@ from controlplane.cli.output import dump, line, table
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controlplane.audit.ended import Statement
-    from controlplane.audit.explain import Explanation
     from controlplane.audit.quota_past import WaitInterval
     from controlplane.audit.reads import LogReader
     from controlplane.log.event import Recorded
+    from controlplane.runtime.explanation import Explanation, Statement
 
 STATEMENT_COLUMNS = ("at (UTC)", "what became of it", "proved by")
 COLUMNS = ("position", "at (UTC)", "type", "reason", "cluster", "what")
@@ -252,21 +251,7 @@ def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, E
 
     if (local := explained(options, name, at)) is not None:
         return local
-    pod = history.pod_name(name)
-    if pod is not None:
-        return _ask_pod(options, *pod, at)
     with history.open_reader(options, at=at) as reader:
         found = history.find_story(reader, name)
         policy = history.policy_in_force(options, reader)
         return found.stream, answer(reader, policy, found, at or SystemClock().now())
-
-
-def _ask_pod(options: Options, namespace: str, name: str, at: datetime | None) -> tuple[str, Explanation]:
-    from controlplane.audit.pods import connections, explain_pod, folded, gang_events, unread_pod
-
-    with history.open_reader(options, at=at) as reader:
-        events = history.find_pod(reader, namespace, name)
-        state = folded(events)
-        clusters = {*state.targets, *(known.cluster for known in state.candidates.values())}
-        connected = connections(reader, sorted(clusters))
-        return events[0].stream, explain_pod(events, connected, gang_events(reader, state), unread_pod(reader, events))

@@ -1,4 +1,4 @@
-"""The controllers that there are. A new one is a line here, and one where it is hosted (`controlplane.app`)."""
+"""The one list of the controllers that there are: a new one is its import here, and its name in the tuples below."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ from controlplane.controllers.quota.admission.manifest import MANIFEST as ADMISS
 from controlplane.controllers.quota.manifest import MANIFEST as QUOTA
 from controlplane.controllers.scheduling.manifest import MANIFEST as SCHEDULING
 
-SERVICE = (
-    CONNECTIVITY,
-    MULTIKUEUE,
-    CANDIDATES,
-    PODGROUPS,
-    COSCHEDULING,
-    FEASIBILITY,
-    QUOTA,
-    ADMISSION,
-    JOBFRAMEWORK,
-)
+SERVICE = (CONNECTIVITY, MULTIKUEUE, CANDIDATES, PODGROUPS, COSCHEDULING, FEASIBILITY, QUOTA, ADMISSION, JOBFRAMEWORK)
 """Those whose events are in the log of a service."""
+HOSTED = (MULTIKUEUE, QUOTA, ADMISSION, JOBFRAMEWORK, FEASIBILITY, CANDIDATES, PODGROUPS, COSCHEDULING)
+"""Those that a service can host, in the order in which they look at an object."""
 SCHEDULER = (CONNECTIVITY, SCHEDULING, CANDIDATE_TARGETS)
 """Those whose events are in the log of a scheduler."""
+OWN_CLUSTER = (PODGROUPS, COSCHEDULING, SCHEDULING)
+"""Those that look after the pods of one's own cluster."""
 EVERY = (*SERVICE, *SCHEDULER[1:])

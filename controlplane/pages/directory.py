@@ -15,7 +15,7 @@ from typing import NamedTuple, get_type_hints
 
 import msgspec
 
-from controlplane.audit.standing import WORDS
+from controlplane.runtime.explanation import WORDS
 
 SORTS = ("changed", "since", "name")
 OVER = ("Finished", "Deleted")

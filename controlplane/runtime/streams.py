@@ -5,8 +5,8 @@ In: a stream's name and its events, in order. Out: states with the fields `names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -22,6 +22,17 @@ def object_of(stream: str) -> tuple[str, str]:
     """Return namespace and name of the object that a stream is about."""
     _, namespace, name = stream.split("/", 2)
     return namespace, name
+
+
+class Folded(NamedTuple):
+    """How the state of a stream begins, and the fold."""
+
+    initial: Callable[[str], Any]
+    fold: Callable[[Any, Recorded], Any]
+
+
+StreamFolds = Mapping[str, Folded]
+"""The states that only their own events change, by the first word of a stream."""
 
 
 class StreamFold:

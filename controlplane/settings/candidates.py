@@ -214,8 +214,27 @@ class Candidates(Value, rename="camel"):
     ] = "yes"
 
 
-def virtual_node_contradictions(chosen: VirtualNodeSettings) -> Iterator[tuple[str, str]]:
-    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
+def candidate_contradictions(chosen: Candidates, *, runs: bool) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name; `runs`: whether
+    the controller does.
+    """
+    if runs and not chosen.cluster:
+        yield (
+            "candidates.cluster",
+            "must be set when run.controllers names candidates: it is the name that targets invite",
+        )
+    if chosen.clock_skew >= chosen.lease:
+        yield (
+            "candidates.clockSkew",
+            "must be less than candidates.lease, because a target keeps off the end of a lease by it",
+        )
+    yield from _virtual_node_contradictions(chosen.virtual_nodes)
+    names = [target.partition(":")[0] for target in chosen.targets]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield "candidates.targets", f'names "{name}" twice'
+
+
+def _virtual_node_contradictions(chosen: VirtualNodeSettings) -> Iterator[tuple[str, str]]:
     section = "candidates.virtualNodes"
     if chosen.certificate and not chosen.on:
         yield (

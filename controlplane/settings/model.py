@@ -17,9 +17,10 @@ from msgspec.structs import FieldInfo
 
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.custom import parse
-from controlplane.settings.candidates import Candidates, virtual_node_contradictions
-from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
+from controlplane.settings.candidates import Candidates, candidate_contradictions
+from controlplane.settings.coscheduling import CoschedulingSettings, coscheduling_contradictions
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
+from controlplane.settings.podgroups import PodGroupSettings, podgroup_contradictions
 from controlplane.settings.quota import QuotaSettings, quota_contradictions
 from controlplane.settings.retention import Retention
 from controlplane.settings.rules import (
@@ -298,18 +299,8 @@ SECTIONS = frozenset(leaf.key.rpartition(".")[0] for leaf in LEAVES) | {"budgets
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the keys whose values do not go with others, each with the reason, to follow the key's name."""
-    candidates = settings.candidates
-    if "candidates" in settings.run.controllers and not candidates.cluster:
-        yield (
-            "candidates.cluster",
-            "must be set when run.controllers names candidates: it is the name that targets invite",
-        )
-    if candidates.clock_skew >= candidates.lease:
-        yield (
-            "candidates.clockSkew",
-            "must be less than candidates.lease, because a target keeps off the end of a lease by it",
-        )
-    yield from virtual_node_contradictions(candidates.virtual_nodes)
+    on = settings.run.controllers
+    yield from candidate_contradictions(settings.candidates, runs="candidates" in on)
     yield from _dispatch_contradictions(settings.multikueue)
     waiting = any(name == "pod" or JOB_KINDS[name].suspends_pods for name in settings.multikueue.kinds)
     if settings.quota.builtin and waiting and settings.multikueue.pod_gate == "kueue":
@@ -321,11 +312,12 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             ),
         )
     yield from quota_contradictions(settings.quota)
-    yield from _local_contradictions(settings)
+    served = bool(settings.webhook.certificate)
+    yield from coscheduling_contradictions(settings.coscheduling, runs="coscheduling" in on, served=served)
+    yield from podgroup_contradictions(settings.podgroups, runs="podgroups" in on)
+    if settings.webhook.key and not served:
+        yield "webhook.key", "is set without webhook.certificate"
     yield from web_contradictions(settings.web)
-    names = [target.partition(":")[0] for target in candidates.targets]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield "candidates.targets", f'names "{name}" twice'
 
 
 def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
@@ -345,23 +337,3 @@ def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
             )
         elif named.count(name) > 1:
             yield "multikueue.externalFrameworks", f"names {name} twice: one version of a kind can be dispatched"
-
-
-def _local_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    placed = settings.coscheduling
-    if "coscheduling" in settings.run.controllers and not placed.image:
-        yield (
-            "coscheduling.image",
-            "must be set when run.controllers names coscheduling: it is the image that placeholders run",
-        )
-    if "podgroups" in settings.run.controllers and not settings.podgroups.scheduler_names:
-        yield "podgroups.schedulerNames", "must name a scheduler when run.controllers names podgroups"
-    if placed.webhook_key and not placed.webhook_certificate:
-        yield "coscheduling.webhookKey", "is set without coscheduling.webhookCertificate"
-    if settings.webhook.key and not settings.webhook.certificate:
-        yield "webhook.key", "is set without webhook.certificate"
-    if settings.webhook.certificate and placed.webhook_certificate:
-        yield (
-            "coscheduling.webhookCertificate",
-            "is set beside webhook.certificate: one webhook is served, where the section webhook says",
-        )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.scheduled import explain_scheduled
 from controlplane.controllers.candidates.objects import Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason as T
 from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.scheduling import events as s
+from controlplane.controllers.scheduling.explain import explain_scheduled
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import Explanation
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 LATER = START + timedelta(minutes=5)

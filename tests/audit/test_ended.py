@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from controlplane.audit.ended import Statement
 from controlplane.audit.words import type_of
 from controlplane.controllers.connectivity.events import KindSynced
 from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
 from controlplane.kube.kinds import JOBS
+from controlplane.runtime.explanation import Statement
 from tests.audit.ordeals import WORKERS, ask, fresh
 from tests.audit.script import Life, Script, at
 from tests.audit.stories import happy, retried, short_lost

@@ -10,8 +10,8 @@ import pytest
 
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
-from controlplane.audit.standing import WORDS
 from controlplane.audit.words import type_of
+from controlplane.runtime.explanation import WORDS
 from tests.audit.explained import CASES
 from tests.audit.ordeals import WORKERS, after, ask, fresh, lose_for
 from tests.audit.script import Life, Script

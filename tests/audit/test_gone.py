@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from controlplane.audit.before_end import LAST_KNOWN, ending
-from controlplane.audit.explain import Explanation
-from controlplane.audit.groups import explain_group, explain_member
-from controlplane.audit.offered import explain_candidate, explain_gang
-from controlplane.audit.pods import explain_pod
-from controlplane.audit.scheduled import explain_scheduled
+from controlplane.audit.offered import explain_candidate
 from controlplane.controllers.candidates.objects import Origin
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.source import events as source
 from controlplane.controllers.candidates.source import observations as seen
+from controlplane.controllers.candidates.source.explain import explain_pod
 from controlplane.controllers.candidates.target import events as target
 from controlplane.controllers.podgroups import events as groups
+from controlplane.controllers.podgroups.explain import explain_group, explain_member
 from controlplane.controllers.scheduling import events as scheduling
+from controlplane.controllers.scheduling.explain import explain_gang, explain_scheduled
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.explanation import LAST_KNOWN, Explanation, ending
 from tests.audit.samples import sample
 from tests.audit.scheduled import BIND, GANG, HELD, JUDGED, OFFERED, OWN, SHOWN, START, WAITING, log
 

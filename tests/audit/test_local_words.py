@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controlplane.audit.reads import LOCAL_EVENTS
 from controlplane.audit.reference import reference
 from controlplane.audit.words import what
 from controlplane.controllers.coscheduling import events as coscheduling
@@ -22,6 +21,8 @@ from controlplane.controllers.podgroups.phrases import REASONS as GROUP_REASONS
 from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
 from controlplane.log.event import Event
 from tests.audit.samples import sample
+
+LOCAL_EVENTS = (*podgroups.EVENTS, *coscheduling.EVENTS)
 
 
 def test_no_event_and_no_reason_is_missing() -> None:

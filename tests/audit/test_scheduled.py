@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from controlplane.audit.local import history_moments
-from controlplane.audit.object_history import ObjectHistory
-from controlplane.audit.offered import explain_gang
 from controlplane.controllers.scheduling import events as s
+from controlplane.controllers.scheduling.explain import explain_gang
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event
+from controlplane.runtime.stories import ObjectHistory
 from tests.audit.scheduled import (
     BIND,
     CONDITION,

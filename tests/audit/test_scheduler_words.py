@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 import controlplane
-from controlplane.audit.helps import ANYTHING, HELPS, helped_by
 from controlplane.audit.reads import READ
 from controlplane.audit.words import what
 from controlplane.controllers.candidates.objects import PermitSpec
@@ -30,6 +29,7 @@ from controlplane.controllers.scheduling.events import (
     Woken,
 )
 from controlplane.controllers.scheduling.framework.hints import Hints
+from controlplane.controllers.scheduling.helps import ANYTHING, HELPS, helped_by
 from controlplane.controllers.scheduling.phrases import (
     PHRASES as SCHEDULER_PHRASES,
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.app.admission import CANDIDATES_PATH
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATE_TARGETS, CANDIDATES, ELECT_LABEL
+from controlplane.controllers.candidates.source.hook import PATH
 from controlplane.kube.kinds import Json, Kind
 from controlplane.settings import Settings
 from tests.candidates.stage import Stage
@@ -144,7 +144,7 @@ def test_the_webhook_is_asked_about_each_pod_once_and_never_about_those_of_the_s
     by_namespace, by_pod = one(objects, "MutatingWebhookConfiguration")["webhooks"]
     for hook in (by_namespace, by_pod):
         target = hook["clientConfig"]["service"]
-        assert (target["name"], target["path"]) == (one(objects, "Service")["metadata"]["name"], CANDIDATES_PATH)
+        assert (target["name"], target["path"]) == (one(objects, "Service")["metadata"]["name"], PATH)
         assert (hook["sideEffects"], hook["failurePolicy"], hook["name"].partition(".")[0]) == (
             "None",
             "Ignore",

@@ -11,11 +11,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
-from controlplane.audit.standing import WORDS
 from controlplane.cli import cli
 from controlplane.cli.workloads import STATES
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.log.event import Event, NewEvent
+from controlplane.runtime.explanation import WORDS
 from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.audit.stories import everything

@@ -15,11 +15,11 @@ from sqlalchemy.pool import NullPool
 
 from controlplane.audit.past import BY, GROUPS
 from controlplane.audit.reads import READ
-from controlplane.audit.standing import WORDS
 from controlplane.cli import usage as usage_verb
 from controlplane.controllers.multikueue.observations import LocalQueueGone, LocalQueueObserved
 from controlplane.log import schema
 from controlplane.log.event import NewEvent
+from controlplane.runtime.explanation import WORDS
 from tests.audit.database import keep
 from tests.audit.script import Script
 from tests.audit.test_views import query

@@ -4,7 +4,8 @@ served.
 
 from __future__ import annotations
 
-from controlplane.app.admission import JOBS_PATH, PATH
+from controlplane.app.admission import JOBS_PATH
+from controlplane.controllers.coscheduling.hook import PATH
 from controlplane.controllers.hosts import hosted
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import QUEUE_LABEL

@@ -147,3 +147,10 @@ def test_what_is_bound_in_single_namespaces_is_asked_for_in_each() -> None:
 
 VERBS, FOLLOWED = ("get", "list", "watch"), ("configmaps", "secrets")
 WRITES = (*VERBS, "create", "patch", "delete")
+
+
+@pytest.mark.parametrize("kinds", ["batch/job", EVERY_KIND])
+def test_what_dispatching_needs_is_asked_for_as_well_where_quota_is_decided_on_here(kinds: str) -> None:
+    builtin = chosen(quota_mode="builtin", multikueue_kinds=kinds, multikueue_pod_gate="own")
+    without = chosen(multikueue_kinds=kinds)
+    assert texts(needed_on_management(without)) - texts(needed_on_management(builtin)) == set()

@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/howto/first-change.md"
 def shown() -> JobKind:
     """The kind of the page `Your first change`."""
     found: dict[str, Any] = {}
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     exec(compile(code, str(PAGE), "exec"), found)
     kind: JobKind = found["Render"]()
     return kind

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from controlplane.audit.answer import answer
-from controlplane.audit.explain import Explanation
 from controlplane.audit.find import events_of, find
 from controlplane.audit.reads import LogReader
 from controlplane.clock import SystemClock
@@ -16,6 +15,7 @@ from controlplane.controllers.multikueue.events import CheckStateDecided
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_lost import taken_from
 

@@ -34,11 +34,11 @@ from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.kubelet import Kubelet, PodTimes
-from controlplane.simulation.controllers.volumes import VOLUME_KINDS, Volumes
 from controlplane.simulation.kinds.base import ServedKind
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
+from tests.scheduling.volume_controller import VOLUME_KINDS, Volumes
 from tests.support.waiting import PATIENCE
 
 KINDS = (

@@ -17,10 +17,11 @@ from controlplane.controllers.multikueue.hosting import in_force, policy_of, rea
 from controlplane.controllers.podgroups import hosting as podgroups
 from controlplane.settings import Settings
 from controlplane.settings.access_providers import AccessProvider, ExecConfig
+from controlplane.settings.coscheduling import MODES, CoschedulingSettings
 from controlplane.settings.load import SettingsError, load
-from controlplane.settings.local import MODES, CoschedulingSettings, PodGroupSettings
 from controlplane.settings.model import RunSettings, contradictions
 from controlplane.settings.multikueue import ClusterProfiles, MultiKueue
+from controlplane.settings.podgroups import PodGroupSettings
 from controlplane.settings.quota import QuotaSettings, VisibilitySettings
 
 

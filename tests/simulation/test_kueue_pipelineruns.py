@@ -120,7 +120,7 @@ def test_placeholders_are_a_pod_set_of_their_own(mode: str, count: int) -> None:
 def test_tekton_starts_nothing_of_a_run_that_waits_and_ends_one_that_is_stopped(asked: str) -> None:
     found = World(ClusterSpec(kinds=LOCAL_KINDS), {}, clock=Clock())
     found.assemble()
-    from controlplane.simulation.controllers.own_cluster import Machinery
+    from tests.support.machinery import Machinery
 
     machinery = Machinery("home", found.management.store, Clock())
     machinery.view.start()

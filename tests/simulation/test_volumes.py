@@ -12,8 +12,8 @@ from controlplane.kube.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import OUTCOME
-from controlplane.simulation.controllers.volumes import VOLUME_KINDS, Volumes
 from controlplane.simulation.kinds.nodes import NODE_KINDS
+from tests.scheduling.volume_controller import VOLUME_KINDS, Volumes
 from tests.simulation.test_kubelet import Clock
 
 SELECTED = "volume.kubernetes.io/selected-node"

@@ -24,8 +24,8 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import NAMESPACES, NODES, PODS, Json, Kind, meta
 from controlplane.runtime import term
 from controlplane.settings import Settings
-from controlplane.settings.local import CoschedulingSettings, PodGroupSettings
-from controlplane.simulation.controllers.own_cluster import Machinery
+from controlplane.settings.coscheduling import CoschedulingSettings
+from controlplane.settings.podgroups import PodGroupSettings
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import LOCAL_KINDS
 from controlplane.simulation.seeding import ensure
@@ -33,6 +33,7 @@ from controlplane.simulation.world import ClusterSpec, World
 from tests.multikueue.kep693.rig import until
 from tests.outages.stage import Replica, keep_tasks_apart
 from tests.outages.stage import settings as quick
+from tests.support.machinery import Machinery
 
 NS = "default"
 

@@ -4,7 +4,9 @@ In: settings. Out: its part of the log, what it watches on the cluster beside wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from controlplane.controllers.coscheduling.controller import NEEDED, CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.flags import Mode
@@ -20,14 +22,14 @@ from controlplane.controllers.coscheduling.objects import (
 )
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, STATEFUL_SETS
 from controlplane.kube.watches import WatchSpec
-from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.runtime.hosting import GaugeReading, HostedController, Registration
 from controlplane.settings.model import Settings
 
 _STREAMS = frozenset({"pipelinerun", "node", "volume", "coscheduling"})
 _HEARS = frozenset({"cluster", "service", "refused"})
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if "coscheduling" not in settings.run.controllers:
         return ()
@@ -47,7 +49,19 @@ def host(settings: Settings) -> Sequence[HostedController]:
         WatchSpec(CONFIG_MAPS, namespace=settings.coscheduling.config_namespace),
     )
     registration = Registration("coscheduling", runs, _STREAMS, _HEARS, identities="coscheduling")
-    return (HostedController(registration=registration, home=home, knows=runs.places, unseen=unseen),)
+    return (
+        HostedController(
+            registration=registration, home=home, knows=runs.places, unseen=unseen, gauges=partial(gauges, runs)
+        ),
+    )
+
+
+def gauges(controller: CoschedulingController) -> Iterator[GaugeReading]:
+    """Yield the number of runs under way in each mode."""
+    under_way = (state.current for state in controller.runs.values())
+    modes = Counter(one.pinned.mode for one in under_way if one is not None and one.pinned and not one.over)
+    for mode in Mode:
+        yield GaugeReading("coscheduled_runs", modes[mode.value], {"mode": mode.value})
 
 
 def policy_of(settings: Settings) -> CoschedulingPolicy:

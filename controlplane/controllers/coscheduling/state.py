@@ -27,7 +27,7 @@ from controlplane.controllers.coscheduling.events import (
 from controlplane.controllers.coscheduling.events import Where as Place
 from controlplane.controllers.coscheduling.names import template_name
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold
+from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
 from controlplane.values import Value
 
@@ -296,3 +296,6 @@ def _withdrawn(state: RunState, uid: str) -> RunState:
 def _close(state: RunState, cluster: str, where: Place, name: str) -> RunState:
     """Return the state without the open write to an object that was seen to change: what follows is decided anew."""
     return closed(state, target_of(cluster, where, name))
+
+
+FOLDS: StreamFolds = {"pipelinerun": Folded(RunState.initial, fold)}

@@ -18,7 +18,7 @@ from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if not settings.quota.builtin:
         return ()

@@ -12,7 +12,8 @@ from controlplane.controllers.jobframework import (
 )
 from controlplane.controllers.jobframework.phrases import PHRASES, WRITES
 from controlplane.controllers.jobframework.reasons import REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.runtime.hosting import GrantedRights
+from controlplane.runtime.manifest import Deferred, Manifest
 
 _EVENTS = (
     *events.EVENTS,
@@ -31,6 +32,16 @@ MANIFEST = Manifest(
     decision=events.JobDecision,
     write=events.JobWrite,
     writes={one: WRITES[one.__name__] for one in _EVENTS if issubclass(one, events.JobWrite)},
+    runs=lambda settings, policy: settings.quota.builtin,
+    host=Deferred("controlplane.controllers.jobframework.hosting:host"),
+    folds=Deferred("controlplane.controllers.jobframework.state:FOLDS"),
+    rights=(
+        GrantedRights(
+            manifest="rbac/management/jobframework.yaml",
+            when=lambda settings: settings.quota.builtin,
+            role="controlplane-jobframework",
+        ),
+    ),
     streams={
         "jobframework/job/KIND/NS/NAME": "a job, with its Workloads",
         "jobframework/job/podgroups/NS/GROUP": "the pods of a group, with their Workload",

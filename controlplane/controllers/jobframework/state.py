@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.jobframework import events
+from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.pod_events import (
     PodDeletionDecided,
     PodTerminationDecided,
@@ -18,6 +19,7 @@ from controlplane.controllers.jobframework.pod_events import (
 )
 from controlplane.controllers.jobframework.pods import as_job
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import Folded, StreamFolds
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
 
 _replace = msgspec.structs.replace
@@ -152,3 +154,6 @@ def _settled(state: QueuedJobState, targets: tuple[str, ...]) -> QueuedJobState:
         effects={target: one for target, one in state.effects.items() if not of(target)},
         trouble={target: one for target, one in state.trouble.items() if not (of(target) and one.error == "Conflict")},
     )
+
+
+FOLDS: StreamFolds = {f"{WORD}/job": Folded(lambda stream: QueuedJobState(), fold)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from controlplane.controllers.multikueue import events
+from controlplane.controllers.multikueue.observations import ObservationRefused
 from controlplane.controllers.multikueue.phrases import PHRASES, REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.controllers.multikueue.rights import RIGHTS
+from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
     title="Workloads",
@@ -34,6 +36,11 @@ MANIFEST = Manifest(
         events.DeactivationDecided: "Workload status, worker",
         events.ConditionDecided: "MultiKueueCluster or AdmissionCheck status",
     },
+    refused=ObservationRefused,
+    counted=True,
+    runs=lambda settings, policy: True,
+    host=Deferred("controlplane.controllers.multikueue.hosting:host"),
+    rights=RIGHTS,
     streams={
         "workload/NS/NAME": "a Workload of the management cluster and all its copies on workers",
         "job/KIND/NS/NAME": "the user's job",

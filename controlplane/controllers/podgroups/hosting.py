@@ -4,16 +4,20 @@ In: settings. Out: their parts of the log, what they watch on the cluster beside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import get_args
 
 from controlplane.controllers.podgroups import rules
 from controlplane.controllers.podgroups.capacity import Capacity
 from controlplane.controllers.podgroups.controller import PodGroupController
-from controlplane.controllers.podgroups.index import PodGroupPolicy
+from controlplane.controllers.podgroups.index import PodGroupIndex, PodGroupPolicy
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, WATCHED_OWNERS
+from controlplane.controllers.podgroups.phases import Phase
 from controlplane.kube.kinds import NODES
 from controlplane.kube.watches import WatchSpec
-from controlplane.runtime.hosting import HostedController, Registration
+from controlplane.runtime.hosting import GaugeReading, HostedController, Registration
 from controlplane.settings.model import Settings
 
 _CONNECTIONS = frozenset({"cluster", "service"})
@@ -21,7 +25,7 @@ _GROUPS = frozenset({"member", "podgroup", "owner", "podgroup-rules"})
 _CAPACITY = frozenset({"podgroup-room"})
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return both controllers, or none."""
     if "podgroups" not in settings.run.controllers:
         return ()
@@ -42,12 +46,21 @@ def host(settings: Settings) -> Sequence[HostedController]:
             ),
             knows=groups,
             unseen=unseen,
+            gauges=partial(gauges, groups.index),
         ),
         HostedController(
             registration=Registration("capacity", Capacity(), _CAPACITY, _CONNECTIONS, identities="capacity"),
             home=(WatchSpec(PODS), WatchSpec(NODES)),  # what others' pods use counts
         ),
     )
+
+
+def gauges(index: PodGroupIndex) -> Iterator[GaugeReading]:
+    """Yield the number of groups in each phase, and that of pods without one."""
+    phases = Counter(group.phase for group in index.groups.values() if group.seen is not None)
+    for phase in get_args(Phase):
+        yield GaugeReading("pod_groups", phases[phase], {"phase": phase})
+    yield GaugeReading("ungrouped_pods", len(index.unresolved))
 
 
 def policy_of(settings: Settings) -> PodGroupPolicy:

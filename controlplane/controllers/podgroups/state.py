@@ -18,6 +18,7 @@ from controlplane.controllers.podgroups.phases import Phase
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, Rules
 from controlplane.log.event import Recorded
+from controlplane.runtime.streams import Folded, StreamFolds
 from controlplane.runtime.writes import Effect, WriteFailure, trouble_of
 from controlplane.values import Value
 
@@ -256,3 +257,11 @@ def fold_rules(state: RulesState, recorded: Recorded) -> RulesState:
             return _replace(state, slot=slot)
         case _:
             return _replace(state, slot=slot)
+
+
+FOLDS: StreamFolds = {
+    "member": Folded(lambda stream: MemberState(), fold_member),
+    "podgroup": Folded(lambda stream: PodGroupState(), fold_group),
+    "owner": Folded(lambda stream: None, fold_owner),
+    events.RULES_STREAM: Folded(lambda stream: RulesState(), fold_rules),
+}

@@ -18,7 +18,7 @@ HOME_KINDS = (CLUSTER_QUEUES, LOCAL_QUEUES, ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
 WORKER_KINDS = (CLUSTER_QUEUES, LOCAL_QUEUES)
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     chosen = settings.multikueue
     if chosen.quota_automation != "yes" or "multikueue" not in settings.run.controllers:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from controlplane.controllers.quota import events
 from controlplane.controllers.quota.phrases import PHRASES, WRITES
 from controlplane.controllers.quota.reasons import REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.runtime.hosting import GrantedRights
+from controlplane.runtime.manifest import Deferred, Manifest
+from controlplane.settings.model import Settings
+
+
+def _on(settings: Settings, policy: object = None) -> bool:
+    return settings.multikueue.quota_automation == "yes" and "multikueue" in settings.run.controllers
+
 
 MANIFEST = Manifest(
     title="Quota of ClusterQueues",
@@ -16,6 +23,11 @@ MANIFEST = Manifest(
     decision=events.QuotaDecision,
     write=events.QuotaWrite,
     writes={one: WRITES[one.__name__] for one in (events.QuotaDecided, events.QuotaConditionDecided)},
+    refused=events.QuotaInputRefused,
+    counted=True,
+    runs=_on,
+    host=Deferred("controlplane.controllers.quota.hosting:host"),
+    rights=(GrantedRights(manifest="rbac/management/quota.yaml", when=_on),),
     streams={
         "quota/queue/NAME": "a ClusterQueue of the management cluster, whose quota may be automated",
         "quota/check/NAME": "an AdmissionCheck, as quota rests on it",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS, SchedulingDecision
-from controlplane.controllers.scheduling.phrases import PHRASES, REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.controllers.scheduling.events import SCHEDULING_EVENTS, SchedulingDecision, SchedulingWrite
+from controlplane.controllers.scheduling.phrases import PHRASES, REASONS, scheduling_because
+from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
     title="Scheduling",
@@ -13,6 +13,10 @@ MANIFEST = Manifest(
     phrases=PHRASES,
     reasons=REASONS,
     decision=SchedulingDecision,
+    write=SchedulingWrite,
+    because=scheduling_because,
+    causes=Deferred("controlplane.controllers.scheduling.causes"),
+    folds=Deferred("controlplane.controllers.scheduling.explain:FOLDS"),
     streams={
         "pod/NS/NAME": "a pod that names one of the scheduler's profiles",
         "victim/NS/NAME": "a pod that is evicted for another one",

@@ -7,7 +7,7 @@ is looked at here is what the decider looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from controlplane.controllers.connectivity.events import ServiceStarted
 from controlplane.dst.engine.trace import Trace
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.controller import OpenWrite
+from controlplane.runtime.manifest import Manifest
 from controlplane.runtime.writes import WriteFailed
 
 ONE_WRITER, NO_HOLES, READABLE = "one process writes", "positions have no holes", "every event can be read"
@@ -112,6 +113,17 @@ class LogRules:
         if event.failures > 1 and before is not None and recorded.recorded_at - before < _SHORTEST_PAUSE:
             self._trace.violate(PAUSE, f"{event.action} to {event.target}, {event.failures} times")
         self._failed[key] = recorded.recorded_at
+
+
+def meanings_of(manifests: Sequence[Manifest], replaces: tuple[type[Event], ...] = ()) -> EventMeanings:
+    """Return what the events of a log mean in which these controllers record."""
+    return EventMeanings(
+        decisions=tuple(one.decision for one in manifests if one.decision is not None),
+        writes=tuple(one.write for one in manifests if one.write is not None),
+        reasons=frozenset(reason for one in manifests for reason in one.reasons),
+        may_cause=by_first_word(*(one.causes.load() for one in manifests if one.causes is not None)),
+        replaces=replaces,
+    )
 
 
 def by_first_word(*rooms: Any) -> Callable[[str, str], bool]:

@@ -12,7 +12,6 @@ from typing import Any, LiteralString
 from controlplane.audit import quota_past
 from controlplane.audit.answer import Told, told
 from controlplane.audit.archived import archived_stream, gone_stream
-from controlplane.audit.ended import Statement
 from controlplane.audit.find import Found, find, nearest
 from controlplane.audit.lanes import Lane
 from controlplane.audit.quota_wait import answer, sentences
@@ -26,6 +25,7 @@ from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.log.event import Recorded
 from controlplane.pages.asking import Archived, Asked, NotFound, Parameter
 from controlplane.pages.concealing import as_shown
+from controlplane.runtime.explanation import Statement
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("events", "which events are listed besides the story", ("newest", "all"), default="newest"),)

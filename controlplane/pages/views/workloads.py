@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from controlplane.audit.archived_workloads import ARCHIVED, ArchivedWorkload
 from controlplane.audit.archived_workloads import page as archived_page
 from controlplane.audit.reads import Filter
-from controlplane.audit.standing import WORDS
 from controlplane.audit.timeline import why
 from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.pages.asking import Asked, BadQuestion, Parameter
 from controlplane.pages.directory import SORTS, CursorError, Row, Wanted
+from controlplane.runtime.explanation import WORDS
 from controlplane.values import Value
 
 RESULTS = ("Succeeded", "Failed")

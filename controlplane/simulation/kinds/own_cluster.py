@@ -1,8 +1,8 @@
 """The kinds that a simulated cluster serves where pods are looked after beside it: owners, PodGroups, claims, and
 Tekton's.
 
-Pure data, as `kinds`. Added to a cluster's kinds where the controllers `podgroups` and `coscheduling` run; a cluster
-without them answers as one on which nobody installed Volcano or Tekton."""
+Pure data, as `kinds`. Added to a cluster's kinds where the controllers of one's own cluster run; a cluster without
+them answers as one on which nobody installed Volcano or Tekton."""
 
 from __future__ import annotations
 

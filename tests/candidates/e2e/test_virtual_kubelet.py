@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.app.virtual_kubelet import VirtualKubelet, serving, trusting
+from controlplane.app.candidates.kubelet import VirtualKubelet, serving, trusting
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.kube.kinds import meta
 from controlplane.settings.candidates import VirtualNodeSettings

@@ -16,13 +16,13 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.local.witness import Witness
 from controlplane.simulation.controllers.jobs import DURATION
-from controlplane.simulation.controllers.own_cluster import Machinery
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.nodes import SCHEDULING_KINDS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, LOCAL_KINDS, TASK_RUNS
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import ClusterSpec, World
 from tests.outages.stage import Stage, settings
+from tests.support.machinery import Machinery
 
 NS, RUN = "default", "build"
 OURS = "kueue.x-k8s.io/multikueue"

@@ -13,8 +13,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controlplane.app.admission import PATH, Admission
+from controlplane.app.admission import Reviews
 from controlplane.clock import SystemClock
+from controlplane.controllers.coscheduling.controller import CoschedulingController
+from controlplane.controllers.coscheduling.hook import PATH
+from controlplane.controllers.coscheduling.hook import hook as hook_of
 from controlplane.kube.kinds import Json, meta
 from controlplane.simulation.controllers.workload_owners import owner_reference
 from controlplane.web import Certificate, Webhook, serve_webhook
@@ -43,6 +46,10 @@ class Hook:
         return response
 
 
+def reviews(it: Stage, replica: Replica) -> Reviews:
+    return Reviews(hook_of(it.settings, replica.service.find), SystemClock(), replica.metrics)
+
+
 @pytest.fixture
 async def hook(stage: Make, tmp_path: Path) -> AsyncIterator[Hook]:
     it = await stage(flag="disabled", runs={"mode": "pipelineruns"})
@@ -50,7 +57,7 @@ async def hook(stage: Make, tmp_path: Path) -> AsyncIterator[Hook]:
     folder.mkdir()
     pki.make(folder, "IP:127.0.0.1")
     replica = it.replicas[0]
-    admission = Admission(lambda: replica.service.runs, 2.0, SystemClock(), replica.metrics)
+    admission = reviews(it, replica)
     certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
     webhook = await serve_webhook({PATH: admission}, certificate, "127.0.0.1", 0)
     yield Hook(it, webhook, folder)
@@ -117,8 +124,13 @@ async def test_a_follower_answers_as_well(hook: Hook) -> None:
     await it.until(lambda: it.said("ModePinned"), "its mode")
     follower = Replica(it.url, it.folder / "management.kubeconfig", it.settings, "follower")
     it.replicas.append(follower)
-    await it.until(lambda: follower.service.runs and follower.service.runs.runs, "the follower to have read the log")
-    answer = Admission(lambda: follower.service.runs, 2.0, SystemClock(), follower.metrics)
+
+    def has_read() -> bool:
+        runs = follower.service.find(CoschedulingController)
+        return runs is not None and bool(runs.runs)
+
+    await it.until(has_read, "the follower to have read the log")
+    answer = reviews(it, follower)
     request = {
         "uid": "r2",
         "operation": "CREATE",

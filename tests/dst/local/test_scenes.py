@@ -11,7 +11,7 @@ import pytest
 from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.play import play
-from controlplane.dst.scenes.local import manifests
+from controlplane.dst.scenes.local import hosted
 from controlplane.dst.scenes.local.people import RIGHTS
 from tests.dst.local.plans import plan
 from tests.dst.plans import held, step, told
@@ -68,7 +68,7 @@ def first_node(name: str) -> str:
     """Where a run's placeholder goes; whatever happens later, it goes there again."""
     outcome = play(plan(run(10, name), END))
     assert held(outcome)
-    (node,) = node_of(outcome, f"{manifests.placeholder_of(name)}-0")
+    (node,) = node_of(outcome, f"{hosted.placeholder_of(name)}-0")
     return node
 
 
@@ -77,12 +77,12 @@ def test_a_cordoned_node_is_left_in_the_middle_of_a_run(replicas: int) -> None:
     steps = [run(10, "run-1")]
     before = play(plan(*steps, END, replicas=replicas))
     assert held(before)
-    (node,) = node_of(before, f"{manifests.placeholder_of('run-1')}-0")
+    (node,) = node_of(before, f"{hosted.placeholder_of('run-1')}-0")
     outcome = play(plan(*steps, step(20, "cordon", node, 200), END, replicas=replicas))
     assert held(outcome)
     (moved,) = told(outcome, "PlaceholderEvicted")
     assert "NodeCordoned" in moved
-    first, second = node_of(outcome, f"{manifests.placeholder_of('run-1')}-0")
+    first, second = node_of(outcome, f"{hosted.placeholder_of('run-1')}-0")
     assert (first, node_of(outcome, "run-1-t0-pod"), node_of(outcome, "run-1-t1-pod")) == (node, [node], [second])
     assert second != node
 
@@ -94,7 +94,7 @@ def test_a_node_is_drained_and_another_one_lost() -> None:
         plan(run(10, "run-1"), step(25, "drain", node, 150), step(40, "lose-node", others[0], 100), END, replicas=2)
     )
     assert held(outcome)
-    assert others[1] in node_of(outcome, f"{manifests.placeholder_of('run-1')}-0")
+    assert others[1] in node_of(outcome, f"{hosted.placeholder_of('run-1')}-0")
     assert told(outcome, "RunCompleted")
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_events
-from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
 from controlplane.kube import pod_groups as rules
 from controlplane.kube.pod_groups import GangProgress, GroupSpec, Member, Stage
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold
+from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.values import Value
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -386,3 +386,9 @@ class SourceGangs:
         """Return what a pod's decision looks at of its gang; None if it is in none."""
         stream = self._of.get(pod_stream)
         return self._look(stream) if stream is not None else None
+
+
+FOLDS: StreamFolds = {
+    STREAM: Folded(SourceState.initial, fold),
+    gang_events.GROUP: Folded(SourceGangState.initial, fold_group),
+}

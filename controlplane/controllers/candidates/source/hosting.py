@@ -22,7 +22,7 @@ from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controllers that are on."""
     if "candidates" not in settings.run.controllers:
         return ()

@@ -238,3 +238,11 @@ def pod_because(decision: events.CandidateDecision) -> str:
         }
     )
     return clause.removesuffix(": ")
+
+
+def told_because(decision: events.CandidateDecision) -> str:
+    """Return the same without what the decision itself says beside it."""
+    why = pod_because(decision)
+    if isinstance(decision, events.StatusShown) and decision.message:
+        return why.removesuffix(decision.message).removesuffix(": ")
+    return why

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controlplane.controllers.candidates.target.events import TARGET_EVENTS
-from controlplane.controllers.candidates.target.phrases import PHRASES, REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.controllers.candidates.target.phrases import PHRASES, REASONS, target_because
+from controlplane.runtime.manifest import Deferred, Manifest
 
 MANIFEST = Manifest(
     title="Candidates in a target",
@@ -12,6 +12,8 @@ MANIFEST = Manifest(
     events=TARGET_EVENTS,
     phrases=PHRASES,
     reasons=REASONS,
+    because=target_because,
+    folds=Deferred("controlplane.controllers.candidates.target.state:FOLDS"),
     streams={
         "candidate/NS/NAME": "a candidate, and the pod that is made for it",
         "invitation/NAME": "a CandidateSource",

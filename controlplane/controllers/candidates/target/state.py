@@ -11,7 +11,7 @@ from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import Made, amended, made_of
 from controlplane.log.event import Recorded
-from controlplane.runtime.streams import StreamFold, streams_of
+from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 STREAM = "candidate"
@@ -232,3 +232,6 @@ def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> Target
 
 def _moved_on(binding: events.BindStarted, pod: events.CandidatePodObserved) -> bool:
     return binding.uid != pod.uid or binding.resource_version != pod.resource_version
+
+
+FOLDS: StreamFolds = {STREAM: Folded(TargetState.initial, target_fold)}

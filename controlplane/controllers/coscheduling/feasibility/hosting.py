@@ -1,11 +1,12 @@
 """Hosts the judgement of which workers can take a PipelineRun.
 
-In: settings, and the kinds of job that are judged. Out: the controller's part of the log, and what it watches on workers. Where no
-PipelineRuns are dispatched, or nobody wants them judged, there is none."""
+In: settings, and the policy of Workloads, which says what is judged. Out: the controller's part of the log, and what it
+watches on workers. Where no PipelineRuns are dispatched, or nobody wants them judged, there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from controlplane.controllers.coscheduling.feasibility.controller import (
     HEARS,
@@ -22,9 +23,21 @@ from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 
 
-def host(settings: Settings, judged: frozenset[str]) -> Sequence[HostedController]:
-    """Return the controller if any kind is `judged`."""
-    if not judged:
+class JudgedKinds(Protocol):
+    """What the policy of Workloads says of judging."""
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether Workloads are dispatched at all."""
+
+    @property
+    def judged(self) -> frozenset[str]:
+        """The kinds of job (`Kind.name`) that are judged."""
+
+
+def host(settings: Settings, policy: JudgedKinds) -> Sequence[HostedController]:
+    """Return the controller if any kind is judged."""
+    if not policy.dispatches or not policy.judged:
         return ()
     found = FeasibilityController(
         FeasibilityPolicy(

@@ -84,7 +84,7 @@ def wait_for_pods_ready(settings: Settings) -> WaitForPodsReady | None:
     )
 
 
-def host(settings: Settings) -> Sequence[HostedController]:
+def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if not settings.quota.builtin:
         return ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.phrases import PHRASES, WRITES
 from controlplane.controllers.quota.admission.reasons import REASONS
-from controlplane.runtime.manifest import Manifest
+from controlplane.runtime.hosting import GrantedRights
+from controlplane.runtime.manifest import Deferred, Manifest
 
 _EVENTS = (*events.EVENTS, *topology_events.EVENTS)
 MANIFEST = Manifest(
@@ -17,6 +18,15 @@ MANIFEST = Manifest(
     decision=events.AdmissionDecision,
     write=events.AdmissionWrite,
     writes={one: WRITES[one.__name__] for one in _EVENTS if one.__name__ in WRITES},
+    runs=lambda settings, policy: settings.quota.builtin,
+    host=Deferred("controlplane.controllers.quota.admission.hosting:host"),
+    rights=(
+        GrantedRights(manifest="rbac/management/admission.yaml", when=lambda settings: settings.quota.builtin),
+        GrantedRights(
+            manifest="visibility/clusterrole.yaml",
+            when=lambda settings: settings.quota.builtin and settings.quota.visibility.certificate,
+        ),
+    ),
     streams={
         "admission/workload/NS/NAME": "a Workload as quota is reserved for it",
         "admission/clusterqueue/NAME": "a ClusterQueue",

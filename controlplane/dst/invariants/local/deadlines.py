@@ -9,14 +9,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.coscheduling.names import COMPONENT
-from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
-from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.scheduling.gangs.state import GANG
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.ending import ended
-from controlplane.dst.scenes.local.environment import NAMESPACE, OwnClusterEnvironment, notes_of
+from controlplane.dst.scenes.local.environment import NAMESPACE, OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import group_of, is_placeholder, run_in
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, PODS, meta
 from controlplane.runtime.streams import object_of
 from controlplane.simulation.apiserver.history import Commit
@@ -58,9 +56,9 @@ class InTime:
         now = self._environment.loop.time()
         for record in self._environment.records(PODS) if self._cordoned else ():
             since = self._cordoned.get(record.obj["spec"].get("nodeName", ""), now)
-            if record.labels.get(COMPONENT_LABEL) != COMPONENT or now - since < _LONG:
+            if not is_placeholder(record.labels) or now - since < _LONG:
                 continue
-            run = self._environment.find(PIPELINE_RUNS, str(record.labels.get(RUN_LABEL)), NAMESPACE)
+            run = self._environment.find(PIPELINE_RUNS, run_in(record.labels), NAMESPACE)
             if run is not None and not ended(run) and ready(record.obj) and "deletionTimestamp" not in meta(record.obj):
                 node = record.obj["spec"]["nodeName"]
                 self._trace.violate(LEAVES, f"{record.name} is on {node}, cordoned for {now - since:.0f} s")
@@ -100,4 +98,4 @@ class InTime:
     def _group(self, stream: str) -> str:
         namespace, name = object_of(stream)
         pod = self._environment.find(PODS, name, namespace)
-        return str(notes_of(pod).get(GROUP_NAME, "")) if pod is not None else ""
+        return group_of(pod) if pod is not None else ""

@@ -8,11 +8,11 @@ as it was."""
 from __future__ import annotations
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.scheduling.events import BindingDecided, NodeReserved, ReservationDropped
 from controlplane.controllers.scheduling.state import pod_stream
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, notes_of
+from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import group_of
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PODS
 from controlplane.log.event import Recorded
@@ -68,7 +68,7 @@ class GangRules:
         if pod is None:
             return
         obj = pod.copy()
-        group = str(notes_of(obj).get(GROUP_NAME, ""))
+        group = group_of(obj)
         if not group:
             if obj["spec"].get("schedulerName") == GANGS:
                 self._trace.violate(RULE, f"pod {pod.name} goes to {event.node} and is in no group yet")
@@ -95,7 +95,7 @@ class GangRules:
         return {
             uid: record
             for uid, record in self._pods.items()
-            if notes_of(record.copy()).get(GROUP_NAME) == group and now - self._gone.get(uid, now) <= _NEWS
+            if group_of(record.copy()) == group and now - self._gone.get(uid, now) <= _NEWS
         }
 
     def _placed_of(self, group: str) -> set[str]:

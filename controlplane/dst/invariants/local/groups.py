@@ -12,10 +12,11 @@ from typing import Any
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.podgroups.events import OwnerResolved, RulesAccepted
 from controlplane.controllers.podgroups.membership import OWNER_LABEL
-from controlplane.controllers.podgroups.objects import GROUP_NAME, MIN_MEMBER, REVISION, OwnerReference
+from controlplane.controllers.podgroups.objects import MIN_MEMBER, REVISION, OwnerReference
 from controlplane.controllers.podgroups.rules import Rules
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, notes_of
+from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import group_of, notes_of
 from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_requests import effective
 from controlplane.kube.quantities import nanos
@@ -47,7 +48,7 @@ class GroupRules:
         record = commit.record
         self._objects[record.uid] = obj = record.copy()
         if record.kind == PODS:
-            group, before = notes_of(obj).get(GROUP_NAME, ""), self._named.get(record.uid, "")
+            group, before = group_of(obj), self._named.get(record.uid, "")
             if before and group != before:
                 self._trace.violate(NAMED, f"pod {record.name} was in {before} and is in {group or 'none'}")
             self._named[record.uid] = group
@@ -116,7 +117,7 @@ class GroupRules:
         pods = [record.obj for record in self._environment.records(PODS)]
         for record in self._environment.records(POD_GROUPS):
             owner = record.labels.get(OWNER_LABEL)
-            members = [pod for pod in pods if notes_of(pod).get(GROUP_NAME) == record.name]
+            members = [pod for pod in pods if group_of(pod) == record.name]
             # Of a group that its owner has left behind nobody asks for anything.
             kept = controller_of(record.obj).get("uid") == owner
             if owner is None or not kept or not members or _has_unresolved_owner(record):

@@ -9,12 +9,11 @@ from __future__ import annotations
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling.names import COMPONENT
-from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, NODES, RUN_LABEL
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import groups_in, is_placeholder, run_in, runs_in
 from controlplane.dst.scenes.local.manifests import GANGS
-from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Kind
+from controlplane.kube.kinds import NODES, PIPELINE_RUNS, PODS, Kind
 from controlplane.log.event import Recorded, Unknown
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kinds.own_cluster import DEPLOYMENTS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, TASK_RUNS
@@ -50,9 +49,7 @@ class LocalHistoryRules:
 
     def unlike(self, shadow: HostedControllers, placed: SchedulerControllers) -> str:
         """Return what the logs believe of the cluster that is not so, "" if all is."""
-        groups, runs = shadow.groups, shadow.runs
-        assert groups is not None
-        assert runs is not None
+        groups, runs = groups_in(shadow), runs_in(shadow)
         exact: list[tuple[Kind, dict[str, tuple[str, str, str]], list[Record]]] = [
             (POD_GROUPS, groups.known(MANAGEMENT, POD_GROUPS.name), self._environment.records(POD_GROUPS)),
             (
@@ -85,11 +82,7 @@ class LocalHistoryRules:
         return ""
 
     def _made(self, kind: Kind) -> list[Record]:
-        return [
-            one
-            for one in self._environment.records(kind)
-            if one.labels.get(COMPONENT_LABEL) == COMPONENT and one.labels.get(RUN_LABEL)
-        ]
+        return [one for one in self._environment.records(kind) if is_placeholder(one.labels) and run_in(one.labels)]
 
 
 def _unlike(kind: Kind, known: dict[str, str], there: dict[str, str]) -> str:

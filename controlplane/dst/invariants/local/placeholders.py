@@ -6,12 +6,10 @@ In: commits of StatefulSets and pods, the modes as they are pinned, the schedule
 
 from __future__ import annotations
 
-from controlplane.controllers.coscheduling.events import ModePinned
-from controlplane.controllers.coscheduling.names import COMPONENT
-from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, INSTANCE_LABEL
 from controlplane.controllers.scheduling.events import BindingDecided, NodeReserved
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import is_placeholder, pinned_by, placeholder_in
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record
@@ -46,9 +44,9 @@ class Placeholders:
         record = commit.record
         if record.kind == PIPELINE_RUNS:
             self._runs[record.uid] = record.copy()
-        elif record.kind == STATEFUL_SETS and record.labels.get(COMPONENT_LABEL) == COMPONENT:
+        elif record.kind == STATEFUL_SETS and is_placeholder(record.labels):
             self._placeholder(commit)
-        elif record.kind == PODS and record.labels.get(COMPONENT_LABEL) == COMPONENT:
+        elif record.kind == PODS and is_placeholder(record.labels):
             self._moved(commit)
         elif record.kind == PODS:
             self._tasks[record.uid] = record
@@ -73,7 +71,7 @@ class Placeholders:
     def _moved(self, commit: Commit) -> None:
         """Take note of where a placeholder's pod is, and see who is there already."""
         record = commit.record
-        instance, node = str(record.labels.get(INSTANCE_LABEL)), str(record.obj["spec"].get("nodeName", ""))
+        instance, node = placeholder_in(record.labels), str(record.obj["spec"].get("nodeName", ""))
         self._holders[record.uid] = instance
         if not node:
             return
@@ -84,7 +82,7 @@ class Placeholders:
 
     def _apart(self, record: Record, node: str) -> None:
         for other in self._environment.records(PODS):
-            if other.uid == record.uid or other.labels.get(COMPONENT_LABEL) != COMPONENT:
+            if other.uid == record.uid or not is_placeholder(other.labels):
                 continue
             there = other.obj["spec"].get("nodeName") == node and "deletionTimestamp" not in meta(other.obj)
             if there and _isolates(record.obj) and other.obj["status"].get("phase") not in _OVER:
@@ -94,9 +92,9 @@ class Placeholders:
 
     def before_fold(self, recorded: Recorded) -> None:
         """Look at a mode that is pinned."""
-        event = recorded.event
-        if isinstance(event, ModePinned) and self.modes.setdefault(event.uid, event.mode) != event.mode:
-            self._trace.violate(KEPT, f"{recorded.stream} was in {self.modes[event.uid]} and is in {event.mode}")
+        uid, mode = pinned_by(recorded.event) or ("", "")
+        if uid and self.modes.setdefault(uid, mode) != mode:
+            self._trace.violate(KEPT, f"{recorded.stream} was in {self.modes[uid]} and is in {mode}")
 
     def before_bind(self, recorded: Recorded) -> None:
         """Look at a binding: where a task's pod goes, its placeholder's pod is or was, or a place is taken for it
@@ -134,6 +132,6 @@ def _follows(pod: Json) -> str:
     near = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
     for term in near.get(_REQUIRED) or ():
         wanted = (term.get("labelSelector") or {}).get("matchLabels") or {}
-        if wanted.get(COMPONENT_LABEL) == COMPONENT:
-            return str(wanted.get(INSTANCE_LABEL, ""))
+        if is_placeholder(wanted):
+            return placeholder_in(wanted)
     return ""

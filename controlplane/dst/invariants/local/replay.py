@@ -13,6 +13,7 @@ from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.replay import RULE, _unequal
+from controlplane.dst.scenes.local.hosted import groups_in, runs_in
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER, hosted, scheduler_controllers
 from controlplane.log.event import Recorded
 
@@ -20,9 +21,7 @@ _Pair = tuple[object, object]
 
 
 def _of_controllers(controllers: HostedControllers) -> dict[str, Any]:
-    groups, runs = controllers.groups, controllers.runs
-    assert groups is not None
-    assert runs is not None
+    groups, runs = groups_in(controllers), runs_in(controllers)
     index = groups.index
     return {
         "members": index.members,

@@ -11,15 +11,8 @@ from functools import partial
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.coscheduling import causes as run_causes
-from controlplane.controllers.coscheduling.events import CoschedulingWrite
-from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.controllers.podgroups import causes as group_causes
-from controlplane.controllers.podgroups.events import GroupWrite
-from controlplane.controllers.podgroups.reasons import PodGroupReason
-from controlplane.controllers.scheduling import causes as scheduler_causes
-from controlplane.controllers.scheduling.events import GangConditionDecided, PodStatusDecided, SchedulingWrite
-from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.manifests import OWN_CLUSTER
+from controlplane.controllers.scheduling.events import GangConditionDecided, PodStatusDecided
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.local.deadlines import InTime
@@ -29,20 +22,14 @@ from controlplane.dst.invariants.local.history import LocalHistoryRules
 from controlplane.dst.invariants.local.placeholders import Placeholders
 from controlplane.dst.invariants.local.replay import LocalReplayRules
 from controlplane.dst.invariants.local.writes import LocalOwnershipRules
-from controlplane.dst.invariants.log_rules import EventMeanings, LogRules, by_first_word
+from controlplane.dst.invariants.log_rules import LogRules, meanings_of
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
-from controlplane.dst.scenes.local.trace_text import DECISIONS
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
 
-MEANINGS = EventMeanings(
-    decisions=DECISIONS,
-    writes=(GroupWrite, CoschedulingWrite, SchedulingWrite),
-    reasons=frozenset([*PodGroupReason, *CoschedulingReason, *SchedulingReason]),
-    may_cause=by_first_word(group_causes, run_causes, scheduler_causes),
-    replaces=(GangConditionDecided, PodStatusDecided),  # what is to be said now takes the place of what was to be said
-)
+# What is to be said now takes the place of what was to be said.
+MEANINGS = meanings_of(OWN_CLUSTER, replaces=(GangConditionDecided, PodStatusDecided))
 
 
 class Watchers:

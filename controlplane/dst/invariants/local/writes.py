@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.controllers.coscheduling.names import COMPONENT
-from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL
 from controlplane.controllers.podgroups.membership import OWNER_LABEL
 from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE, RULES_NOTE
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
+from controlplane.dst.scenes.local.hosted import is_placeholder, labels_of
 from controlplane.dst.scenes.local.processes import CONTROLLERS
 from controlplane.kube.kinds import EVENTS, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.history import Record
@@ -59,7 +58,7 @@ def _is_allowed(write: Written, allowed: str) -> bool:
 
 def _made_for_a_run(write: Written) -> str:
     owner = controller_of(write.body)
-    if write.kind == STATEFUL_SETS and (meta(write.body).get("labels") or {}).get(COMPONENT_LABEL) != COMPONENT:
+    if write.kind == STATEFUL_SETS and not is_placeholder(labels_of(write.body)):
         return "it is no placeholder"
     return "" if owner.get("kind") == PIPELINE_RUNS.kind and owner.get("uid") else "no run owns it"
 
@@ -112,9 +111,9 @@ def is_ours(record: Record) -> bool:
     obj: Json = record.obj
     owners = [str(one.get("kind")) for one in meta(obj).get("ownerReferences") or ()]
     if record.kind == CLAIMS:
-        return PIPELINE_RUNS.kind in owners or (record.labels.get(COMPONENT_LABEL) == COMPONENT and not owners)
+        return PIPELINE_RUNS.kind in owners or (is_placeholder(record.labels) and not owners)
     wanted = PIPELINE_RUNS.kind if record.kind == STATEFUL_SETS else STATEFUL_SETS.kind
-    return record.labels.get(COMPONENT_LABEL) == COMPONENT and owners == [wanted]
+    return is_placeholder(record.labels) and owners == [wanted]
 
 
 def _status(write: Written) -> str:

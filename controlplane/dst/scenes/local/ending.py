@@ -11,13 +11,18 @@ from datetime import datetime, timedelta
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.coscheduling.names import COMPONENT
-from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_LABEL
-from controlplane.controllers.podgroups.index import PodGroupIndex
-from controlplane.controllers.podgroups.objects import GROUP_NAME
-from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
-from controlplane.controllers.podgroups.phases import expires_at
-from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, labels_of, notes_of
+from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import (
+    falling_back,
+    group_of,
+    groups_in,
+    is_placeholder,
+    labels_of,
+    notes_of,
+    problem_of,
+    run_in,
+    runs_in,
+)
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
 from controlplane.runtime.writes import WriteFailure
@@ -58,9 +63,8 @@ def _in_view(shadow: HostedControllers, placed: SchedulerControllers) -> str:
     seen = [
         spec.kind.name for spec in placed.watches if spec.kind not in CANDIDATE_KINDS
     ]  # nobody installed Candidates here
-    assert shadow.groups is not None
     connections: list[tuple[str, Connection, Iterable[str]]] = [
-        ("rooms", shadow.groups.index.connection, kinds),
+        ("rooms", groups_in(shadow).index.connection, kinds),
         ("scheduler", placed.here.connection, seen),
     ]
     for sort, connection, wanted in connections:
@@ -74,9 +78,7 @@ def _in_view(shadow: HostedControllers, placed: SchedulerControllers) -> str:
 
 def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
     """No write is open."""
-    groups, runs = shadow.groups, shadow.runs
-    assert groups is not None
-    assert runs is not None
+    groups, runs = groups_in(shadow), runs_in(shadow)
     for stream in [*groups.index.members, *groups.index.groups, "podgroup-rules"]:
         if groups.open_writes(stream):
             return f"a write on {stream} is open"
@@ -92,13 +94,15 @@ def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
 
 def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datetime) -> str:
     """No write waits for its next try, which may be minutes after the last refusal."""
-    groups, runs = shadow.groups, shadow.runs
-    assert groups is not None
-    assert runs is not None
+    groups, runs = groups_in(shadow), runs_in(shadow)
     refused: dict[str, Iterable[WriteFailure]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}
     for book in (placed.placements, placed.evictions, placed.verdicts):
         refused |= {stream: state.trouble.values() for stream, state in book.states.items()}
-    refused |= _failures_of_groups(groups.index)
+    slots = {stream: member.slot for stream, member in groups.index.members.items()}
+    slots |= {stream: group.slot for stream, group in groups.index.groups.items()}
+    refused |= {
+        stream: [slot.trouble] for stream, slot in slots.items() if slot.trouble is not None and slot.trouble.code
+    }
     for stream, failures in refused.items():
         if any(failure.until > now for failure in failures):
             return f"a refused write on {stream} rests"
@@ -107,20 +111,10 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
 
 def _expiring(shadow: HostedControllers, now: datetime) -> str:
     """No group falls back soon, for having been admitted and not started."""
-    groups = shadow.groups
-    assert groups is not None
-    for stream, state in groups.index.groups.items():
-        ends = expires_at(state.phase, state.since, groups.index.policy.inqueue_limit)
-        if ends is not None and ends - now < _SOON:
+    for stream, ends in falling_back(groups_in(shadow)):
+        if ends - now < _SOON:
             return f"{stream} falls back at {ends:%H:%M:%S}"
     return ""
-
-
-def _failures_of_groups(index: PodGroupIndex) -> dict[str, Iterable[WriteFailure]]:
-    slots = {stream: state.slot for stream, state in index.members.items()}
-    slots |= {stream: state.slot for stream, state in index.groups.items()}
-    failures = ((stream, slot.trouble) for stream, slot in slots.items())
-    return {stream: [failure] for stream, failure in failures if failure is not None and failure.code}
 
 
 def _held(placed: SchedulerControllers) -> str:
@@ -139,7 +133,7 @@ def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     for pod in pods:
         if "deletionTimestamp" in meta(pod):
             return f"pod {meta(pod)['name']} is still going"
-        if (pod.get("status") or {}).get("phase") in _OVER or labels_of(pod).get(RUN_LABEL) in names:
+        if (pod.get("status") or {}).get("phase") in _OVER or run_in(labels_of(pod)) in names:
             continue
         if wrong := _runs_or_waits(pod, pods, groups):
             return wrong
@@ -148,14 +142,14 @@ def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
 
 def _runs_or_waits(pod: Json, pods: Collection[Json], groups: Mapping[str, Json]) -> str:
     """A pod is on a node, unless its group has fewer members than have to start together, or is not its owner's."""
-    name, group = meta(pod)["name"], notes_of(pod).get(GROUP_NAME, "")
+    name, group = meta(pod)["name"], group_of(pod)
     if pod["spec"]["schedulerName"] == GANGS and not group:
         # Its owner was taken away from under it, and the group of that name is nobody's: a person has to remove that.
-        waits = "belongs to nobody" in notes_of(pod).get(PROBLEM_NOTE, "")
+        waits = "belongs to nobody" in problem_of(pod)
         return "" if waits else f"pod {name} has no group"
     if group and group not in groups:
         return f"PodGroup {group} of pod {name} is not there"
-    mates = sum(notes_of(one).get(GROUP_NAME) == group for one in pods)
+    mates = sum(group_of(one) == group for one in pods)
     if not pod["spec"].get("nodeName") and not (group and mates < groups[group]["spec"].get("minMember", 1)):
         return f"pod {name} is on no node"
     return ""
@@ -181,12 +175,12 @@ def _made(environment: OwnClusterEnvironment, modes: Mapping[str, str]) -> str:
     live = {record.uid: record.name for record in runs if not ended(record.obj)}
     tidied = {record.uid for record in runs if _is_tidied(record, modes)} - live.keys()
     for record in environment.records(STATEFUL_SETS):
-        if record.labels.get(COMPONENT_LABEL) == COMPONENT and controller_of(record.obj).get("uid") not in live:
+        if is_placeholder(record.labels) and controller_of(record.obj).get("uid") not in live:
             return f"placeholder {record.name} is still there"
     for record in environment.records(CLAIMS):
-        ours = record.labels.get(COMPONENT_LABEL) == COMPONENT
+        ours = is_placeholder(record.labels)
         owners = [str(owner["uid"]) for owner in meta(record.obj).get("ownerReferences") or ()]
-        if (ours and record.labels.get(RUN_LABEL) not in live.values()) or tidied.intersection(owners[:1]):
+        if (ours and run_in(record.labels) not in live.values()) or tidied.intersection(owners[:1]):
             return f"claim {record.name} is still there"
     return ""
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from controlplane.controllers.coscheduling.flags import FLAGS_NAME, FLAGS_NAMESPACE
-from controlplane.controllers.podgroups import rules
 from controlplane.dst.engine.loop import VirtualClock, VirtualLoop
 from controlplane.dst.engine.network import Network
+from controlplane.dst.scenes.local.hosted import FLAG, RULES, RULES_KEY
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.dst.scenes.workloads.environment import Driver
-from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
+from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.store import Store
@@ -95,7 +94,7 @@ class OwnClusterEnvironment:
         self._driver = Driver(loop, behaviours, source)
         view.start()
         self._stop = self.store.listen(lambda commit: self._changed(commit, on_commit))
-        for namespace in (rules.NAMESPACE, FLAGS_NAMESPACE):
+        for _, namespace in (RULES, FLAG):
             ensure(self.store, NAMESPACES, namespace)
         for name, cpu in cpus.items():
             self.node(name, cpu)
@@ -149,15 +148,15 @@ class OwnClusterEnvironment:
 
     def flag(self, mode: str) -> None:
         """Set Tekton's flag."""
-        ensure(self.store, CONFIG_MAPS, FLAGS_NAME, FLAGS_NAMESPACE, keep=False, data={"coschedule": mode})
+        ensure(self.store, CONFIG_MAPS, *FLAG, keep=False, data={"coschedule": mode})
 
     def rules(self, document: str) -> None:
         """Write the rules of PodGroups."""
-        data = {rules.DATA_KEY: document}
-        if self.find(CONFIG_MAPS, rules.NAME, rules.NAMESPACE) is None:
-            self.make(CONFIG_MAPS, rules.NAME, rules.NAMESPACE, data=data)
+        data = {RULES_KEY: document}
+        if self.find(CONFIG_MAPS, *RULES) is None:
+            self.make(CONFIG_MAPS, *RULES, data=data)
         else:
-            self.store.patch(CONFIG_MAPS, rules.NAMESPACE, rules.NAME, {"data": data})
+            self.store.patch(CONFIG_MAPS, RULES[1], RULES[0], {"data": data})
 
     def compact(self) -> None:
         """Let the cluster end its watches, be too busy for new ones for a while, and then forget its history: who
@@ -171,13 +170,3 @@ class OwnClusterEnvironment:
 def _uid(source: random.Random) -> str:
     bits = f"{source.getrandbits(128):032x}"
     return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
-
-
-def labels_of(obj: Json) -> Json:
-    """Return an object's labels."""
-    return meta(obj).get("labels") or {}
-
-
-def notes_of(obj: Json) -> Json:
-    """Return an object's annotations."""
-    return meta(obj).get("annotations") or {}

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from controlplane.controllers.coscheduling.names import placeholder_name
-from controlplane.controllers.podgroups.objects import GROUP_NAME, MIN_MEMBER
 from controlplane.dst.scenes.local.processes import PROFILES
 from controlplane.kube.kinds import Json
 from controlplane.simulation.controllers.jobs import DURATION
@@ -62,16 +60,6 @@ def job(app: str, pods: int, seconds: float) -> Json:
     return {"parallelism": pods, "completions": pods, "template": template}
 
 
-def asks_for(members: int) -> Json:
-    """Return metadata by which an owner asks for a quorum."""
-    return {"annotations": {MIN_MEMBER: str(members)}} if members else {}
-
-
-def member_of(group: str) -> Json:
-    """Return metadata of a pod that names its group."""
-    return {"annotations": {GROUP_NAME: group}}
-
-
 def run(tasks: int, claims: tuple[str, ...], *, parallel: bool, scheduler: str = "") -> Json:
     """Return the spec of a PipelineRun whose tasks share workspaces: `claims` are names of claims, "" for a
     template's.
@@ -110,8 +98,3 @@ def too_big(spec: Json) -> None:
 def paced(seconds: float, fails: int = 0) -> Json:
     """Return metadata of a run: how long each task takes, and how often it fails first."""
     return {"annotations": {DURATION: f"{seconds:.0f}s", **({FAILS: str(fails)} if fails else {})}}
-
-
-def placeholder_of(run_name: str) -> str:
-    """Return the name of a run's placeholder where there is one for the whole run."""
-    return placeholder_name("", run_name)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from controlplane.dst.engine.network import Storm
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.local import manifests
+from controlplane.dst.scenes.local import hosted, manifests
 from controlplane.dst.scenes.local.actor_protocol import Act, LocalActorContext
 from controlplane.dst.scenes.local.environment import NAMESPACE, PLACE
 from controlplane.kube.kinds import JOBS, NODES, PIPELINE_RUNS, PODS, Json, Kind, meta
@@ -57,21 +57,21 @@ def _sizes(step: Step) -> tuple[int, int]:
 def _deploy(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
     scene.environment.make(
-        DEPLOYMENTS, step.where, metadata=manifests.asks_for(quorum), spec=manifests.owner(step.where, pods)
+        DEPLOYMENTS, step.where, metadata=hosted.asks_for(quorum), spec=manifests.owner(step.where, pods)
     )
 
 
 def _set(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
     scene.environment.make(
-        STATEFUL_SETS, step.where, metadata=manifests.asks_for(quorum), spec=manifests.owner(step.where, pods)
+        STATEFUL_SETS, step.where, metadata=hosted.asks_for(quorum), spec=manifests.owner(step.where, pods)
     )
 
 
 def _job(scene: LocalActorContext, step: Step) -> None:
     pods, quorum = _sizes(step)
     spec = manifests.job(step.where, pods, step.seconds)
-    scene.environment.make(JOBS, step.where, metadata=manifests.asks_for(quorum), spec=spec)
+    scene.environment.make(JOBS, step.where, metadata=hosted.asks_for(quorum), spec=spec)
 
 
 def _pod(scene: LocalActorContext, step: Step) -> None:
@@ -81,7 +81,7 @@ def _pod(scene: LocalActorContext, step: Step) -> None:
 def _custom(scene: LocalActorContext, step: Step) -> None:
     """A Workflow below another one, and pods below that: the walk has to read them."""
     pods, quorum = _sizes(step)
-    above = scene.environment.make(WORKFLOWS, f"{step.where}-top", metadata=manifests.asks_for(quorum), spec={})
+    above = scene.environment.make(WORKFLOWS, f"{step.where}-top", metadata=hosted.asks_for(quorum), spec={})
     below = scene.environment.make(
         WORKFLOWS, step.where, metadata={"ownerReferences": [owner_reference(above)]}, spec={}
     )
@@ -98,7 +98,7 @@ def _team(scene: LocalActorContext, step: Step) -> None:
 
     def member(number: int) -> None:
         template = manifests.pod_template(step.where)
-        template["metadata"] |= manifests.member_of(step.where)
+        template["metadata"] |= hosted.member_of(step.where)
         scene.environment.make(PODS, f"{step.where}-{number}", **template)
 
     for number in range(pods - 1):
@@ -118,7 +118,7 @@ def _scale(scene: LocalActorContext, step: Step) -> None:
     """Another number of replicas, of all of which a quorum is asked."""
     if (found := _pick(scene.environment.records(DEPLOYMENTS), step.value)) is not None:
         pods = step.value // 5 % 4
-        body = {"metadata": manifests.asks_for(max(pods, 1)), "spec": {"replicas": pods}}
+        body = {"metadata": hosted.asks_for(max(pods, 1)), "spec": {"replicas": pods}}
         scene.environment.store.patch(DEPLOYMENTS, NAMESPACE, found.name, body)
 
 
@@ -223,7 +223,7 @@ def _squat_set(scene: LocalActorContext, step: Step) -> None:
         "serviceName": "theirs",
         "template": manifests.pod_template("theirs"),
     }
-    made = scene.environment.make(STATEFUL_SETS, manifests.placeholder_of(step.where), spec=spec)
+    made = scene.environment.make(STATEFUL_SETS, hosted.placeholder_of(step.where), spec=spec)
     scene.foreign(made)
     scene.after(step.seconds, scene.take_back, STATEFUL_SETS, made)
 

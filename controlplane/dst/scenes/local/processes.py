@@ -4,25 +4,16 @@ scheduler.
 
 from __future__ import annotations
 
-import msgspec
-
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.app.scheduler_profiles import Setup, setup_of
 from controlplane.controllers.scheduling.framework.configuration import read
+from controlplane.dst.scenes.local.hosted import SETTINGS
 from controlplane.dst.scenes.processes import named
-from controlplane.settings import Settings
-from controlplane.settings.local import CoschedulingSettings
-from controlplane.settings.model import RunSettings
 
 CONTROLLERS, SCHEDULER = "rooms", "scheduler"
 """The two sorts, by the first word of their processes' names and by the name of their way to the API server."""
 PROFILES = ("controlplane", "default-scheduler")
-SETTINGS = msgspec.structs.replace(
-    Settings(),
-    run=RunSettings(controllers=("podgroups", "coscheduling")),
-    coscheduling=CoschedulingSettings(image="example.com/nop:1"),
-)
 _GANG = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}}
 
 

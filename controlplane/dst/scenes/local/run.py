@@ -28,10 +28,10 @@ from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
 from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
+from controlplane.dst.scenes.local.hosted import SETTINGS, runs_in
 from controlplane.dst.scenes.local.processes import (
     CONTROLLERS,
     SCHEDULER,
-    SETTINGS,
     hosted,
     scheduler_controllers,
     setup,
@@ -207,8 +207,7 @@ class LocalRun(SceneRun):
         """Set Tekton's flag. A run whose mode nobody has noted yet may be stranded: Tekton and we may see it under two
         flags.
         """
-        runs = self.shadow.runs
-        assert runs is not None
+        runs = runs_in(self.shadow)
         for record in self.environment.records(PIPELINE_RUNS):
             if not runs.is_pinned(NAMESPACE, record.name, record.uid):
                 self.stranded.add(record.uid)

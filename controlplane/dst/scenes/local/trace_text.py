@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.coscheduling.events import CoschedulingDecision as RunDecision
-from controlplane.controllers.podgroups.events import GroupDecision
-from controlplane.controllers.scheduling.events import SchedulingDecision
+from controlplane.controllers.manifests import OWN_CLUSTER
 from controlplane.log.event import Event, Unknown
 
-DECISIONS = (GroupDecision, RunDecision, SchedulingDecision)
+DECISIONS = tuple(one.decision for one in OWN_CLUSTER if one.decision is not None)
 
 
 def about(event: Event | Unknown) -> str:

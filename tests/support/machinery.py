@@ -36,7 +36,7 @@ _KINDS = (
 
 
 class Machinery:
-    """The behaviours of one cluster that serves `kinds_local.LOCAL_KINDS`."""
+    """The behaviours of one cluster that serves `kinds.own_cluster.LOCAL_KINDS`."""
 
     def __init__(self, name: str, store: Store, clock: Clock) -> None:
         self.view = View(store, _KINDS)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing
 from controlplane.controllers.coscheduling.events import (
     ClaimRemovalDecided,
     CoschedulingFailed,
@@ -23,7 +21,9 @@ from controlplane.controllers.coscheduling.observations import PlaceholderReady
 from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, answer, each, last
 from controlplane.runtime.phrases import listed
+from controlplane.runtime.stories import ObjectStories
 
 
 def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
@@ -32,19 +32,19 @@ def explain_run(stream: str, events: Sequence[Recorded]) -> Explanation:
     for recorded in events:
         state = fold(state, recorded)
     attempt = state.current or next(reversed(state.attempts.values()), None)
-    pinned = _last(events, ModePinned)
+    pinned = last(events, ModePinned)
     mode = pinned.event.mode if pinned and isinstance(pinned.event, ModePinned) else ""
     if attempt is None or not attempt.live or attempt.over:
         return _over(state, attempt, mode, events)
     if attempt.refused:
-        refused = _last(events, RunRefused)
+        refused = last(events, RunRefused)
         sentence = f"It is not placed: {attempt.refused.rstrip('.')}."
-        return _answer(Standing("Rejected", "", "its spec to be mended"), sentence, refused)
+        return answer(Standing("Rejected", "", "its spec to be mended"), sentence, refused)
     if attempt.run is not None and attempt.run.managed_by:
         sentence = f"It is managed by {attempt.run.managed_by}: nothing is made for it here."
-        return _answer(Standing("Pending"), sentence, pinned)
+        return answer(Standing("Pending"), sentence, pinned)
     if not mode:
-        return _answer(Standing("Pending", "", "its mode"), "It was seen, and its mode is not decided yet.", events[-1])
+        return answer(Standing("Pending", "", "its mode"), "It was seen, and its mode is not decided yet.", events[-1])
     return _kept_together(state, attempt, mode, pinned, events)
 
 
@@ -53,12 +53,12 @@ def _kept_together(
 ) -> Explanation:
     kept = f"Its mode is {mode}, kept from its start."
     if mode == "disabled":
-        return _answer(Standing("Running"), f"{kept} Nothing keeps its pods together.", pinned)
+        return answer(Standing("Running"), f"{kept} Nothing keeps its pods together.", pinned)
     ready = any(isinstance(pod, PlaceholderReady) for pod in state.pods.values())
     stands = Standing("Running") if ready else Standing("Pending", "", "its placeholder")
     sentence = f"{kept} {_placeholders(state, attempt)} {_moved(events)} {_write_failures(state)}"
-    rests = [pinned, _last(events, PlaceholderReady), *_all(events, PlaceholderEvicted), _failure(state, events)]
-    return _answer(stands, sentence, *rests)
+    rests = [pinned, last(events, PlaceholderReady), *each(events, PlaceholderEvicted), _failure(state, events)]
+    return answer(stands, sentence, *rests)
 
 
 def _placeholders(state: RunState, attempt: RunAttempt) -> str:
@@ -77,7 +77,7 @@ def _placeholders(state: RunState, attempt: RunAttempt) -> str:
 
 
 def _moved(events: Sequence[Recorded]) -> str:
-    moves = [one.event for one in _all(events, PlaceholderEvicted) if isinstance(one.event, PlaceholderEvicted)]
+    moves = [one.event for one in each(events, PlaceholderEvicted) if isinstance(one.event, PlaceholderEvicted)]
     parts = [f"away from {move.node} because {run_because(move)}" for move in moves]
     return f"It was moved {listed(parts)}." if parts else ""
 
@@ -88,11 +88,11 @@ def _write_failures(state: RunState) -> str:
 
 
 def _failure(state: RunState, events: Sequence[Recorded]) -> Recorded | None:
-    return _last(events, CoschedulingFailed) if state.trouble else None
+    return last(events, CoschedulingFailed) if state.trouble else None
 
 
 def _over(state: RunState, attempt: RunAttempt | None, mode: str, events: Sequence[Recorded]) -> Explanation:
-    completed = _last(events, RunCompleted)
+    completed = last(events, RunCompleted)
     gone = attempt is None or not attempt.live
     why = run_because(completed.event) if completed and isinstance(completed.event, RunCompleted) else "the run is gone"
     removed, left = _removed(events), sorted(_left(state))
@@ -101,8 +101,8 @@ def _over(state: RunState, attempt: RunAttempt | None, mode: str, events: Sequen
     rest = f" Still there: {listed(left)}." if left else " Nothing that was made for it is left."
     kept = f" Its mode was {mode}." if mode else ""
     stands = Standing("Deleted" if gone else "Finished", "", "what was made for it to go" if left and removed else "")
-    rests = [completed, *_all(events, PlaceholderEvicted, PlaceholderRemovalDecided, ClaimRemovalDecided)]
-    return _answer(stands, f"{first}{kept} {_moved(events)}{cleaned}{rest}", *(rests if any(rests) else [events[-1]]))
+    rests = [completed, *each(events, PlaceholderEvicted, PlaceholderRemovalDecided, ClaimRemovalDecided)]
+    return answer(stands, f"{first}{kept} {_moved(events)}{cleaned}{rest}", *(rests if any(rests) else [events[-1]]))
 
 
 def _removed(events: Sequence[Recorded]) -> list[str]:
@@ -120,14 +120,9 @@ def _left(state: RunState) -> Iterator[str]:
         yield from (made.name for made in attempt.placeholders.values())
 
 
-def _answer(stands: Standing, sentence: str, *rests_on: Recorded | None) -> Explanation:
-    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
-    return Explanation(stands, " ".join(sentence.split()), [found[position] for position in sorted(found)])
-
-
-def _last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:
-    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kinds)), None)
-
-
-def _all(events: Sequence[Recorded], *kinds: type[object]) -> list[Recorded]:
-    return [recorded for recorded in events if isinstance(recorded.event, kinds)]
+STORIES = ObjectStories(
+    words=dict.fromkeys(("pipelinerun", "pipelineruns", "pr"), "pipelinerun"),
+    streams=lambda kind, namespace, name: [f"pipelinerun/{namespace}/{name}"] if kind == "pipelinerun" else [],
+    explain={"pipelinerun": lambda found: explain_run(found.stream, found.events)},
+    absent={"pipelinerun": "PipelineRuns are recorded while the controller coscheduling runs"},
+)

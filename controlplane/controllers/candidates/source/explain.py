@@ -1,31 +1,24 @@
-"""The timeline of a source pod, and why it is where it is: one sentence and the events that it rests on.
+"""Why a source pod is where it is: one sentence and the events that it rests on.
 
-In: a reader and a name. Out: an `Explanation` and moments, of the very folds that the service decides by. Nothing is
-asked of any cluster."""
+In: a reader and a name. Out: an `Explanation`, of the very folds that the service decides by. Nothing is asked of any
+cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
-from controlplane.audit.reads import Filter, LogReader
-from controlplane.audit.standing import Standing
-from controlplane.audit.timeline import TimelineEntry, entry_of
-from controlplane.audit.words import reason_of, what
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.candidate import Candidate, Permit
 from controlplane.controllers.candidates.source.controller import watched_in
 from controlplane.controllers.candidates.source.events import (
     CandidateDecision,
-    CandidateWriteFailed,
-    CandidateWriteUnneeded,
     DelegateLost,
     OnCandidate,
     PermitGranted,
     StatusShown,
 )
+from controlplane.controllers.candidates.source.gang_events import GROUP
 from controlplane.controllers.candidates.source.gang_state import group_stream
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
@@ -35,8 +28,7 @@ from controlplane.controllers.candidates.source.observations import (
     SourceDeleted,
     SourcePodObserved,
 )
-from controlplane.controllers.candidates.source.phrases import pod_because
-from controlplane.controllers.candidates.source.state import STREAM as SOURCES
+from controlplane.controllers.candidates.source.phrases import PHRASES, pod_because
 from controlplane.controllers.candidates.source.state import (
     SourceState,
     fold,
@@ -46,34 +38,51 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.log.event import Recorded, Unknown
+from controlplane.runtime.explanation import Explanation, Standing, answer, last, with_last_known
 from controlplane.runtime.phrases import each_says, listed
+from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
 
 _UNREAD, _OF_POD = CandidateObservationRefused, (SourcePodObserved, SourceDeleted)
 _UNKNOWN = (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN)
 
 
-def pod_events(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
-    """Return the events of the source pods of a name, in order; none if there was none."""
-    return list(reader.events(Filter(streams=[source_stream(namespace, name)])))
-
-
-def unread_pod(reader: LogReader, events: Sequence[Recorded]) -> Recorded | None:
-    """Return the refusal of the source pod of a stream that is there and cannot be read; None if it can be, or is gone."""
-    _, namespace, name = events[0].stream.split("/")
-    stream = f"refused/{MANAGEMENT}/{PODS.name}/{namespace}/{name}"
-    refusals = [one for one in reader.events(Filter(streams=[stream])) if isinstance(one.event, _UNREAD)]
-    last = refusals[-1] if refusals else None
-    if last is None or any(one.position > last.position and isinstance(one.event, _OF_POD) for one in events):
+def _find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+    """Return the history of the source pods of a name, with how their clusters are connected, what was decided about their
+    PodGroup, and that they cannot be read.
+    """
+    events = reader.of(*_streams(kind, namespace, name)) if kind == "pod" else []
+    if not events:
         return None
-    return last
+    state = folded(events)
+    group = [group_stream(namespace, state.pod.group)] if state.pod is not None and state.pod.group else []
+    around = [f"refused/{MANAGEMENT}/{PODS.name}/{namespace}/{name}", *map(cluster_stream, clusters_of(state)), *group]
+    return ObjectHistory("sourcepod", events[0].stream, events, reader.of(*around))
 
 
-def connections(reader: LogReader, clusters: Sequence[str]) -> dict[str, Connection]:
-    """Return how some clusters are connected, by the log."""
+def _explained(found: ObjectHistory) -> Explanation:
+    clusters = clusters_of(folded(found.events))
+    gang = [recorded for recorded in found.around if recorded.stream.startswith(f"{GROUP}/")]
+    return explain_pod(found.events, connections(clusters, found.around), gang, _refusal(found))
+
+
+def _refusal(found: ObjectHistory) -> Recorded | None:
+    """Return the refusal of a source pod that is there and cannot be read; None if it can be, or is gone."""
+    refused = last(found.around, _UNREAD)
+    seen = last(found.events, *_OF_POD)
+    return refused if refused is None or seen is None or seen.position < refused.position else None
+
+
+def clusters_of(state: SourceState) -> list[str]:
+    """Return the clusters that a source pod may be in, by name."""
+    return sorted({*state.targets, *(known.cluster for known in state.candidates.values())})
+
+
+def connections(clusters: Sequence[str], events: Iterable[Recorded]) -> dict[str, Connection]:
+    """Return how some clusters are connected, by the events of theirs."""
     found = {name: Connection(name=name) for name in clusters}
-    for recorded in reader.events(Filter(streams=[cluster_stream(name) for name in clusters])):
-        name = recorded.stream.partition("/")[2]
-        if not isinstance(recorded.event, Unknown):
+    for recorded in events:
+        word, _, name = recorded.stream.partition("/")
+        if word == "cluster" and name in found and not isinstance(recorded.event, Unknown):
             found[name] = fold_connection(found[name], recorded)
     return found
 
@@ -84,18 +93,6 @@ def folded(events: Sequence[Recorded]) -> SourceState:
     for recorded in events:
         state = fold(state, recorded)
     return state
-
-
-def placed_on(reader: LogReader, cluster: str) -> list[str]:
-    """Return the streams of the source pods that a target has bound, or that have its permit."""
-    states: dict[str, SourceState] = {}
-    for recorded in reader.events(Filter(streams=reader.streams(SOURCES))):
-        states[recorded.stream] = fold(states.get(recorded.stream) or SourceState.initial(recorded.stream), recorded)
-    return [
-        stream
-        for stream, state in sorted(states.items())
-        if cluster in (there.cluster for there in (state.chosen, state.permit) if there is not None)
-    ]
 
 
 def explain_pod(
@@ -152,7 +149,7 @@ def _unreadable(state: SourceState, unread: Recorded) -> Explanation:
 
 
 def _permitted(permit: Permit, events: Sequence[Recorded]) -> Explanation:
-    granted = _last(events, PermitGranted)
+    granted = last(events, PermitGranted)
     why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else ""
     taking = " It is being taken back." if permit.revoking else ""
     sentence = f"{permit.cluster} has the permit until {permit.until:%H:%M:%S}, because {why}.{taking}"
@@ -164,7 +161,7 @@ def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
     decided = gang_decision(gang)
     if decided is None:
         return f" It starts with PodGroup {group}, in one cluster."
-    return f" It starts with PodGroup {group}, in one cluster: {what(decided)}, because {pod_because(decided)}."
+    return f" It starts with PodGroup {group}, in one cluster: {PHRASES[type(decided)](decided)}, because {pod_because(decided)}."
 
 
 def gang_decision(gang: Sequence[Recorded]) -> CandidateDecision | None:
@@ -177,7 +174,7 @@ def _placed(
     state: SourceState, chosen: Candidate, events: Sequence[Recorded], connected: Mapping[str, Connection]
 ) -> Explanation:
     node = chosen.seen.node if isinstance(chosen.seen, CandidateBound) else ""
-    granted = _last(events, PermitGranted)
+    granted = last(events, PermitGranted)
     why = pod_because(granted.event) if granted and isinstance(granted.event, CandidateDecision) else "it was permitted"
     link = connected.get(chosen.cluster)
     away = "" if link is None or link.connected else f" {chosen.cluster} cannot be reached now: {link.message}."
@@ -198,7 +195,7 @@ def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> 
     where = sorted({known.cluster for known in state.candidates.values()})
     rest = f", and what it had in {listed(where)} is being removed" if where else ", and nothing is left of it anywhere"
     waits = f"its candidates in {listed(where)} to go" if where else ""
-    return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", _tail(events))
+    return Explanation(Standing("Deleted", "", waits), f"{what_is}{rest}.", list(events[-1:]))
 
 
 def of_targets(state: SourceState, connected: Mapping[str, Connection]) -> str:
@@ -242,7 +239,7 @@ def _heard(state: SourceState, name: str) -> str:
         return ""
     candidate, known = asked
     if known.seen is not None:
-        return what(known.seen)
+        return PHRASES[type(known.seen)](known.seen)
     failure = state.trouble.get(f"{name}/{candidate}")
     return failure.message if failure is not None else ""
 
@@ -250,48 +247,14 @@ def _heard(state: SourceState, name: str) -> str:
 def _answer(
     state_word: str, cluster: str, sentence: str, events: Sequence[Recorded], *rests_on: type[object]
 ) -> Explanation:
-    newest = [recorded for kind in rests_on if (recorded := _last(events, kind)) is not None]
     standing = Standing("Pending", cluster, "a cluster that takes it")
     if state_word in ("Running", "Finished"):
         standing = Standing("Running" if state_word == "Running" else "Finished", cluster, "")
-    return Explanation(standing, _ended(" ".join(sentence.split())), sorted(newest, key=lambda one: one.position))
-
-
-def _ended(sentence: str) -> str:
-    """Return a sentence with one full stop; what an API server said may have had one already."""
-    return sentence.rstrip(".") + "."
-
-
-def _last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:
-    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kind)), None)
-
-
-def _tail(events: Sequence[Recorded]) -> list[Recorded]:
-    return list(events[-1:])
-
-
-def pod_moments(events: Sequence[Recorded]) -> list[TimelineEntry]:
-    """Return the moment of each event of a source pod; what repeats itself is there, and not noteworthy."""
-    entries: list[TimelineEntry] = []
-    last: dict[Hashable, tuple[str, str]] = {}
-    for recorded in events:
-        event = recorded.event
-        said = (what(event), reason_of(recorded))
-        chain = _chain(recorded)
-        new = last.get(chain) != said and not isinstance(event, CandidateWriteUnneeded)
-        if isinstance(event, CandidateWriteFailed) and event.code == 409:
-            new = False
-        last[chain] = said
-        why = pod_because(event) if isinstance(event, CandidateDecision) else ""
-        if isinstance(event, StatusShown) and event.message:  # which is said already
-            why = why.removesuffix(event.message).removesuffix(": ")
-        if isinstance(event, CandidateWriteFailed):
-            why = event.message
-        entries.append(entry_of(recorded, said[0], why, said[1], noteworthy=new))
-    return entries
+    return answer(standing, sentence, *(last(events, kind) for kind in rests_on))
 
 
 def _chain(recorded: Recorded) -> Hashable:
+    """Return the candidate, or what else, within whose events one may repeat the one before."""
     event = recorded.event
     if isinstance(event, (CandidateSeen, OnCandidate)):
         side = "seen" if isinstance(event, CandidateSeen) else "decided"
@@ -299,9 +262,14 @@ def _chain(recorded: Recorded) -> Hashable:
     return type(event).__name__, recorded.cluster
 
 
-def gang_events(reader: LogReader, state: SourceState) -> list[Recorded]:
-    """Return the events of the PodGroup that a source pod belongs to, in order; none if it is in none."""
-    pod = state.pod
-    if pod is None or not pod.group:
-        return []
-    return list(reader.events(Filter(streams=[group_stream(pod.namespace, pod.group)])))
+def _streams(kind: str, namespace: str, name: str) -> list[str]:
+    return [source_stream(namespace, name)] if kind == "pod" else []
+
+
+STORIES = ObjectStories(
+    words=dict.fromkeys(("pod", "pods", "po"), "pod"),
+    streams=_streams,
+    find=_find,
+    explain={"sourcepod": _explained},
+    chain={"sourcepod": _chain},
+)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
-from controlplane.audit.helps import helped_by
-from controlplane.audit.standing import Standing, Word
 from controlplane.controllers.scheduling.events import (
     BindingDecided,
+    GangGone,
+    GangJudged,
+    GangObserved,
     NodeReserved,
     PendingPodGone,
     PendingPodObserved,
@@ -25,13 +24,18 @@ from controlplane.controllers.scheduling.events import (
     VictimChosen,
     VictimGone,
 )
+from controlplane.controllers.scheduling.gangs.conditions import GangState, gang_fold
+from controlplane.controllers.scheduling.helps import helped_by
 from controlplane.controllers.scheduling.phrases import WRITES, call_words, scheduling_because, try_words
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.refusals import refusing_nodes
 from controlplane.controllers.scheduling.state import (
     BINDING,
+    GANG_STREAM,
+    POD_STREAM,
     PRE_BIND,
     STATUS,
+    VICTIM_STREAM,
     PodState,
     VictimState,
     pod_fold,
@@ -39,9 +43,15 @@ from controlplane.controllers.scheduling.state import (
     victim_stream,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.phrases import listed
-from controlplane.runtime.streams import replayed
+from controlplane.runtime.streams import Folded, StreamFolds, replayed
 
+FOLDS: StreamFolds = {
+    POD_STREAM: Folded(PodState.initial, pod_fold),
+    VICTIM_STREAM: Folded(VictimState.initial, victim_fold),
+    GANG_STREAM: Folded(GangState.initial, gang_fold),
+}
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
 """A standing, what it waits for, the sentence, and the types of the events it rests on."""
@@ -78,7 +88,7 @@ def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[
         newest += [chosen, gone]
     made = [e for e in around if isinstance(e.event, VictimChosen) and e.stream != own]
     standing = Standing(state_word, "", waits_for)
-    told = answer(standing, sentence, [*newest, *(made if state_word == "Pending" else [])])
+    told = answer(standing, sentence, *newest, *(made if state_word == "Pending" else []))
     if state.pod is not None or chosen is not None:
         return told
     return with_last_known(told, events, PendingPodGone, lambda before: explain_scheduled(stream, before, ()))
@@ -230,13 +240,30 @@ def _preemption(failed: SchedulingFailed, around: Sequence[Recorded]) -> str:
     return f" Room is made for it on node {failed.nominated}, by preemption.{goes}"
 
 
-def answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:
-    """Return an explanation with one full stop at its end, and its events by position."""
-    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
-    text = " ".join(sentence.split()).rstrip(".") + "."
-    return Explanation(stands, text, [found[position] for position in sorted(found)])
-
-
-def last(events: Sequence[Recorded], kind: type[object]) -> Recorded | None:
-    """Return the newest event of a type."""
-    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kind)), None)
+def explain_gang(stream: str, events: Sequence[Recorded]) -> Explanation:
+    """Return how a PodGroup stands with the scheduler that places its pods."""
+    state = GangState.initial(stream)
+    for recorded in events:
+        state = gang_fold(state, recorded)
+    evidence = [last(events, kind) for kind in (GangObserved, GangJudged, GangGone)]
+    if state.seen is None and state.judged is None:
+        told = answer(Standing("Deleted"), "It is gone.", *evidence)
+        return with_last_known(told, events, GangGone, lambda before: explain_gang(stream, before))
+    judged = state.judged
+    if judged is None:
+        return answer(Standing("Pending", "", "its members"), "None of its members was tried yet.", *evidence)
+    failure = next(iter(state.trouble.values()), None)
+    mute = ""
+    if failure is not None:
+        mute = f" The PodGroup does not say so: the write was refused ({failure.message})."
+        evidence.append(last(events, SchedulingWriteFailed))
+    scheduled = judged.condition == "Scheduled"
+    shown = (
+        listed([str(one.get("type")) for one in state.seen.conditions if one.get("status") == "True"])
+        if state.seen
+        else ""
+    )
+    says = f" It shows {shown}." if shown else ""
+    sentence = f"It is {judged.condition}: {judged.message.rstrip('.')}.{says}{mute}"
+    waits = "" if scheduled else "room for enough of its pods together"
+    return answer(Standing("Running" if scheduled else "Pending", "", waits), sentence, *evidence)

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.audit.before_end import with_last_known
-from controlplane.audit.explain import Explanation
-from controlplane.audit.standing import Standing, Word
-from controlplane.audit.words import what
 from controlplane.controllers.podgroups.events import (
+    ROOM_STREAM,
     GroupGone,
     GroupObserved,
     GroupStatusDecided,
@@ -20,13 +17,18 @@ from controlplane.controllers.podgroups.events import (
     MembershipDecided,
     OwnerReadFailed,
     OwnerResolved,
+    RoomObserved,
     group_stream,
+    member_stream,
+    owner_stream,
 )
 from controlplane.controllers.podgroups.ownership import Resolution
-from controlplane.controllers.podgroups.phrases import group_because
+from controlplane.controllers.podgroups.phrases import PHRASES, group_because
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, fold_group, fold_member
 from controlplane.log.event import Recorded
+from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
+from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
 
 _STANDING: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 _NO_CAPACITY = "room: not known, because nodes or pods are not in view"
@@ -54,31 +56,31 @@ def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Ex
         f"It is in PodGroup {state.resolved.group} of {found.owner.kind} {found.owner.name}, because "
         f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group)}{waits} {odd}"
     )
-    rests_on = [_last(events, OwnerResolved), _last(events, MembershipDecided), *rests]
+    rests_on = [last(events, OwnerResolved), last(events, MembershipDecided), *rests]
     state_word: Word = (
         "Running" if seen.stage == "Bound" else "Finished" if seen.stage in ("Succeeded", "Failed") else "Pending"
     )
     waits_for = "its PodGroup to be admitted" if state_word == "Pending" and group.phase == "Pending" else ""
-    return _answer(Standing(state_word, "", waits_for), sentence, rests_on)
+    return answer(Standing(state_word, "", waits_for), sentence, *rests_on)
 
 
 def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
     if seen.facts.group_name:
         group, rests = _group_of(group_stream(seen.facts.namespace, seen.facts.group_name), around)
         sentence = f"It names its group itself: PodGroup {seen.facts.group_name}. {_phase(group)}"
-        return _answer(Standing("Pending"), sentence, [_last(events, MemberObserved), *rests])
-    failed = _last(around, OwnerReadFailed)
+        return answer(Standing("Pending"), sentence, last(events, MemberObserved), *rests)
+    failed = last(around, OwnerReadFailed)
     if failed is not None and isinstance(failed.event, OwnerReadFailed):
         read = failed.event
         what = f"{read.owner.kind} {read.owner.name} could not be read ({read.code or ''} {read.error}: {read.message})"
         sentence = f"It has no PodGroup yet: {what}. It is tried again at {read.retry_at:%H:%M:%S}."
-        return _answer(Standing("Pending", "", "its owner to be read"), sentence, [failed])
+        return answer(Standing("Pending", "", "its owner to be read"), sentence, failed)
     if seen.facts.static:
-        return _answer(
-            Standing("Running"), "It mirrors a file on a node and gets no PodGroup.", [_last(events, MemberObserved)]
+        return answer(
+            Standing("Running"), "It mirrors a file on a node and gets no PodGroup.", last(events, MemberObserved)
         )
     sentence = "It has no PodGroup yet: its owners are being looked at."
-    return _answer(Standing("Pending", "", "its owner to be found"), sentence, [_last(events, MemberObserved)])
+    return answer(Standing("Pending", "", "its owner to be found"), sentence, last(events, MemberObserved))
 
 
 def _steps(found: Resolution) -> str:
@@ -97,7 +99,7 @@ def _group_of(stream: str, around: Sequence[Recorded]) -> tuple[PodGroupState, l
     own = [recorded for recorded in around if recorded.stream == stream]
     for recorded in own:
         state = fold_group(state, recorded)
-    return state, [_last(own, GroupObserved, GroupGone), _last(own, GroupStatusDecided)]
+    return state, [last(own, GroupObserved, GroupGone), last(own, GroupStatusDecided)]
 
 
 def _phase(group: PodGroupState) -> str:
@@ -115,18 +117,19 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     if state.seen is None:
         return with_last_known(_no_group(events), events, GroupGone, lambda before: explain_group(before, ()))
     seen, waits = state.seen, state.phase == "Pending"
-    decided = _last(events, GroupStatusDecided)
+    decided = last(events, GroupStatusDecided)
     why = _why_phase(state, seen, decided)
     capacity = around[-1] if around and waits else None
     if waits:
-        known = what(capacity.event) if capacity is not None else _NO_CAPACITY
+        seen_room = capacity.event if capacity is not None else None
+        known = PHRASES[RoomObserved](seen_room) if isinstance(seen_room, RoomObserved) else _NO_CAPACITY
         why += f"; {known}"
     failure = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
     sentence = f"It is {state.phase}{why}.{counts}{owner}{failure}"
     standing = Standing(_STANDING.get(state.phase, "Pending"), "", "members and room" if waits else "")
-    return _answer(standing, sentence, [_last(events, GroupObserved), decided, capacity])
+    return answer(standing, sentence, last(events, GroupObserved), decided, capacity)
 
 
 def _until(before: Sequence[Recorded], around: Sequence[Recorded]) -> list[Recorded]:
@@ -135,10 +138,10 @@ def _until(before: Sequence[Recorded], around: Sequence[Recorded]) -> list[Recor
 
 
 def _no_group(events: Sequence[Recorded]) -> Explanation:
-    last = events[-1] if events else None
-    if last is not None and isinstance(last.event, GroupGone):
-        return _answer(Standing("Deleted"), "It is gone.", [last])
-    return _answer(Standing("Pending"), "It is not there yet.", [last])
+    newest = events[-1] if events else None
+    if newest is not None and isinstance(newest.event, GroupGone):
+        return answer(Standing("Deleted"), "It is gone.", newest)
+    return answer(Standing("Pending"), "It is not there yet.", newest)
 
 
 def _why_phase(state: PodGroupState, seen: GroupObserved, decided: Recorded | None) -> str:
@@ -150,10 +153,53 @@ def _why_phase(state: PodGroupState, seen: GroupObserved, decided: Recorded | No
     return f", because {group_because(decided.event)}"
 
 
-def _answer(stands: Standing, sentence: str, rests_on: Sequence[Recorded | None]) -> Explanation:
-    found = {recorded.position: recorded for recorded in rests_on if recorded is not None}
-    return Explanation(stands, " ".join(sentence.split()), [found[position] for position in sorted(found)])
+def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+    """Return the history of a member or of a PodGroup; None if the log has none of it."""
+    [stream] = _streams(kind, namespace, name) or [""]
+    events = reader.of(stream) if stream else []
+    if not events:
+        return None
+    if kind == "podgroup":
+        return ObjectHistory(kind, stream, events, reader.of(ROOM_STREAM, newest=True))
+    around = _around(namespace, events)
+    return ObjectHistory(kind, stream, events, reader.of(*sorted(around)) if around else [])
 
 
-def _last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:
-    return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kinds)), None)
+def _around(namespace: str, events: Sequence[Recorded]) -> set[str]:
+    """Return the streams of the groups and owners that a member had."""
+    streams: set[str] = set()
+    for recorded in events:
+        if isinstance(recorded.event, OwnerResolved):
+            streams.add(group_stream(namespace, recorded.event.group))
+            streams |= {owner_stream(namespace, one) for one in recorded.event.resolution.chain[1:]}
+        elif isinstance(recorded.event, MemberObserved):
+            facts = recorded.event.facts
+            if facts.group_name:
+                streams.add(group_stream(namespace, facts.group_name))
+            if facts.controller is not None:
+                streams.add(owner_stream(namespace, facts.controller))
+    return streams
+
+
+def _streams(kind: str, namespace: str, name: str) -> list[str]:
+    named = {"pod": member_stream, "podgroup": group_stream}.get(kind)
+    return [named(namespace, name)] if named is not None else []
+
+
+STORIES = ObjectStories(
+    words={
+        **dict.fromkeys(("pod", "pods", "po"), "pod"),
+        **dict.fromkeys(("podgroup", "podgroups", "pg"), "podgroup"),
+    },
+    streams=_streams,
+    find=find,
+    explain={
+        "pod": lambda found: explain_member(found.events, found.around),
+        "podgroup": lambda found: explain_group(found.events, found.around),
+    },
+    absent={
+        "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "
+        "the controller podgroups records those with one of podgroups.schedulerNames",
+        "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
+    },
+)

@@ -1,5 +1,5 @@
 """`controlplane candidates`: what two clusters need so that pods of one may run in the other. `list` is in
-`candidates_list`.
+`listed`.
 
 In: a kubeconfig with a context for each cluster. Out: the objects on both sides, or their manifests. What is there and
 was not made by an invitation is left as it is."""
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.candidates_list import listed
+from controlplane.cli.candidates.listed import listed
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.options import Options, Whole

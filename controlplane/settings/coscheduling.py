@@ -1,19 +1,15 @@
-"""The settings of the controllers of one's own cluster: who owns the PodGroup of a pod, and a PipelineRun's pods on one
-node.
-"""
+"""The settings of how a PipelineRun's pods are kept on one node."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
 
 from controlplane.settings.rules import (
-    DNS_NAME,
     Checked,
     Choice,
     Duration,
-    Integer,
-    Items,
     Setting,
     Text,
     ip_address,
@@ -22,54 +18,6 @@ from controlplane.settings.words import FILE, NAMESPACE, PORT, YES_NO
 from controlplane.values import Value
 
 MODES = ("flag", "workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
-
-
-class PodGroupSettings(Value, rename="camel"):
-    """Who owns the PodGroup of a pod; used if `run.controllers` names `podgroups`."""
-
-    scheduler_names: Annotated[
-        tuple[str, ...],
-        Setting(
-            Items("names of schedulers", DNS_NAME, 253),
-            "Pods with one of these as `spec.schedulerName` are put into PodGroups; no others are recorded.",
-        ),
-    ] = ("volcano", "controlplane")
-    block_owner_deletion: Annotated[
-        str,
-        Setting(
-            YES_NO,
-            "The flag `blockOwnerDeletion` of a PodGroup's owner reference. `no` where the admission plugin "
-            "OwnerReferencesPermissionEnforcement would ask for rights on the owners' finalizers.",
-        ),
-    ] = "yes"
-    inqueue_limit: Annotated[
-        timedelta,
-        Setting(
-            Duration(),
-            "How long a PodGroup that was admitted may take to start. It rests as long before it is tried again.",
-        ),
-    ] = timedelta(minutes=10)
-    capacity: Annotated[
-        str,
-        Setting(
-            Choice(
-                ("nodes",),
-                removed={
-                    "scheduler": "no scheduler records the cluster's capacity in this log, and every PodGroup stayed "
-                    "Pending; leave the setting out, or write nodes, and let the service list and watch Nodes and Pods"
-                },
-            ),
-            "Where the cluster's capacity comes from, without which no PodGroup is admitted: it is summed up here from "
-            "Nodes and all Pods.",
-        ),
-    ] = "nodes"
-    overcommit_percent: Annotated[
-        int,
-        Setting(
-            Integer(least=100, most=1000),
-            "How much of the cluster's total is given to PodGroups that are admitted: 120 is Volcano's factor 1.2.",
-        ),
-    ] = 120
 
 
 class CoschedulingSettings(Value, rename="camel"):
@@ -145,3 +93,21 @@ class CoschedulingSettings(Value, rename="camel"):
             "How long the webhook waits for a run that it does not know yet. Less than the `timeoutSeconds` of its configuration.",
         ),
     ] = timedelta(seconds=2)
+
+
+def coscheduling_contradictions(chosen: CoschedulingSettings, *, runs: bool, served: bool) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name. `runs`: whether
+    the controller does; `served`: whether the section `webhook` says where the webhook is.
+    """
+    if runs and not chosen.image:
+        yield (
+            "coscheduling.image",
+            "must be set when run.controllers names coscheduling: it is the image that placeholders run",
+        )
+    if chosen.webhook_key and not chosen.webhook_certificate:
+        yield "coscheduling.webhookKey", "is set without coscheduling.webhookCertificate"
+    if served and chosen.webhook_certificate:
+        yield (
+            "coscheduling.webhookCertificate",
+            "is set beside webhook.certificate: one webhook is served, where the section webhook says",
+        )

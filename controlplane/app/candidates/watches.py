@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from controlplane.app.candidates.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.app.home_watches import HomeWatches
-from controlplane.app.live_objects import CopySink, LiveObjectCache, NamedSink, named_spec
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.protocol import Change, Delta, Off, Sink, Synced
 from controlplane.controllers.candidates.nodes.capacity import TargetCapacity
