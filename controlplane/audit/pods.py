@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+import msgspec
+
 from controlplane.audit.before_end import with_last_known
 from controlplane.audit.explain import Explanation
 from controlplane.audit.reads import Filter, LogReader
@@ -49,6 +51,7 @@ from controlplane.log.event import Recorded, Unknown
 from controlplane.runtime.phrases import each_says, listed
 
 _UNREAD, _OF_POD = CandidateObservationRefused, (SourcePodObserved, SourceDeleted)
+_START = "its delegate to start"
 _UNKNOWN = (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN)
 
 
@@ -190,7 +193,10 @@ def _placed(
     if phase in ("Succeeded", "Failed"):
         sentence += f" It has ended: {phase}."
         return _answer("Finished", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
-    return _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
+    told = _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
+    if phase in ("", "Pending"):  # bound is not started: its kubelet pulls images, mounts volumes, or said nothing yet
+        return msgspec.structs.replace(told, standing=Standing("Pending", chosen.cluster, _START))
+    return told
 
 
 def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> Explanation:

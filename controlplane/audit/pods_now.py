@@ -46,7 +46,7 @@ def load(reader: LogReader, namespace: str | None = None) -> list[dict[str, Any]
     told = _by_stream(reader, streams)
     states = {stream: folded(events) for stream, events in told.items()}
     left = {stream: state for stream, state in states.items() if state.pod is not None or state.candidates}
-    connected = connections(reader, sorted({name for state in left.values() for name in _clusters(state)}))
+    connected = connections(reader, sorted({name for state in left.values() for name in clusters_of(state)}))
     groups = {stream: group_stream(state.pod.namespace, state.pod.group) for stream, state in left.items() if state.pod}
     gangs = _by_stream(reader, sorted({groups[stream] for stream in groups if _group(left[stream])}))
     return [one_of(told[stream], connected, gangs.get(groups.get(stream, ""), [])) for stream in sorted(left)]
@@ -66,11 +66,13 @@ def one_of(
         "cluster": stands.cluster,
         "node": _node(state),
         "since": _since(events, pod.uid if pod is not None else state.uid),
-        "waits_for": stands.waits_for if stands.word != "Pending" else _waits_for(state, connected, gang),
+        "waits_for": stands.waits_for
+        if stands.word != "Pending" or state.chosen is not None
+        else _waits_for(state, connected, gang),
         "epoch": state.epoch,
         "candidate": state.delegate,
         "group": _group(state),
-        "targets": {name: said_by_target(state, name, connected) for name in sorted(_clusters(state))},
+        "targets": {name: said_by_target(state, name, connected) for name in sorted(clusters_of(state))},
         "position": state.position,
     }
 
@@ -106,7 +108,8 @@ def _group(state: SourceState) -> str:
     return state.pod.group if state.pod is not None else ""
 
 
-def _clusters(state: SourceState) -> set[str]:
+def clusters_of(state: SourceState) -> set[str]:
+    """Return the clusters that a pod is offered to, or that have something of it."""
     return {*state.targets, *(known.cluster for known in state.candidates.values())}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.candidates_describe import described
 from controlplane.cli.candidates_list import listed
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
@@ -34,6 +35,7 @@ def candidates() -> None:
 
 
 candidates.add_command(listed)
+candidates.add_command(described)
 
 
 @candidates.command()

@@ -33,9 +33,9 @@ def listed(options: Options, namespace: str | None, cluster: str | None) -> int:
     """Show the pods that are placed on other clusters.
 
     Those that are gone are left out, unless something of them is left in a
-    target. STATE is that of `why`: Pending, Running, Finished or Deleted. NODE
-    is the node in that cluster that a pod is bound to, or that is held under
-    its permit.
+    target. STATE is that of `why`: Pending, Running (its delegate does),
+    Finished or Deleted. NODE is the node in that cluster that a pod is bound
+    to, or that is held under its permit.
 
     \b
     With -o json or yaml, a list of objects:

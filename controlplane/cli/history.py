@@ -210,13 +210,28 @@ def find_pod(reader: LogReader, namespace: str, name: str) -> list[Recorded]:
     events = pod_events(reader, namespace, name)
     if events:
         return events
-    known = [stream.partition("/")[2] for stream in reader.streams("sourcepod", namespace=namespace)][:3]
-    hint = f"; there are {', '.join(known)}" if known else ""
+    near = _near_pods(reader, namespace, name)
+    hint = f": {empty}" if (empty := is_empty(reader)) else f"; did you mean {' or '.join(near)}?" if near else ""
     raise CommandFailure(
-        f"there is no source pod {namespace}/{name} in the log {reader.log}: only pods with the schedulerName of "
-        f"candidates.schedulerName are placed on other clusters{hint}",
+        f"there is no source pod {namespace}/{name} in the log {reader.log}"
+        + (hint or f": only pods with the schedulerName of {_SCHEDULER} are placed on other clusters"),
         Exit.NOT_FOUND,
     )
+
+
+_SCHEDULER = "candidates.schedulerName"
+
+
+def _near_pods(reader: LogReader, namespace: str, name: str) -> list[str]:
+    """Return up to three source pods that may have been meant: whose candidate is called so, near names, other namespaces."""
+    import difflib
+
+    known = [stream.partition("/")[2] for stream in reader.streams("sourcepod")]
+    whose = f"{namespace}/{name.rpartition('-')[0]}"
+    here = [one.partition("/")[2] for one in known if one.partition("/")[0] == namespace]
+    near = [f"{namespace}/{one}" for one in difflib.get_close_matches(name, here, n=3, cutoff=0.6)]
+    others = [one for one in known if one.partition("/")[2] == name]
+    return list(dict.fromkeys([*([whose] if whose in known else []), *others, *near]))[:3]
 
 
 _SHOWN = "; `controlplane workloads --all` shows which there are (a job without a queue is not recorded)"

@@ -21,6 +21,7 @@ _STREAMS = {
     "nodes": ("node",),
     "candidates": ("candidate",),
     "pods": ("pod", "sourcepod"),
+    "sourcepods": ("sourcepod",),
     "podgroups": ("podgroup",),
     "pipelineruns": ("pipelinerun",),
 }

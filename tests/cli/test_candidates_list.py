@@ -68,7 +68,7 @@ def test_where_each_pod_is(url: str) -> None:
     said = {name: (one["state"], one["cluster"], one["node"], one["waits_for"]) for name, one in found.items()}
     assert said == {
         "alone": ("Pending", "", "", "PodGroup team is not there"),
-        "bound": ("Running", "a", "n", ""),
+        "bound": ("Pending", "a", "n", "its delegate to start"),
         "left": ("Deleted", "", "", "its candidates in a to go"),
         "nowhere": ("Pending", "", "", "a: candidate finds no node: 0/3 nodes; b: candidate is refused: not here"),
         "permitted": ("Pending", "a", "n", "a to bind it"),
@@ -79,7 +79,7 @@ def test_where_each_pod_is(url: str) -> None:
 def test_a_table_as_kubectl_has_it(url: str) -> None:
     lines = invoke(url).stdout.splitlines()
     assert lines[0].split() == ["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WAITS", "FOR", "AGE"]
-    assert [line.split()[:3] for line in lines[1:3]] == [[NS, "alone", "Pending"], [NS, "bound", "Running"]]
+    assert [line.split()[:3] for line in lines[1:3]] == [[NS, "alone", "Pending"], [NS, "bound", "Pending"]]
     bare = [line.split() for line in lines[1:]]
     assert [line.split() for line in invoke(url, "--no-headers").stdout.splitlines()] == bare
     assert [line.split() for line in invoke(url, "-A").stdout.splitlines()[1:]] == bare
@@ -163,6 +163,21 @@ async def test_a_target_that_is_away_and_a_pod_of_that_name_before(database_url:
     asked = ["--database-url", database_url, "events", "-o", "json", "--type", "SourcePodObserved"]
     seen_at = json.loads(CliRunner().invoke(cli, asked).stdout)
     assert one["since"] == next(event["at"] for event in seen_at if event["position"] > first)
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "waits_for"),
+    [
+        ("Pending", "Pending", "its delegate to start"),
+        ("Running", "Running", ""),
+        ("Unknown", "Running", ""),
+        ("Succeeded", "Finished", ""),
+    ],
+)
+async def test_it_runs_when_its_delegate_does(database_url: str, phase: str, state: str, waits_for: str) -> None:
+    told = Told("a").bound("a").status("a", phase=phase).settle()
+    (one,) = rows(await kept(database_url, told)).values()
+    assert (one["state"], one["cluster"], one["waits_for"]) == (state, "a", waits_for)
 
 
 async def test_a_gang_says_what_was_decided_about_it(database_url: str) -> None:

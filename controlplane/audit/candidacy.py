@@ -1,0 +1,220 @@
+"""What `candidates describe` says of a source pod: its place, its permit, and each target with what it said and since when.
+
+In: a reader and the events of a source pod. Out: a `Description`, of the folds by which the service decides. Nothing is asked of
+any cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from controlplane.audit.description import Description, Rows, explained
+from controlplane.audit.pods import (
+    connections,
+    explain_pod,
+    folded,
+    gang_events,
+    pod_moments,
+    said_by_target,
+    unread_pod,
+)
+from controlplane.audit.pods_now import clusters_of, one_of
+from controlplane.audit.reads import LogReader
+from controlplane.audit.shown import place
+from controlplane.audit.words import what
+from controlplane.controllers.candidates.source import observations as seen
+from controlplane.controllers.candidates.source.candidate import Candidate
+from controlplane.controllers.candidates.source.events import Elected, PlacementFound
+from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.log.event import Recorded
+
+_WORDS: Mapping[type, str] = {
+    seen.CandidateWaiting: "Waiting",
+    seen.CandidateRefused: "Refused",
+    seen.CandidateUnschedulable: "Unschedulable",
+    seen.CandidateReserved: "Reserved",
+    seen.CandidateUnreserved: "Unreserved",
+    seen.CandidateBound: "Bound",
+    seen.DelegateStatus: "Bound",
+    seen.DelegateMissing: "Missing",
+}
+COLUMNS = ("cluster", "state", "candidate", "epoch", "node", "score", "permit", "since", "says")
+
+
+def candidacy(reader: LogReader, events: Sequence[Recorded]) -> Description:
+    """Describe a source pod by its events, at least one."""
+    state = folded(events)
+    connected = connections(reader, sorted(clusters_of(state)))
+    gang = gang_events(reader, state)
+    explanation = explain_pod(events, connected, gang, unread_pod(reader, events))
+    one = one_of(events, connected, gang)
+    candidates = [found for name in sorted(clusters_of(state)) for found in _in_target(state, name, connected, events)]
+    value = {
+        **one,
+        **{key: text for key, text in explained(explanation).items() if key != "waits_for"},
+        "uid": state.pod.uid if state.pod is not None else state.uid,
+        "delegate_phase": _phase(state),
+        "epoch_since": _epoch_since(state, events),
+        "permit": _permit(state),
+        "scale_up": {"cluster": state.scale_up.cluster, "until": state.scale_up.until} if state.scale_up else None,
+        "candidates": candidates,
+    }
+    return Description(value=value, fields=_fields(value), tables=[_table(candidates)], moments=pod_moments(events))
+
+
+def _fields(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    permit, scale_up = value["permit"], value["scale_up"]
+    return [
+        ("Name", value["name"]),
+        ("Namespace", value["namespace"]),
+        ("UID", value["uid"]),
+        ("State", value["state"]),
+        ("Cluster", place(value["cluster"])),
+        ("Node", value["node"]),
+        (
+            "Delegate",
+            " ".join(filter(None, [value["candidate"], value["delegate_phase"] and f"({value['delegate_phase']})"])),
+        ),
+        ("First Seen", value["since"]),
+        ("Epoch", value["epoch"] or ""),
+        ("Epoch Since", value["epoch_since"]),
+        *([("PodGroup", value["group"])] if value["group"] else []),
+        ("Permit", _permit_said(permit) if permit else ""),
+        *(
+            [
+                (
+                    "Autoscaler",
+                    f"{scale_up['cluster']} alone may add nodes for it, until {scale_up['until']:%H:%M:%S} UTC",
+                )
+            ]
+            if scale_up
+            else []
+        ),
+        ("Waits For", value["waits_for"]),
+        ("Why", value["sentence"]),
+    ]
+
+
+def _permit_said(permit: Mapping[str, Any]) -> str:
+    may = "bind it" if permit["kind"] == "Bind" else "make room for it"
+    back = ", and is being taken back" if permit["revoking"] else ""
+    return f"number {permit['number']}: {permit['cluster']} may {may} until {permit['until']:%H:%M:%S} UTC{back}"
+
+
+def _permit(state: SourceState) -> dict[str, Any] | None:
+    """Return the open permit as plain values."""
+    permit = state.permit
+    if permit is None:
+        return None
+    return {
+        "cluster": permit.cluster,
+        "candidate": permit.candidate,
+        "number": permit.number,
+        "kind": permit.kind,
+        "reservation": permit.reservation,
+        "until": permit.until,
+        "revoking": permit.revoking,
+    }
+
+
+def _phase(state: SourceState) -> str:
+    """Return the phase of the delegate's pod, "" if there is none or it has said nothing."""
+    chosen = state.chosen
+    return chosen.seen.pod_phase if chosen is not None and isinstance(chosen.seen, seen.DelegateStatus) else ""
+
+
+def _epoch_since(state: SourceState, events: Sequence[Recorded]) -> datetime | None:
+    """Return when the attempt to place the pod began."""
+    for recorded in events:
+        event = recorded.event
+        if isinstance(event, Elected | PlacementFound) and (event.uid, event.epoch) == (state.uid, state.epoch):
+            return recorded.recorded_at
+    return None
+
+
+def _in_target(
+    state: SourceState, cluster: str, connected: Mapping[str, Connection], events: Sequence[Recorded]
+) -> list[dict[str, Any]]:
+    """Return each candidate in a target as plain values; where there is none, that there is none."""
+    here = [(name, known) for name, known in sorted(state.candidates.items()) if known.cluster == cluster]
+    link = connected.get(cluster)
+    reached = link is not None and link.connected
+    head = {"cluster": cluster, "reachable": reached, "failures": state.failures.get(cluster, 0)}
+    if not here:
+        nothing = dict.fromkeys(("node", "reason"), "") | dict.fromkeys(("score", "since", "expires"), None)
+        said = said_by_target(state, cluster, connected) if cluster in state.targets else ""
+        numbers = {"epoch": 0, "reservation": 0, "permit": 0}
+        return [{**head, "state": "None", "candidate": "", **numbers, **nothing, "message": said}]
+    return [{**head, **_candidate(state, name, known, events, reached)} for name, known in here]
+
+
+def _candidate(
+    state: SourceState, name: str, known: Candidate, events: Sequence[Recorded], reached: bool
+) -> dict[str, Any]:
+    now = known.seen
+    trouble = state.trouble.get(f"{known.cluster}/{name}")
+    effect = state.effects.get(f"{known.cluster}/{name}")
+    held = now if isinstance(now, seen.CandidateReserved | seen.CandidateBound) else None
+    reserved = now if isinstance(now, seen.CandidateReserved) else None
+    said = [what(now) if now is not None else "", trouble.message if trouble is not None else ""]
+    said.append(what(effect.decision) if effect is not None else "")
+    said.append("" if reached else "the cluster cannot be reached, so this is what it said last")
+    return {
+        "state": _state(state, name, known),
+        "candidate": name,
+        "epoch": known.epoch,
+        "node": held.node if held is not None else "",
+        "score": reserved.score if reserved is not None else None,
+        "reservation": now.reservation if now is not None else 0,
+        "permit": now.permit if now is not None else 0,
+        "expires": reserved.expires if reserved is not None else None,
+        "since": _since(name, known, events),
+        "reason": now.why if now is not None else "",
+        "message": "; ".join(filter(None, said)) or "has not answered",
+    }
+
+
+def _state(state: SourceState, name: str, known: Candidate) -> str:
+    """Return in one word how far a candidate is."""
+    now = known.seen
+    if now is None:
+        return "Asked"
+    if now.deleting:
+        return "Deleting"
+    if isinstance(now, seen.CandidateReserved) and state.permit is not None and state.permit.candidate == name:
+        return "Permitted"
+    return _WORDS[type(now)]
+
+
+def _since(name: str, known: Candidate, events: Sequence[Recorded]) -> datetime | None:
+    """Return since when a candidate says what it says: what repeats it began nothing."""
+    if known.seen is None:
+        return known.waits_since
+    since, last = None, None
+    for recorded in events:
+        event = recorded.event
+        if isinstance(event, seen.CandidateSeen) and event.name == name and recorded.cluster == known.cluster:
+            said = what(event), event.deleting
+            since = recorded.recorded_at if said != last or since is None else since
+            last = said
+    return since
+
+
+def _table(candidates: Sequence[Mapping[str, Any]]) -> Rows:
+    rows = [
+        (
+            one["cluster"],
+            one["state"],
+            one["candidate"],
+            one["epoch"] or "",
+            one["node"],
+            one["score"],
+            one["permit"] or "",
+            one["since"],
+            one["message"],
+        )
+        for one in candidates
+    ]
+    return Rows(label="Targets", columns=COLUMNS, rows=rows)
