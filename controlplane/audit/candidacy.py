@@ -25,7 +25,13 @@ from controlplane.audit.shown import place
 from controlplane.audit.words import what
 from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.candidates.source.candidate import Candidate
-from controlplane.controllers.candidates.source.events import Elected, PlacementFound
+from controlplane.controllers.candidates.source.events import (
+    CandidateDropped,
+    CandidateRequested,
+    Elected,
+    PlacementFound,
+)
+from controlplane.controllers.candidates.source.phrases import pod_because
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.log.event import Recorded
@@ -144,10 +150,38 @@ def _in_target(
     head = {"cluster": cluster, "reachable": reached, "failures": state.failures.get(cluster, 0)}
     if not here:
         nothing = dict.fromkeys(("node", "reason"), "") | dict.fromkeys(("score", "since", "expires"), None)
-        said = said_by_target(state, cluster, connected) if cluster in state.targets else ""
         numbers = {"epoch": 0, "reservation": 0, "permit": 0}
-        return [{**head, "state": "None", "candidate": "", **numbers, **nothing, "message": said}]
+        return [
+            {
+                **head,
+                **nothing,
+                **numbers,
+                "state": "None",
+                "candidate": "",
+                **_of_none(state, cluster, connected, events),
+            }
+        ]
     return [{**head, **_candidate(state, name, known, events, reached)} for name, known in here]
+
+
+def _of_none(
+    state: SourceState, cluster: str, connected: Mapping[str, Connection], events: Sequence[Recorded]
+) -> dict[str, Any]:
+    """Return why nothing is in a target: what was there is gone, or it was not asked in this attempt."""
+    here = [one for one in events if one.cluster == cluster]
+    last = next((one for one in reversed(here) if isinstance(one.event, CandidateRequested | seen.CandidateGone)), None)
+    if last is None or not isinstance(last.event, seen.CandidateGone):
+        return {"message": said_by_target(state, cluster, connected) if cluster in state.targets else ""}
+    name = last.event.name
+    dropped = next((one.event for one in reversed(here) if _drops(one.event, name)), None)
+    told = {"state": "Gone", "candidate": name, "since": last.recorded_at}
+    if not isinstance(dropped, CandidateDropped):
+        return {**told, "message": "it is gone, and nobody here removed it"}
+    return {**told, "reason": str(dropped.reason), "message": f"removed, because {pod_because(dropped)}"}
+
+
+def _drops(event: object, name: str) -> bool:
+    return isinstance(event, CandidateDropped) and event.candidate == name
 
 
 def _candidate(

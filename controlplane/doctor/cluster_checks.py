@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.connectivity.events import MANAGEMENT as MANAGEMENT_NAME
 from controlplane.controllers.connectivity.identity import claim, held_by, objection, standby, unbound
 from controlplane.controllers.connectivity.state import Connection
@@ -93,6 +94,8 @@ def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
         if version.startswith(f"{_KUEUE_GROUP}/"):
             action = f"install a Kueue that serves {version}"
             found.append(place.failed("kinds", said, action))
+        elif CANDIDATES in missing and version == CANDIDATES.api_version:
+            found.append(place.failed("kinds", said, "kubectl apply -k deploy/crds"))
         else:
             action = (
                 "install its CRDs; or take the kind out of multikueue.kinds, or the controller out of run.controllers"
@@ -103,7 +106,8 @@ def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
         kind, why = strange[0]
         what = Unread(said=f"{kind.api_version}: {why.said}")
         found.append(place.unknown("kinds", what, "run `kubectl api-resources`"))
-    return found or [place.ok("kinds", f"all {len(cluster.served)} kinds are served")]
+    all_ = f"all {len(cluster.served)} kinds are served" if cluster.served else "no kind is needed there"
+    return found or [place.ok("kinds", all_)]
 
 
 def _rights(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:

@@ -39,7 +39,7 @@ class NeededRight(Value):
 
 class _Granted(Value):
     """A manifest that counts `when` the settings say so. `namespace`: where its Roles are by the settings, else as it
-    says; `role`: the one that is meant, "" for all in it.
+    says; `role`: the one that is meant, "" for all in it; `resources`: those that are meant, empty for all in it.
     """
 
     manifest: str
@@ -47,6 +47,7 @@ class _Granted(Value):
     namespace: Callable[[Settings], str] | None = None
     role: str = ""
     needed: bool = True
+    resources: frozenset[str] = frozenset()
 
 
 def _hosts(name: str) -> Callable[[Settings], bool]:
@@ -83,9 +84,11 @@ def _serves_kubelets(settings: Settings) -> bool:
     return _has_virtual_nodes(settings) and bool(settings.candidates.virtual_nodes.certificate)
 
 
+_OF_CONNECTIONS = frozenset({"multikueueclusters", "multikueueclusters/status", "namespaces", "events"})
 _MANAGEMENT = (
-    # Also where nothing is dispatched: MultiKueueClusters are how other controllers get to other clusters.
-    _Granted(manifest="rbac/management/clusterrole.yaml", when=_secrets),
+    _Granted(manifest="rbac/management/clusterrole.yaml", when=_hosts("multikueue")),
+    # Where nothing is dispatched too: MultiKueueClusters are how other controllers get to other clusters.
+    _Granted(manifest="rbac/management/clusterrole.yaml", when=_secrets, resources=_OF_CONNECTIONS),
     _Granted(manifest="rbac/management/role.yaml", when=_secrets, namespace=_own_namespace),
     _Granted(
         manifest="rbac/management/clusterprofiles.yaml",
@@ -259,7 +262,7 @@ def _of_manifests(settings: Settings, granted: tuple[_Granted, ...]) -> Iterator
         if not one.when(settings):
             continue
         for role, namespace, right in _rights_in(one.manifest):
-            if one.role in ("", role):
+            if one.role in ("", role) and (not one.resources or right.resource in one.resources):
                 where = one.namespace(settings) if namespace and one.namespace is not None else namespace
                 yield NeededRight(
                     right=AccessRight(

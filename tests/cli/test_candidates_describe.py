@@ -139,6 +139,15 @@ async def test_a_target_that_was_never_asked(database_url: str) -> None:
     assert [(each["cluster"], each["reachable"]) for each in one["candidates"]] == [("a", False)]
 
 
+async def test_a_candidate_that_was_removed_says_why(database_url: str) -> None:
+    told = Told("a", "b").asked().reserves("a").settle().binds("a").settle().candidate_gone("b").settle()
+    one = plain(await kept(database_url, told), f"{NS}/web")
+    (b,) = (each for each in one["candidates"] if each["cluster"] == "b")
+    assert (b["state"], b["reason"]) == ("Gone", "AnotherTargetWon")
+    assert b["message"] == "removed, because another target than b got the pod"
+    assert b["since"]
+
+
 async def test_since_is_when_it_began_to_say_so(database_url: str) -> None:
     told = Told("a").asked()
     for _ in range(3):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.examine import judge
 from controlplane.doctor.facts import DatabaseMember, Facts, Login, Standbys
@@ -269,6 +270,7 @@ WORKERS = [
     ),
     (on_a(clock=(NOW + timedelta(hours=1), NOW)), "clock", "warning", "3600 s ahead of"),
     (on_a(served={WORKLOADS: False}), "kinds", "failed", "Workload of kueue.x-k8s.io/v1beta2 is not served"),
+    (on_a(served={CANDIDATES: False}), "kinds", "failed", "Candidate of candidates.controlplane.dev/v1alpha1 is not"),
     (on_a(rights=[(RIGHT, False)]), "rights", "failed", "it may not patch"),
     (on_a(identity=NOT_READ), "identity", "unknown", "403"),
     (on_a(identity="uid-home"), "identity", "failed", "leads to the management cluster itself"),
