@@ -16,23 +16,21 @@ from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.world import ClusterSpec, World
 
-WANTED = "CustomResourceDefinition candidates.candidates.controlplane.dev with version v1alpha1 is not installed there"
+WANTED = "CustomResourceDefinition {} with version {} is not installed there"
+CANDIDATE = WANTED.format("candidates.candidates.controlplane.dev", "v1alpha1")
+KUEUES = WANTED.format("multikueueclusters.kueue.x-k8s.io", "v1beta2")
+RENDERS = WANTED.format("renders.example.com", "v1")
 
 
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        (CANDIDATES.path("team"), f"{WANTED}: kubectl apply -k deploy/crds"),
-        (CANDIDATES.path("team", "a"), f"{WANTED}: kubectl apply -k deploy/crds"),
-        (
-            "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters",
-            "CustomResourceDefinition multikueueclusters.kueue.x-k8s.io with version v1beta2 is not installed there:"
-            " install a Kueue that serves v1beta2",
-        ),
+        (CANDIDATES.path("team"), f"{CANDIDATE}: kubectl apply -k deploy/crds"),
+        (CANDIDATES.path("team", "a"), f"{CANDIDATE}: kubectl apply -k deploy/crds"),
+        ("/apis/kueue.x-k8s.io/v1beta2/multikueueclusters", f"{KUEUES}: install a Kueue that serves v1beta2"),
         (
             "/apis/example.com/v1/namespaces/x/renders?limit=5",
-            "CustomResourceDefinition renders.example.com with version v1 is not installed there:"
-            " install it, or leave the kind out of the settings",
+            f"{RENDERS}: install it, or leave the kind out of the settings",
         ),
         ("/api/v1/pods", "404 page not found"),
         ("/apis/kueue.x-k8s.io/v1beta2", "404 page not found"),
