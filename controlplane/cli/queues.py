@@ -1,0 +1,77 @@
+"""`controlplane queues`: the LocalQueues, or the ClusterQueues, with how many Workloads of each are how far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.audit.past import GROUPS
+from controlplane.cli.errors import Exit
+from controlplane.cli.frame import Verb
+from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader
+from controlplane.cli.options import Options, listing, namespaced
+from controlplane.cli.output import emit
+
+if TYPE_CHECKING:
+    from controlplane.audit.reads import LogReader
+
+_SHORT = ("pending", "reserved", "offered", "admitted", "running", "lost")
+_MORE = tuple(name for name in GROUPS if name not in _SHORT)
+LOCAL = ("namespace", "queue", "cluster_queue", *_SHORT)
+CLUSTER = ("queue", "cohort", "active", *_SHORT)
+_OF_CLUSTER = ("strategy", "stop_policy", "local_queues")
+
+
+@click.command(cls=Verb)
+@namespaced
+@click.option("--cluster-queues", is_flag=True, help="The ClusterQueues, instead of the LocalQueues.")
+@log_option
+@listing("name", "csv")
+@click.pass_obj
+def queues(options: Options, namespace: str | None, cluster_queues: bool) -> int:
+    """Show the LocalQueues, or the ClusterQueues: how many Workloads of each are how far.
+
+    Of one queue more is in `controlplane describe queue NAME`: its quota, and
+    who leads to it; and on its page.
+
+    \b
+    With -o json or yaml, a list of objects:
+      namespace, queue, cluster_queue, and how many Workloads are pending,
+        reserved, offered, admitted, running, lost, other, finished
+      with --cluster-queues: queue, the same counts, local_queues, and where
+        quota.mode is builtin cohort, strategy, stop_policy, active, quota
+        (flavor, resource, nominal, reserved, used, borrowed), else "" and []
+    """
+    from controlplane.audit.past import queues_at
+    from controlplane.audit.queues_seen import cluster_queues_of
+    from controlplane.clock import SystemClock
+
+    if cluster_queues and namespace:
+        raise click.UsageError("ClusterQueues have no namespace: leave -n out")
+    with open_reader(options) as reader:
+        found = queues_at(reader, SystemClock().now(), namespace)
+        if cluster_queues:
+            found = cluster_queues_of(reader, found)
+        nothing = "" if found else _nothing(reader, namespace, "ClusterQueues" if cluster_queues else "LocalQueues")
+    columns = CLUSTER if cluster_queues else LOCAL
+    if options.wide:
+        columns = (*columns, *_MORE, *(_OF_CLUSTER if cluster_queues else ()))
+    rows = [[_cell(one[column]) for column in columns] for one in found]
+    words = {"cluster_queue": "clusterqueue", "queue": "clusterqueue" if cluster_queues else "queue"}
+    titles = tuple(words.get(column, column.replace("_", " ")) for column in columns)
+    emit(options.output, found, titles, rows, kind="queue")
+    if nothing:
+        click.echo(nothing, err=True)
+    return Exit.OK
+
+
+def _cell(value: Any) -> object:
+    return ", ".join(value) if isinstance(value, list) else value
+
+
+def _nothing(reader: LogReader, namespace: str | None, what: str) -> str:
+    if empty := is_empty(reader):
+        return f"No {what} found: {empty}."
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"No {what} found{where}.{nearest_namespaces(reader, namespace)}"
