@@ -161,6 +161,8 @@ async def test_a_database_that_says_nothing_is_told_in_time(world: World, silent
             "failed",
             "lacks EXECUTE on controlplane.append_batch",
         ),
+        (f"REVOKE USAGE ON SCHEMA audit FROM {ROLE}", "rights", "failed", "lacks USAGE on schema audit"),
+        (f"REVOKE SELECT ON audit.events FROM {ROLE}", "rights", "failed", "lacks SELECT on audit.events"),
         (
             f"REVOKE SELECT ON controlplane.bodies FROM {ROLE}",
             "rights",
