@@ -86,6 +86,6 @@ def _nothing(reader: LogReader, every: list[dict[str, Any]], namespace: str | No
     near = nearest_namespaces(reader, namespace, "sourcepod")
     if not near and cluster is not None:
         known = sorted({name for one in every for name in one["targets"]})
-        close = difflib.get_close_matches(cluster, known, n=1, cutoff=0.5) if cluster not in known else []
-        near = f" Did you mean {close[0]}?" if close else ""
+        close = difflib.get_close_matches(cluster, known, n=3, cutoff=0.5) if cluster not in known else []
+        near = f" Did you mean {' or '.join(close)}?" if close else ""
     return f"No candidates found{where}{on}.{near}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
 from controlplane.controllers.candidates.source import observations as seen
@@ -121,6 +122,7 @@ def test_only_those_of_a_cluster_and_a_namespace(url: str) -> None:
         (["-n", NS[:-1]], f"No candidates found in namespace {NS[:-1]}. Did you mean {NS}?"),
         (["--cluster", "zz"], "No candidates found on cluster zz."),
         (["-n", NS, "--cluster", "aa"], f"No candidates found in namespace {NS} on cluster aa. Did you mean a?"),
+        (["--cluster", "ab"], "No candidates found on cluster ab. Did you mean b or a?"),
     ],
 )
 def test_nothing_is_said_to_be_nothing(url: str, arguments: list[str], said: str) -> None:
@@ -187,6 +189,15 @@ async def test_a_gang_says_what_was_decided_about_it(database_url: str) -> None:
     assert found["one"]["group"] == found["two"]["group"] == "gang"
     assert found["one"]["waits_for"].startswith("PodGroup gang: ")
     assert found["one"]["waits_for"].endswith("; a: candidate finds no node: 0/3 nodes")
+
+
+async def test_of_the_podgroup_of_such_pods_it_is_said_where_it_stands(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await kept(database_url, Told("a").gang("one", "two").settle())
+    for verb in ("why", "describe", "timeline"):
+        assert run(["--database-url", database_url, verb, f"podgroup/{NS}/gang"]) == 5
+        assert f"`controlplane candidates list -n {NS}`, with what the group waits for" in capsys.readouterr().err
 
 
 async def test_targets_that_say_the_same_are_named_together(database_url: str) -> None:
