@@ -147,6 +147,10 @@ class Directory:
         """Return the namespaces of all rows."""
         return sorted({key[0] for key, count in self.counts.items() if count})
 
+    def finished(self) -> Counter[tuple[str, str]]:
+        """Return how many Workloads that are there have finished, by namespace and queue."""
+        return self._finished
+
     def pending(self, namespaces: Sequence[str] | None) -> list[tuple[str, str, str, str, int]]:
         """Return how many Workloads that have not been placed wait for what: namespace, queue, state, what for, count."""
         where = "" if namespaces is None else f"AND namespace IN ({', '.join('?' * len(namespaces))})"

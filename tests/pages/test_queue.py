@@ -12,7 +12,7 @@ from controlplane.audit.reads import READ
 from controlplane.kube import kinds
 from controlplane.pages.routes import API
 from tests.audit.database import keep
-from tests.audit.script import write
+from tests.audit.script import Script, write
 from tests.pages.serving import served
 from tests.pages.test_quota import FOREIGN, OWN, TwoTeams, asked, known
 from tests.quota.admission.scene import NS, Scene
@@ -164,6 +164,22 @@ def test_what_links_to_a_queue(pages: TestClient) -> None:
     for path in ("/queues", "/workloads/team-b/sim"):
         assert 'href="/queues/team-b/team-b-queue"' in pages.get(path).text
         assert 'href="/clusterqueues/cq"' in pages.get(path).text
+
+
+async def test_what_was_deleted_is_not_counted_and_has_its_history(database_url: str) -> None:
+    script = Script("a")
+    script.workload("over-0a1b2").runs("a").finishes("a")
+    for name in ("waits", "ended"):
+        life = script.workload(f"{name}-0a1b2", namespace="team-b")
+        (life.offered("a") if name == "waits" else life.runs("a").finishes("a")).gone()
+    await write(database_url, script.appended, types=READ)
+    with served(database_url) as client:
+        found = {one["namespace"]: one["counts"] for one in api(client, "/queues")["items"]}
+        assert {name: sum(counts.values()) for name, counts in found.items()} == {"default": 1}
+        assert found["default"]["finished"] == 1
+        gone = api(client, "/queues/team-b/lq")
+        assert sum(gone["counts"].values()) == 0
+        assert {one["name"] for one in gone["history"]} == {"waits-0a1b2", "ended-0a1b2"}
 
 
 def test_a_queue_with_a_name_that_has_to_be_quoted(database_url: str) -> None:

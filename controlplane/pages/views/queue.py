@@ -115,7 +115,8 @@ def local_queue(asked: Asked) -> LocalQueueStory:
     every = queues(_everywhere(asked, namespace)).items
     found = next((one for one in every if one.queue == name), None)
     moments = _moments(asked, f"localqueue/{namespace}/{name}")
-    if found is None and not moments:
+    history = _history(asked, {(namespace, name)}, None)
+    if found is None and not moments and not history:
         raise _not_found(
             asked, f"LocalQueue {namespace}/{name}", f"/queues/{namespace}/", name, [one.queue for one in every]
         )
@@ -134,7 +135,7 @@ def local_queue(asked: Asked) -> LocalQueueStory:
         waiting=waiting[:_NEWEST],
         holders=len(holding),
         holding=holding[:_NEWEST],
-        history=_history(asked, {(namespace, name)}, None),
+        history=history,
         moments=moments,
     )
 

@@ -18,7 +18,7 @@ from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
-from controlplane.pages.directory import Directory, Row
+from controlplane.pages.directory import ACTIVE, Directory, Row
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
@@ -190,11 +190,14 @@ def _list(
 
 
 def _counts(directory: Directory, names: Sequence[str] | None) -> dict[_Place, Counter[str]]:
-    """Return how many Workloads of each queue are how far."""
+    """Return how many Workloads of each queue are how far; those that were deleted are left out."""
     found: dict[_Place, Counter[str]] = {}
     for (namespace, queue, _, shown), count in directory.counts.items():
+        if queue and count and shown in ACTIVE and (names is None or namespace in names):
+            found.setdefault((namespace, queue), Counter())[_COLUMN[shown]] += count
+    for (namespace, queue), count in directory.finished().items():
         if queue and count and (names is None or namespace in names):
-            found.setdefault((namespace, queue), Counter())[_COLUMN.get(shown, "finished")] += count
+            found.setdefault((namespace, queue), Counter())["finished"] += count
     return found
 
 
