@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from controlplane.audit.past import GROUPS
 from controlplane.cli.errors import Exit
+from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_option
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader
 from controlplane.cli.options import Options, listing, namespaced
@@ -27,43 +29,65 @@ _OF_CLUSTER = ("strategy", "stop_policy", "local_queues")
 @namespaced
 @click.option("--cluster-queues", is_flag=True, help="The ClusterQueues, instead of the LocalQueues.")
 @log_option
+@watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_obj
-def queues(options: Options, namespace: str | None, cluster_queues: bool) -> int:
+def queues(options: Options, namespace: str | None, cluster_queues: bool, watch: bool) -> int:
     """Show the LocalQueues, or the ClusterQueues: how many Workloads of each are how far.
 
     Of one queue more is in `controlplane describe queue NAME`: its quota, and
     who leads to it; and on its page.
 
     \b
-    With -o json or yaml, a list of objects:
+    With -o json or yaml, a list of objects (with --watch one object a line,
+    or one YAML document each):
       namespace, queue, cluster_queue, and how many Workloads are pending,
         reserved, offered, admitted, running, lost, other, finished
       with --cluster-queues: queue, the same counts, local_queues, and where
         quota.mode is builtin cohort, strategy, stop_policy, active, quota
         (flavor, resource, nominal, reserved, used, borrowed), else "" and []
     """
-    from controlplane.audit.past import queues_at
-    from controlplane.audit.queues_seen import cluster_queues_of
-    from controlplane.clock import SystemClock
-
     if cluster_queues and namespace:
         raise click.UsageError("ClusterQueues have no namespace: leave -n out")
-    with open_reader(options) as reader:
-        found = queues_at(reader, SystemClock().now(), namespace)
-        if cluster_queues:
-            found = cluster_queues_of(reader, found)
-        nothing = "" if found else _nothing(reader, namespace, "ClusterQueues" if cluster_queues else "LocalQueues")
     columns = CLUSTER if cluster_queues else LOCAL
     if options.wide:
         columns = (*columns, *_MORE, *(_OF_CLUSTER if cluster_queues else ()))
-    rows = [[_cell(one[column]) for column in columns] for one in found]
     words = {"cluster_queue": "clusterqueue", "queue": "clusterqueue" if cluster_queues else "queue"}
     titles = tuple(words.get(column, column.replace("_", " ")) for column in columns)
-    emit(options.output, found, titles, rows, kind="queue")
+    if watch:
+        refuse_order(options)
+        shown = ChangedRows(options, titles, "queue")
+
+        def look(reader: LogReader) -> None:
+            found = [(_key(one), one, one, _row(one, columns)) for one in _load(reader, namespace, cluster_queues)]
+            for gone in shown.known - {key for key, *_ in found}:
+                shown.forget(gone)
+            shown.show(found)
+
+        return follow(options, open_reader(options), look)
+    with open_reader(options) as reader:
+        found = _load(reader, namespace, cluster_queues)
+        nothing = "" if found else _nothing(reader, namespace, "ClusterQueues" if cluster_queues else "LocalQueues")
+    emit(options.output, found, titles, [_row(one, columns) for one in found], kind="queue")
     if nothing:
         click.echo(nothing, err=True)
     return Exit.OK
+
+
+def _load(reader: LogReader, namespace: str | None, cluster_queues: bool) -> list[dict[str, Any]]:
+    from controlplane.audit.past import queues_at
+    from controlplane.audit.queues_seen import cluster_queues_of
+
+    found = queues_at(reader, reader.clock(), namespace)
+    return cluster_queues_of(reader, found) if cluster_queues else found
+
+
+def _key(one: dict[str, Any]) -> tuple[str, str]:
+    return one.get("namespace", ""), one["queue"]
+
+
+def _row(one: dict[str, Any], columns: Sequence[str]) -> list[object]:
+    return [_cell(one[column]) for column in columns]
 
 
 def _cell(value: Any) -> object:
