@@ -89,18 +89,28 @@ WHERE s.log = %(log)s
   AND e.type LIKE '%%Observed'"""
 
 
-def _listed(
-    name: str, seen: AdmissionClusterQueueObserved | None, leads: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def shape_seen(seen: AdmissionClusterQueueObserved | None) -> dict[str, str]:
+    """Return Cohort, strategy and stop policy of a ClusterQueue, "" where nothing is known or set."""
     spec = seen.spec if seen is not None else {}
     stop = str(spec.get("stopPolicy") or "")
     return {
-        "queue": name,
         "cohort": str(spec.get("cohortName") or ""),
-        "active": active_of(seen),
-        **{group: sum(one[group] for one in leads) for group in GROUPS},
         "strategy": str(spec.get("queueingStrategy") or ("BestEffortFIFO" if spec else "")),
         "stop_policy": "" if stop == "None" else stop,
+    }
+
+
+def _listed(
+    name: str, seen: AdmissionClusterQueueObserved | None, leads: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    shape = shape_seen(seen)
+    return {
+        "queue": name,
+        "cohort": shape["cohort"],
+        "active": active_of(seen),
+        **{group: sum(one[group] for one in leads) for group in GROUPS},
+        "strategy": shape["strategy"],
+        "stop_policy": shape["stop_policy"],
         "local_queues": [f"{one['namespace']}/{one['queue']}" for one in leads],
         "quota": quota_of(seen),
     }

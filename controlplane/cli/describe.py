@@ -82,7 +82,8 @@ def describe(options: Options, words: tuple[str, ...], show_events: bool) -> Non
       cluster: the fields of one of `clusters`, workloads (names)
       queue: kind, namespace, name, cluster_queue, pending … other (counts),
         of a ClusterQueue local_queues, and where quota.mode is builtin
-        active, quota (flavor, resource, nominal, reserved, used, borrowed)
+        active, cohort, strategy, stop_policy, quota (flavor, resource,
+        nominal, reserved, used, borrowed)
       others: kind, namespace, name, state, cluster, waits_for, sentence
       and events of each: position, at, cluster, what, why, reason, type
     """
