@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from controlplane.controllers.quota.admission import pending_workloads
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, FlavorResource, spelled, sub
-from controlplane.controllers.quota.engine.model import NO_STOP
+from controlplane.controllers.quota.engine.model import DELETING, NO_STOP
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.kube.kinds import Json
 from controlplane.values import Value
@@ -75,7 +75,7 @@ def shape_of(index: AdmissionIndex, name: str) -> QueueShape:
     return QueueShape(
         cohorts=[cohort.name for cohort in node.ancestors()][::-1],
         strategy=node.spec.queueing_strategy,
-        stop_policy="" if stop == NO_STOP else stop,
+        stop_policy="" if stop in (NO_STOP, DELETING) else stop,
         inactive=", ".join(index.engine.snapshot.inactive_reasons(node)),
     )
 

@@ -117,6 +117,11 @@ _HISTORY = "`controlplane timeline NAMESPACE/NAME` tells what happened, and `con
 _CHANGES = "jobs and queues are changed with kubectl, on the management cluster"
 MEANT: dict[str, str] = {
     **dict.fromkeys(("get", "list", "ls", "ps", "top"), _LISTS),
+    **dict.fromkeys(
+        ("pods", "pod", "po", "candidate"),
+        "`controlplane candidates list` shows the pods that are placed on other clusters, and `controlplane why"
+        " pod/NAMESPACE/NAME` tells of any pod that the log has",
+    ),
     **dict.fromkeys(("queue", "clusterqueue", "clusterqueues", "localqueue", "localqueues", "cq", "lq"), _QUEUES),
     **dict.fromkeys(
         ("status", "health"), "`controlplane clusters` shows the fleet, and `controlplane doctor` what is wrong"

@@ -96,7 +96,13 @@ def test_an_empty_log_says_so(database_url: str) -> None:
     assert (told.stdout.strip(), told.stderr.strip()) == ("[]", "No ClusterQueues found: the log main is empty.")
 
 
-@pytest.mark.parametrize("word", ["queue", "clusterqueues", "lq"])
-def test_words_of_kubectl_lead_here(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        *((word, "`controlplane queues` lists LocalQueues") for word in ("queue", "clusterqueues", "lq")),
+        ("pods", "`controlplane candidates list` shows the pods that are placed on other clusters"),
+    ],
+)
+def test_words_of_kubectl_lead_to_lists(word: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([word]) == 2
-    assert "`controlplane queues` lists LocalQueues" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

@@ -61,6 +61,19 @@ def test_why_a_queue_admits_nobody() -> None:
     assert (found.strategy, found.stop_policy, bool(found.inactive)) == ("StrictFIFO", "Hold", True)
 
 
+def test_a_queue_that_is_being_deleted_is_not_called_stopped() -> None:
+    scene = Scene()
+    scene.queue("q", "2")
+    scene.workload("a", "q", "1")
+    scene.settle()
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    seen = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]
+    scene.put(kinds.CLUSTER_QUEUES, "q", spec=seen["spec"], metadata={**seen["metadata"], **metadata})
+    scene.settle()
+    found = shape_of(scene.controller.index, "q")
+    assert (found.stop_policy, found.inactive) == ("", "is being deleted")
+
+
 # --- the page, where this service decides on quota ------------------------------------------------------------------------
 
 
