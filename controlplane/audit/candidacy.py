@@ -187,27 +187,38 @@ def _drops(event: object, name: str) -> bool:
 def _candidate(
     state: SourceState, name: str, known: Candidate, events: Sequence[Recorded], reached: bool
 ) -> dict[str, Any]:
-    now = known.seen
-    trouble = state.trouble.get(f"{known.cluster}/{name}")
-    effect = state.effects.get(f"{known.cluster}/{name}")
-    held = now if isinstance(now, seen.CandidateReserved | seen.CandidateBound) else None
-    reserved = now if isinstance(now, seen.CandidateReserved) else None
-    said = [what(now) if now is not None else "", trouble.message if trouble is not None else ""]
-    said.append(what(effect.decision) if effect is not None else "")
-    said.append("" if reached else "the cluster cannot be reached, so this is what it said last")
-    return {
+    found = {
         "state": _state(state, name, known),
         "candidate": name,
         "epoch": known.epoch,
-        "node": held.node if held is not None else "",
-        "score": reserved.score if reserved is not None else None,
-        "reservation": now.reservation if now is not None else 0,
-        "permit": now.permit if now is not None else 0,
-        "expires": reserved.expires if reserved is not None else None,
         "since": _since(name, known, events),
-        "reason": now.why if now is not None else "",
-        "message": "; ".join(filter(None, said)) or "has not answered",
+        "message": _said(state, name, known, reached),
     }
+    return {**found, **_shown(known.seen)}
+
+
+def _said(state: SourceState, name: str, known: Candidate, reached: bool) -> str:
+    """Return what was said of a candidate, and what is on its way to it."""
+    key = f"{known.cluster}/{name}"
+    said = [what(known.seen)] if known.seen is not None else []
+    if key in state.trouble:
+        said.append(state.trouble[key].message)
+    if key in state.effects:
+        said.append(what(state.effects[key].decision))
+    if not reached:
+        said.append("the cluster cannot be reached, so this is what it said last")
+    return "; ".join(filter(None, said)) or "has not answered"
+
+
+def _shown(now: seen.CandidateSeen | None) -> dict[str, Any]:
+    """Return what a target shows of a candidate, as plain values."""
+    found = {"node": "", "score": None, "reservation": 0, "permit": 0, "expires": None, "reason": ""}
+    if now is None:
+        return found
+    found |= {"reservation": now.reservation, "permit": now.permit, "reason": now.why}
+    if isinstance(now, seen.CandidateReserved):
+        return {**found, "node": now.node, "score": now.score, "expires": now.expires}
+    return {**found, "node": now.node} if isinstance(now, seen.CandidateBound) else found
 
 
 def _state(state: SourceState, name: str, known: Candidate) -> str:

@@ -49,29 +49,42 @@ def queues(options: Options, namespace: str | None, cluster_queues: bool, watch:
     """
     if cluster_queues and namespace:
         raise click.UsageError("ClusterQueues have no namespace: leave -n out")
-    columns = CLUSTER if cluster_queues else LOCAL
-    if options.wide:
-        columns = (*columns, *_MORE, *(_OF_CLUSTER if cluster_queues else ()))
-    words = {"cluster_queue": "clusterqueue", "queue": "clusterqueue" if cluster_queues else "queue"}
-    titles = tuple(words.get(column, column.replace("_", " ")) for column in columns)
+    columns = _columns(options, cluster_queues)
     if watch:
-        refuse_order(options)
-        shown = ChangedRows(options, titles, "queue")
-
-        def look(reader: LogReader) -> None:
-            found = [(_key(one), one, one, _row(one, columns)) for one in _load(reader, namespace, cluster_queues)]
-            for gone in shown.known - {key for key, *_ in found}:
-                shown.forget(gone)
-            shown.show(found)
-
-        return follow(options, open_reader(options), look)
+        return _watch(options, namespace, cluster_queues)
     with open_reader(options) as reader:
         found = _load(reader, namespace, cluster_queues)
         nothing = "" if found else _nothing(reader, namespace, "ClusterQueues" if cluster_queues else "LocalQueues")
+    titles = _titles(columns, cluster_queues)
     emit(options.output, found, titles, [_row(one, columns) for one in found], kind="queue")
     if nothing:
         click.echo(nothing, err=True)
     return Exit.OK
+
+
+def _watch(options: Options, namespace: str | None, cluster_queues: bool) -> int:
+    """Print the queues, and each row that changes, until Ctrl-C."""
+    refuse_order(options)
+    columns = _columns(options, cluster_queues)
+    shown = ChangedRows(options, _titles(columns, cluster_queues), "queue")
+
+    def look(reader: LogReader) -> None:
+        found = [(_key(one), one, one, _row(one, columns)) for one in _load(reader, namespace, cluster_queues)]
+        for gone in shown.known - {key for key, *_ in found}:
+            shown.forget(gone)
+        shown.show(found)
+
+    return follow(options, open_reader(options), look)
+
+
+def _columns(options: Options, cluster_queues: bool) -> tuple[str, ...]:
+    short, more = (CLUSTER, _OF_CLUSTER) if cluster_queues else (LOCAL, ())
+    return (*short, *_MORE, *more) if options.wide else short
+
+
+def _titles(columns: Sequence[str], cluster_queues: bool) -> tuple[str, ...]:
+    words = {"cluster_queue": "clusterqueue", "queue": "clusterqueue" if cluster_queues else "queue"}
+    return tuple(words.get(column, column.replace("_", " ")) for column in columns)
 
 
 def _load(reader: LogReader, namespace: str | None, cluster_queues: bool) -> list[dict[str, Any]]:

@@ -205,15 +205,18 @@ class JobReconciler:
         limit = (mine.get("labels") or {}).get(MAX_EXEC_TIME)
         if (int(limit) if limit else None) != workload["spec"].get("maximumExecutionTimeSeconds"):
             return False
-        asked, wanted = self._pod_sets(kind, job), workload["spec"]["podSets"]
-        fits = equivalent(asked, wanted, tolerations=not admitted)
-        # One that runs with fewer pods than it asked for has as many as it was admitted for.
-        if not fits and admitted and not self._integrations[kind].suspended(job):
-            fits = equivalent(asked, admitted_sets(workload), tolerations=False)
-        if not fits:
+        if not self._asks_for_the_same(kind, job, workload, admitted):
             return False
         self._matches[mine["uid"]] = state
         return True
+
+    def _asks_for_the_same(self, kind: Kind, job: Json, workload: Json, admitted: bool) -> bool:
+        """Whether a job asks for what its Workload does; one that runs with fewer pods has as many as it was admitted for."""
+        asked = self._pod_sets(kind, job)
+        if equivalent(asked, workload["spec"]["podSets"], tolerations=not admitted):
+            return True
+        runs = admitted and not self._integrations[kind].suspended(job)
+        return runs and equivalent(asked, admitted_sets(workload), tolerations=False)
 
     def _pod_sets(self, kind: Kind, job: Json) -> list[Json]:
         """Return the pod sets of a job's Workload: with the fewest pods that it is content with, if it says so."""

@@ -87,6 +87,13 @@ class ClusterQueue:
     admission_checks: tuple[tuple[str, frozenset[str]], ...] = ()
     admission_mode: str = ""
 
+    @property
+    def stopped(self) -> str:
+        """Why it admits nothing, by its stop policy; "" if that lets it."""
+        if self.stop_policy == NO_STOP:
+            return ""
+        return "is being deleted" if self.stop_policy == DELETING else "is stopped"
+
     def group_of(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource, or None."""
         return next((group for group in self.groups if resource in group.covered), None)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import (
-    DELETING,
-    NO_STOP,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -94,8 +92,8 @@ class QuotaSnapshot:
     def inactive_reasons(self, queue: QueueNode) -> list[str]:
         """Return why a ClusterQueue admits nothing, in the words of its Active condition; empty if it admits."""
         spec, found = queue.spec, []
-        if spec.stop_policy != NO_STOP:
-            found.append("is being deleted" if spec.stop_policy == DELETING else "is stopped")
+        if spec.stopped:
+            found.append(spec.stopped)
         missing = [name for group in spec.groups for name in group.flavors if name not in self.flavors]
         if missing:
             found.append(f"references missing ResourceFlavor(s): {','.join(missing)}")
