@@ -70,13 +70,14 @@ class QueueShape(Value):
 
 def shape_of(index: AdmissionIndex, name: str) -> QueueShape:
     """Return how a ClusterQueue admits; the index has it."""
-    node = index.engine.snapshot.queues[name]
-    stop = node.spec.stop_policy
+    snapshot = index.engine.snapshot
+    node, stop = snapshot.queues[name], snapshot.queues[name].spec.stop_policy
+    cycle = ["its Cohorts are in a cycle, by their spec.parentName"] if snapshot.has_cycle(node) else []
     return QueueShape(
         cohorts=[cohort.name for cohort in node.ancestors()][::-1],
         strategy=node.spec.queueing_strategy,
         stop_policy="" if stop in (NO_STOP, DELETING) else stop,
-        inactive=", ".join(index.engine.snapshot.inactive_reasons(node)),
+        inactive=", ".join([*snapshot.inactive_reasons(node), *cycle]),
     )
 
 

@@ -64,9 +64,14 @@ def quota_of(queue: str, message: str) -> str:
     if found := _UNUSABLE.match(message):
         what, wrong = found.groups()
         return f"{what}, which does not exist" if wrong == "doesn't exist" else f"{what} to be active"
+    if _OTHER_NAMESPACE in message:
+        return (
+            f"the ClusterQueue of {queue} to take its namespace" if queue else "a ClusterQueue that takes its namespace"
+        )
     return f"quota in {queue}" if queue else "quota"
 
 
+_OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
 _UNUSABLE = re.compile(r"((?:LocalQueue|ClusterQueue) \S+) (doesn't exist|is inactive)\.?$")
 # Kueue, pkg/controller/core/workload_controller.go, reconcileOnLocalQueueActiveState and its neighbours.
 

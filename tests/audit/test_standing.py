@@ -16,6 +16,7 @@ MESSAGES = [
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 1 more needed",
         "quota in lq",
     ),
+    ("workload namespace doesn't match ClusterQueue selector", "the ClusterQueue of lq to take its namespace"),
     ("", "quota in lq"),
 ]
 

@@ -61,6 +61,15 @@ def test_why_a_queue_admits_nobody() -> None:
     assert (found.strategy, found.stop_policy, bool(found.inactive)) == ("StrictFIFO", "Hold", True)
 
 
+def test_a_cycle_of_cohorts_is_told() -> None:
+    scene = Scene()
+    scene.queue("q", "2", cohortName="a")
+    scene.put(kinds.COHORTS, "a", spec={"parentName": "b"})
+    scene.put(kinds.COHORTS, "b", spec={"parentName": "a"})
+    scene.settle()
+    assert "its Cohorts are in a cycle" in shape_of(scene.controller.index, "q").inactive
+
+
 def test_a_queue_that_is_being_deleted_is_not_called_stopped() -> None:
     scene = Scene()
     scene.queue("q", "2")
