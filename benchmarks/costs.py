@@ -22,7 +22,7 @@ COUNTED = 12.0
 class Cost:
     """What processes and the database have used up until now: processor seconds, and counts.
 
-    `appends` has the signs of life among them, `batches` has not."""
+    `appends` has the heartbeats among them, `batches` has not."""
 
     service: float
     postgres: float

@@ -316,7 +316,7 @@ async def _print_quiet(series: Series, pid: int, seconds: float) -> None:
         ["requests, without probes", sum(requests.values())],
         *([f"of them {what}", count] for what, count in requests.items()),
         ["events", cost.events],
-        ["appends, signs of life among them", cost.appends],
+        ["appends, heartbeats among them", cost.appends],
         ["transactions of the database", cost.transactions],
         ["processor ms a second: dispatching", 1000 * cost.service / seconds],
         ["processor ms a second: PostgreSQL", 1000 * cost.postgres / seconds],

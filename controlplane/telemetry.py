@@ -210,7 +210,7 @@ class Metrics:
             Gauge, "cluster_lost_seconds", "cluster", "For how long the cluster has been away; 0 while it answers."
         )
         self.cluster_suspected = new(
-            Counter, "cluster_suspected_total", "cluster", "How often a sign of life of the cluster was overdue."
+            Counter, "cluster_suspected_total", "cluster", "How often a heartbeat of the cluster was overdue."
         )
         self.removals_owed = new(
             Gauge, "removals_owed", "cluster", "Copies on a cluster that is away which are not wanted there any more."

@@ -104,15 +104,15 @@ class HostedControllers:
         return sorted(name for name in gone if not name.startswith("@"))
 
     def listed(self, cluster: str, kind: str) -> bool:
-        """Whether the kind was listed as a whole in the cluster's present life."""
+        """Whether the kind was listed as a whole in the cluster's present incarnation."""
         return any(index.newest.listed(cluster, kind) for index in self._indices)
 
     def newest(self, cluster: str, kind: str) -> int:
-        """Return the highest resourceVersion of a kind on a cluster, 0 if none was seen in its present life."""
+        """Return the highest resourceVersion of a kind on a cluster, 0 if none was seen in its present incarnation."""
         return max(index.newest.of(cluster, kind) for index in self._indices)
 
     def is_gone(self, cluster: str, uid: str) -> bool:
-        """Whether an object was seen to go in the cluster's present life."""
+        """Whether an object was seen to go in the cluster's present incarnation."""
         return any(index.newest.is_gone(cluster, uid) for index in self._indices)
 
 

@@ -183,8 +183,8 @@ class ServiceTerm(LeadershipTerm):
         return self._fleet.index.watched
 
     async def leave(self, head: LogHead) -> None:
-        """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no sign of
-        life behind.
+        """Say in the log that we look at no cluster from now on, if it can be said at once: resigning leaves no
+        heartbeat behind.
         """
         if self.leader.sure:
             with contextlib.suppress(LogError, TimeoutError):

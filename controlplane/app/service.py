@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-# What a page of a list is decoded into lives for milliseconds, and is more than the collector's own first thresholds
+# What a page of a list is decoded into is kept for milliseconds, and is more than the collector's own first thresholds
 # many times over: it would look at each page several times while it is made. `python -m benchmarks failover` shows it. A
 # page of the log is no other, and a replay is some 5 percent shorter so.
 _COLLECT = (50_000, 20, 50)

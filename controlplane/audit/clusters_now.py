@@ -76,7 +76,7 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
                 "message": connection.message,
                 "server_version": connection.server_version,
                 "incarnation": connection.incarnation,
-                "restores": connection.life,
+                "restores": connection.restores,
                 "kinds_off": connection.off,
             }
         )
@@ -108,9 +108,9 @@ def grace_cell(one: dict[str, Any], now: datetime) -> str:
 
 def identity_cell(incarnation: str, restores: int) -> str:
     """Return which cluster answers, and how often it was restored, as it fits into a column."""
-    from controlplane.controllers.connectivity.state import life_of
+    from controlplane.controllers.connectivity.state import incarnation_name
 
-    return life_of(incarnation[:8], restores)
+    return incarnation_name(incarnation[:8], restores)
 
 
 def copies_and_runs(states: Iterable[WorkloadState]) -> tuple[Counter[str], Counter[str]]:

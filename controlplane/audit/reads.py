@@ -239,7 +239,7 @@ class LogReader:
         yield from self._read(query, {"log": self.log, **given})
 
     def _read(self, query: sql.Composed, parameters: dict[str, Any]) -> Iterator[Recorded]:
-        # A cursor on the server, so that a log of any size passes through in pieces; it lives in a transaction.
+        # A cursor on the server, so that a log of any size passes through in pieces; it is open in a transaction.
         with self.connection.transaction(), self.connection.cursor("audit", binary=True) as cursor:
             cursor.itersize = _ALL_AT_ONCE
             cursor.execute(query, parameters)

@@ -1,6 +1,6 @@
 """The command line: one group, whose verbs are imported only when they are called.
 
-`VERBS` is the registry. A verb lives in a module of its own and is a `Verb` or a `CommandGroup`; it gets an `Options`
+`VERBS` is the registry. A verb is in a module of its own and is a `Verb` or a `CommandGroup`; it gets an `Options`
 with everything that was said before and after it (`@click.pass_obj`), returns nothing or an exit code, and raises
 `Failure` for what it expects to go wrong. The help of the group comes from the registry, so that `controlplane --help`
 imports neither a database driver nor a Kubernetes client."""

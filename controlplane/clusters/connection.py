@@ -87,7 +87,7 @@ class ClusterConnection:
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
         self._standby: Standby | None = None
-        self._reopened = 0  # watches, at the last sign of life
+        self._reopened = 0  # watches, at the last heartbeat
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     @property
@@ -283,7 +283,7 @@ class ClusterConnection:
         await self._watches.follow_wanted(server)
 
     async def _probe(self, server: ApiServer) -> Reached:
-        """Ask for a sign of life and for the cluster's identity, and whether that is the cluster that is meant."""
+        """Ask for a heartbeat and for the cluster's identity, and whether that is the cluster that is meant."""
         try:
             version = await server.version(self._around.timing.heartbeat_timeout)
             incarnation = await incarnation_of(server)
@@ -318,7 +318,7 @@ class ClusterConnection:
         self._announced.set()
 
     async def _heartbeat(self, server: ApiServer) -> None:
-        """Ask for a sign of life now and then; silence for a whole grace is a loss. This is what finds half-open
+        """Ask for a heartbeat now and then; silence for a whole grace is a loss. This is what finds half-open
         connections.
         """
         timing, since = self._around.timing, None
@@ -339,7 +339,7 @@ class ClusterConnection:
                 raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
-        """Ask for a sign of life; return why there is none. Once a watch was opened anew it is the cluster's identity: a name
+        """Ask for a heartbeat; return why there is none. Once a watch was opened anew it is the cluster's identity: a name
         may lead to another server between two watches, and nothing breaks.
         """
         timeout, before = self._around.timing.heartbeat_timeout, self._reopened

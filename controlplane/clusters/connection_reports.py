@@ -65,7 +65,7 @@ class Standby(msgspec.Struct, frozen=True, gc=False):
 
 
 class Suspected(msgspec.Struct, frozen=True, gc=False):
-    """A sign of life is overdue. Nothing is concluded from it yet: the next fact is `Recovered` or `Lost`."""
+    """A heartbeat is overdue. Nothing is concluded from it yet: the next fact is `Recovered` or `Lost`."""
 
     message: str
 

@@ -69,7 +69,7 @@ def remember(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
 
 
 def suspect(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
-    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier life: the next list
+    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier incarnation: the next list
     tells them again.
 
     An object that is not on it is gone, in case it was delivered; one that is there is told, in case it was not.

@@ -15,7 +15,7 @@ _HERE = Place(DATABASE)
 _RIGHTS = "deploy/postgres/roles.sql says which login has which rights; `controlplane db upgrade` grants them"
 _ASK = "see that the server answers, and run this again"
 SILENT = 10.0
-"""Seconds without a sign of life from the leader that are too many: another replica takes over after three."""
+"""Seconds without a heartbeat from the leader that are too many: another replica takes over after three."""
 
 
 def check(facts: DatabaseFacts) -> list[Finding]:
@@ -193,10 +193,10 @@ def _lead(facts: DatabaseFacts) -> Sequence[Finding]:
     if lead.age is None:
         return [_HERE.warning("leader", f"nobody leads: {lead.holder} gave epoch {lead.epoch} back; {where}", start)]
     if lead.age > SILENT:
-        silent = f"{lead.holder} leads by epoch {lead.epoch}, and gave no sign of life for {lead.age:.0f} s; {where}"
+        silent = f"{lead.holder} leads by epoch {lead.epoch}, and sent no heartbeat for {lead.age:.0f} s; {where}"
         return [_HERE.failed("leader", silent, start)]
     since = f"{max(lead.age, 0.0):.1f} s ago"
-    return [_HERE.ok("leader", f"{lead.holder} leads by epoch {lead.epoch}, sign of life {since}; {where}")]
+    return [_HERE.ok("leader", f"{lead.holder} leads by epoch {lead.epoch}, heartbeat {since}; {where}")]
 
 
 CHECKS: tuple[tuple[str, Callable[[DatabaseFacts], Sequence[Finding]]], ...] = (

@@ -64,7 +64,7 @@ class DatabaseMember(Value):
 
 
 class Lead(Value):
-    """Who leads a log. `age` is how many seconds ago the last sign of life came, None if the lead was given back;
+    """Who leads a log. `age` is how many seconds ago the last heartbeat came, None if the lead was given back;
     `position` is the last event's.
     """
 

@@ -2,7 +2,7 @@
 
 In: a group, what was seen of its members, what a scheduler did with one of them, the time. Out: who is held, who waits,
 who is let go or turned back together. Values and functions only; the scheduler's plugin `Gang` asks them at its
-extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group lives on one cluster, so
+extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group is on one cluster, so
 one process knows all of its members.
 
 The rules follow the gang plugin of Volcano (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go, ed72c7c81), the
@@ -30,7 +30,7 @@ Amounts = Mapping[str, int]
 #: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, as
 #: volcano-sh/volcano issue 5794 asks).
 Stage = Literal["Pending", "Assigned", "Succeeded", "Failed"]
-Rank = tuple[int, float, str, float, str]
+Rank = tuple[int, float, str, bool, float, str]
 
 
 class GangValue(Value, omit_defaults=True, forbid_unknown_fields=True):
@@ -178,8 +178,9 @@ def hold(group: GroupSpec | None, gang: GangProgress, now: datetime) -> GangHold
     return None
 
 
-def rank(group: GroupSpec, pod_created: datetime, pod_name: str) -> Rank:
-    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside.
+def rank(group: GroupSpec, pod_created: datetime, pod_name: str, *, follows: bool = False) -> Rank:
+    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside; last those
+    that `follow` other pods to their nodes, which may be pods of the group.
 
     Ordered by pods, two gangs would interleave, and each hold half (kubernetes-sigs/scheduler-plugins issue 114).
     """
@@ -187,6 +188,7 @@ def rank(group: GroupSpec, pod_created: datetime, pod_name: str) -> Rank:
         -group.priority,
         group.created.timestamp(),
         f"{group.namespace}/{group.name}",
+        follows,
         pod_created.timestamp(),
         pod_name,
     )
@@ -194,7 +196,7 @@ def rank(group: GroupSpec, pod_created: datetime, pod_name: str) -> Rank:
 
 def rank_single(namespace: str, name: str, priority: int, created: datetime) -> Rank:
     """Return the sort key of a pod without a group, which is a group of its own."""
-    return (-priority, created.timestamp(), f"{namespace}/{name}", created.timestamp(), name)
+    return (-priority, created.timestamp(), f"{namespace}/{name}", False, created.timestamp(), name)
 
 
 def shortage(group: GroupSpec, free: Amounts, own: Amounts) -> dict[str, int]:

@@ -112,16 +112,16 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class LogHead(msgspec.Struct, frozen=True):
     """The end of a log: the last position given, and the epoch whose holder may append.
 
-    Of a lead that was just taken, `sign_of_life` is when the holder before gave its last one; None if it resigned, or
+    Of a lead that was just taken, `heartbeat` is when the holder before gave its last one; None if it resigned, or
     there was none."""
 
     position: int
     epoch: int
-    sign_of_life: datetime | None = None
+    heartbeat: datetime | None = None
 
 
-class Sign(msgspec.Struct, frozen=True):
-    """The last sign of life of a log's holder. Two are equal if none was given in between; `given` has no other
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The last heartbeat of a log's holder. Two are equal if none was given in between; `given` has no other
     meaning.
 
     `free`: nobody holds the log, since nobody ever did or the last one resigned.

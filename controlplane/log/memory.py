@@ -15,12 +15,12 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import (
     Append,
     Fenced,
+    Heartbeat,
     LogError,
     LogHead,
     LogReplaced,
     NewEvent,
     Recorded,
-    Sign,
     VersionConflict,
 )
 from controlplane.log.port import FOLLOWED, FollowUps, nobody_anticipates
@@ -44,19 +44,25 @@ class MemoryStore:
         self.epoch = 0
         self.holder: object = None
         self.free = True
-        self.signs = 0
+        self.heartbeats = 0
         self.renewed_at: datetime | None = None
         self.grown = asyncio.Event()
 
     def backup(self) -> Callable[[], None]:
         """Return a function that puts everything back to what it is now."""
         rows, versions, marks, texts = len(self.rows), dict(self.versions), dict(self.marks), dict(self.texts)
-        kept, epoch, holder, free, signs = self.rows[:rows], self.epoch, self.holder, self.free, self.signs
+        kept, epoch, holder, free, heartbeats = self.rows[:rows], self.epoch, self.holder, self.free, self.heartbeats
         renewed_at = self.renewed_at
 
         def restore() -> None:
             self.rows, self.versions, self.marks, self.texts = list(kept), dict(versions), dict(marks), dict(texts)
-            self.epoch, self.holder, self.free, self.signs, self.renewed_at = epoch, holder, free, signs, renewed_at
+            self.epoch, self.holder, self.free, self.heartbeats, self.renewed_at = (
+                epoch,
+                holder,
+                free,
+                heartbeats,
+                renewed_at,
+            )
             self.grown.set()
             self.grown = asyncio.Event()
 
@@ -85,10 +91,10 @@ class MemoryLog:
         """Return "": it is kept nowhere."""
         return ""
 
-    async def sign(self) -> Sign:
-        """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
+    async def heartbeat(self) -> Heartbeat:
+        """Return the last heartbeat of the log's holder; see `controlplane.log.port.Log`."""
         self._compare()
-        return Sign(self._store.epoch, str(self._store.signs), self._store.free)
+        return Heartbeat(self._store.epoch, str(self._store.heartbeats), self._store.free)
 
     async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch; see `controlplane.log.port.Log`."""
@@ -96,7 +102,7 @@ class MemoryLog:
         store = self._store
         before = store.renewed_at
         store.epoch += 1
-        store.signs += 1
+        store.heartbeats += 1
         self._epoch, self._holder = store.epoch, object()
         store.holder, store.free, store.renewed_at = self._holder, False, self._now()
         return LogHead(len(store.rows), store.epoch, before)
@@ -108,15 +114,15 @@ class MemoryLog:
         self._epoch, self._holder = self._store.epoch, self._store.holder
         return await self.head()
 
-    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
-        """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
-        return await self.take_epoch(holder) if await self.sign() == sign else None
+    async def lead(self, holder: str, heartbeat: Heartbeat) -> LogHead | None:
+        """Take the epoch unless its holder has sent another heartbeat; see `controlplane.log.port.Log`."""
+        return await self.take_epoch(holder) if await self.heartbeat() == heartbeat else None
 
     async def renew(self, *, resign: bool = False) -> None:
-        """Give a sign of life; see `controlplane.log.port.Log`."""
+        """Send a heartbeat; see `controlplane.log.port.Log`."""
         self._compare()
         self._fence()
-        self._store.signs += 1
+        self._store.heartbeats += 1
         self._store.free = resign
         self._store.renewed_at = None if resign else self._now()
 

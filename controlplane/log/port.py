@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from controlplane.log.event import Append, LogHead, Recorded, Sign
+from controlplane.log.event import Append, Heartbeat, LogHead, Recorded
 from controlplane.log.traces import Traces
 
 FOLLOWED = 16
@@ -49,16 +49,16 @@ class Log(Protocol):
         before acting.
         """
 
-    async def sign(self) -> Sign:
-        """Return the last sign of life of the log's holder: whoever sees no other one for a lease may take its
+    async def heartbeat(self) -> Heartbeat:
+        """Return the last heartbeat of the log's holder: whoever sees no other one for a lease may take its
         place.
         """
 
-    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
-        """Take the epoch unless its holder has given another sign of life than `sign`; None then."""
+    async def lead(self, holder: str, heartbeat: Heartbeat) -> LogHead | None:
+        """Take the epoch unless its holder has sent another heartbeat than `heartbeat`; None then."""
 
     async def renew(self, *, resign: bool = False) -> None:
-        """Give a sign of life for our epoch, or the last one; raises `Fenced` if the epoch is over."""
+        """Send a heartbeat for our epoch, or the last one; raises `Fenced` if the epoch is over."""
 
     async def append(self, request: Append) -> int:
         """Commit a request, together with whatever else has arrived; return how many of its events were new.

@@ -2,9 +2,9 @@
 for listening.
 
 In: appends and questions. Out: events in order. The lead has a connection of its own, so that a long read delays no
-sign of life. Each look at the head compares the log with what was read of it; one that went back, or another one, is
+heartbeat. Each look at the head compares the log with what was read of it; one that went back, or another one, is
 told at once (`LogReplaced`). Who follows the log listens for appends. Its holder does not: the server would wake it for
-each of its own, and of the few others it learns by its next sign of life, or when it appends."""
+each of its own, and of the few others it learns by its next heartbeat, or when it appends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controlplane.log.appender import LINGER, Appender
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage, recorded
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Fenced, LogArchived, LogHead, LogReplaced, Recorded, Sign
+from controlplane.log.event import Append, Fenced, Heartbeat, LogArchived, LogHead, LogReplaced, Recorded
 from controlplane.log.line import Line
 from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
@@ -48,7 +48,7 @@ FROM (
 ) page, controlplane.events e
 WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORDER BY e.position"""
 
-# What the log is: its identity, its end, its holder's last sign of life, and the batch in which a position lies.
+# What the log is: its identity, its end, its holder's last heartbeat, and the batch in which a position lies.
 _LOOK = """
 SELECT h.id, h.position, h.epoch, h.nonce, concat_ws(' ', h.epoch, h.beat, extract(epoch FROM h.renewed_at)),
        h.renewed_at = '-infinity',
@@ -71,7 +71,7 @@ class _LeadRow(NamedTuple):
     position: int = 0
     epoch: int = 0
     nonce: uuid.UUID | None = None
-    sign: str = ""
+    heartbeat: str = ""
     free: bool = True
     batch: uuid.UUID | None = None
     archived_to: int = 0
@@ -81,7 +81,7 @@ class _LeadRow(NamedTuple):
 # writes to it and read it too.
 _RENEW = "SELECT controlplane.renew_epoch(%(log)s, %(epoch)s, %(nonce)s, %(resign)s)"
 # Who resigned was "-infinity" since.
-_LAST_SIGN = "SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at)"
+_LAST_HEARTBEAT = "SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at)"
 _LEAD = "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s, %s::text)"
 
 
@@ -158,11 +158,11 @@ class PostgresLog:
         look = await self._look()
         return f"{self.name}/{look.id}{self._heart.server}" if look.id is not None else ""
 
-    async def sign(self) -> Sign:
-        """Return the last sign of life of the log's holder; see `controlplane.log.port.Log`."""
+    async def heartbeat(self) -> Heartbeat:
+        """Return the last heartbeat of the log's holder; see `controlplane.log.port.Log`."""
         self._let_go()
         look = await self._look()
-        return Sign(look.epoch, look.sign, look.free)
+        return Heartbeat(look.epoch, look.heartbeat, look.free)
 
     async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch and append with it from now on, whoever holds it."""
@@ -179,18 +179,18 @@ class PostgresLog:
         self.appender.rejoin(look.epoch, look.nonce, None)
         return LogHead(look.position, look.epoch)
 
-    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
-        """Take the epoch unless its holder has given another sign of life; see `controlplane.log.port.Log`."""
-        return await self._take(holder, sign.given)
+    async def lead(self, holder: str, heartbeat: Heartbeat) -> LogHead | None:
+        """Take the epoch unless its holder has sent another heartbeat; see `controlplane.log.port.Log`."""
+        return await self._take(holder, heartbeat.given)
 
     async def _take(self, holder: str, seen: str | None) -> LogHead | None:
         nonce = uuid.uuid4()
-        signs = await self._heart.fetch(_LAST_SIGN, (self.name,))
+        heartbeats = await self._heart.fetch(_LAST_HEARTBEAT, (self.name,))
         rows = await self._heart.fetch(_LEAD, (self.name, holder, nonce, seen))
         if not rows:
             return None
         position, epoch = rows[0]
-        head = LogHead(position, epoch, signs[0][0] if signs else None)
+        head = LogHead(position, epoch, heartbeats[0][0] if heartbeats else None)
         self._committed.clear()
         self.appender.rejoin(head.epoch, nonce, self._read_batch)
         await self._look()
@@ -200,7 +200,7 @@ class PostgresLog:
         return head
 
     async def renew(self, *, resign: bool = False) -> None:
-        """Give a sign of life; see `controlplane.log.port.Log`."""
+        """Send a heartbeat; see `controlplane.log.port.Log`."""
         holder = {"log": self.name, "epoch": self.appender.epoch, "nonce": self.appender.nonce, "resign": resign}
         try:
             await self._heart.fetch(_RENEW, holder)
@@ -325,7 +325,7 @@ class PostgresLog:
 
     async def wait(self, after: int, timeout: float) -> None:
         """Return when the log may have grown, or after `timeout` seconds: the alarm clock with the poll behind it. The
-        read that follows asks nothing if a sign of life, or a look for one, saw meanwhile that nothing follows."""
+        read that follows asks nothing if a heartbeat, or a look for one, saw meanwhile that nothing follows."""
         self._waits = True
         if self._listener is None and not self._holds:
             self._listener = asyncio.create_task(self._listen(), name="log-listener")

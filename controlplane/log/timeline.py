@@ -3,7 +3,7 @@
 In: connections of this process. Out: the timeline of each server that takes writes, and which connections lead to one that
 is over. PostgreSQL counts the timeline up at each promotion, and a primary that was put aside by one keeps its own
 (PostgreSQL's manual, "Timelines"). So of two servers of one cluster that both take writes, the one with the lower
-timeline is the old one, whatever the order of hosts in the URL. What was seen is remembered for the life of the process."""
+timeline is the old one, whatever the order of hosts in the URL. What was seen is remembered for as long as the process runs."""
 
 from __future__ import annotations
 

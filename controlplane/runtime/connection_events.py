@@ -61,7 +61,7 @@ def event_of(
             return events.ClusterRecovered()
         case connection_reports.StoreRestored():
             known = connections.get(cluster)
-            return events.ClusterRestored(message=fact.message, life=known.life + 1 if known else 1)
+            return events.ClusterRestored(message=fact.message, restores=known.restores + 1 if known else 1)
         case connection_reports.Disconnected():
             return events.ClusterDisconnected(reason="Reconfigured")
         case connection_reports.Removed():

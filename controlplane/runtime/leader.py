@@ -1,7 +1,7 @@
-"""Who leads a log: whoever took its epoch last, for as long as it gives signs of life to the log itself.
+"""Who leads a log: whoever took its epoch last, for as long as it sends heartbeats to the log itself.
 
-In: a log. Out: the epoch, once the holder before has given no new sign of life for a lease, by our own monotonic clock
-(the database's may jump); and a gate that is open only while our own last sign of life is younger than that. A leader
+In: a log. Out: the epoch, once the holder before has sent no new heartbeat for a lease, by our own monotonic clock
+(the database's may jump); and a gate that is open only while our own last heartbeat is younger than that. A leader
 that was paused, or cut off from the log, therefore stops acting before anybody else can start, by its own monotonic
 clock; what it still tries to write, the log refuses."""
 
@@ -19,7 +19,7 @@ from controlplane.runtime.gate import Gate
 
 _log = structlog.get_logger(__name__)
 
-# A sign of life counts for us a little shorter than for the others: the answer took its time to come back.
+# A heartbeat counts for us a little shorter than for the others: the answer took its time to come back.
 _SAFETY = 0.75
 
 
@@ -54,21 +54,21 @@ class Leader:
         seen, since, told = None, 0.0, False
         while True:
             with contextlib.suppress(LogUnavailable):
-                sign, asked = await self._keeper.sign(), self._clock.monotonic()
-                if sign != seen:
-                    if seen is not None and not sign.free and not told:
+                heartbeat, asked = await self._keeper.heartbeat(), self._clock.monotonic()
+                if heartbeat != seen:
+                    if seen is not None and not heartbeat.free and not told:
                         told = True
-                        _log.info("following", detail="another process leads this log", epoch=sign.epoch)
-                    seen, since = sign, asked
-                if sign.free or asked - since >= self._lease:
-                    head = await self._keeper.lead(self._identity, sign)
+                        _log.info("following", detail="another process leads this log", epoch=heartbeat.epoch)
+                    seen, since = heartbeat, asked
+                if heartbeat.free or asked - since >= self._lease:
+                    head = await self._keeper.lead(self._identity, heartbeat)
                     if head is not None:
                         self._confirm(asked)
                         return head
             await self._clock.sleep(self._renew / 2)
 
     async def keep(self) -> None:
-        """Give signs of life; raises `Fenced` once another process has taken the epoch."""
+        """Send heartbeats; raises `Fenced` once another process has taken the epoch."""
         while True:
             await self._clock.sleep(self._renew)
             asked = self._clock.monotonic()

@@ -33,7 +33,7 @@ _REFUSED_PAUSE = 2.0
 class Recorder:
     """A `Sink` that writes to the log. `lift` makes the event of a list that is complete or a kind that is off.
 
-    `incarnations` is told, before the first delta of a connection, which life of the cluster it shows. `sole`: one
+    `incarnations` is told, before the first delta of a connection, which incarnation of the cluster it shows. `sole`: one
     controller alone looks at every kind, so what reflectors know of it is in the log, and a list after a takeover or a
     cut costs only what is new. `refused(event, error)` makes the event that takes the place of one that the database
     refuses; `stuck(why)` hears when it takes neither, and None when it takes something again. `redaction` says what the
@@ -90,10 +90,10 @@ class Recorder:
 
     def _seen(self, cluster: str, change: Change, now: datetime) -> Sequence[NewEvent]:
         """Return the events of a change; the bodies are at hand before any of them is in the log."""
-        gone, life = change.op == "gone", self.incarnations.get(cluster, "")
+        gone, incarnation = change.op == "gone", self.incarnations.get(cluster, "")
         shown = ObjectChange(
             cluster,
-            life,
+            incarnation,
             change.kind,
             change.object,
             change.resource_version,

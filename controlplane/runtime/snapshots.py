@@ -241,7 +241,7 @@ class Snapshots:
         except LogUnavailable as error:
             _log.warning("no snapshot was kept", error=str(error))
         except Exception:
-            # What is derived from the log must not stop what lives by it.
+            # What is derived from the log must not stop what does not need it.
             _log.exception("no snapshot was kept")
         else:
             took = round(self._clock.monotonic() - began, 2)

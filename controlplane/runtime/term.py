@@ -22,7 +22,7 @@ from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import ClusterError, Executes, Looks, Sink
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.local_connection import event_refused, service_started
-from controlplane.controllers.connectivity.state import Connection, life_of, next_life
+from controlplane.controllers.connectivity.state import Connection, incarnation_name, next_incarnation_number
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
@@ -240,7 +240,7 @@ class LeadershipTerm(ABC):
         await self.runner.catch_up(head.position)
         self._effects.inherited = head.position
         watched, holder = self._looked_since(), self._context.settings.leader.identity
-        since = watched.until(head.sign_of_life) if watched is not None else None
+        since = watched.until(head.heartbeat) if watched is not None else None
         started = service_started(head.epoch, holder, self._context.ports.version, since)
         policy = self._policy()
         said = [NewEvent(stream=started.stream, event=policy)] if policy is not None else []
@@ -299,7 +299,7 @@ class LeadershipTerm(ABC):
         return [keep_read_models(models, age, self._clock)] if models is not None else []
 
     def _silence(self) -> str | None:
-        """Return why the database counts as away: reads or appends fail, or it has swallowed our signs of life; None if
+        """Return why the database counts as away: reads or appends fail, or it has swallowed our heartbeats; None if
         it does not.
         """
         for reason in ("log", "append", "record"):
@@ -310,17 +310,17 @@ class LeadershipTerm(ABC):
     # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _noted(self, cluster: str, fact: Fact, kinds: Sequence[Kind]) -> Event | None:
-        """Return the event of a fact, if there is one, once the recorder knows which life of the cluster it begins."""
+        """Return the event of a fact, if there is one, once the recorder knows which incarnation of the cluster it begins."""
         connections = self._controllers.connections
         known = connections.get(cluster)
         event = event_of(cluster, fact, kinds, self._context.settings.leader.identity, connections)
         if isinstance(fact, Reached):
             self._identities[cluster] = fact.incarnation
-            self._recorder.incarnations[cluster] = life_of(
-                fact.incarnation, next_life(known, fact.incarnation) if known else 0
+            self._recorder.incarnations[cluster] = incarnation_name(
+                fact.incarnation, next_incarnation_number(known, fact.incarnation) if known else 0
             )
         elif isinstance(event, ClusterRestored):
-            self._recorder.incarnations[cluster] = life_of(self._identities.get(cluster, ""), event.life)
+            self._recorder.incarnations[cluster] = incarnation_name(self._identities.get(cluster, ""), event.restores)
         return event
 
     def _same(self, cluster: str) -> bool:
@@ -330,7 +330,7 @@ class LeadershipTerm(ABC):
 
     def _known(self, cluster: str, spec: WatchSpec) -> dict[str, tuple[str, str, str]]:
         """Return what the log knows of a kind on a cluster; without versions, where they may be those of an earlier
-        life.
+        incarnation.
         """
         known = self._controllers.known(cluster, spec.kind.name)
         _, named, name = spec.field_selector.partition("metadata.name=")

@@ -173,7 +173,7 @@ class DecisionComparison:
     def _advance(self, recorded: Recorded) -> None:
         """Ask what was to be asked up to the time of an event, and see to what is owed since long.
 
-        A process that begins says until when the one before lived: from then on nobody could record a decision. What an
+        A process that begins says until when the one before ran: from then on nobody could record a decision. What an
         operator says is recorded whether anybody leads or not."""
         event, until = recorded.event, recorded.recorded_at
         if isinstance(event, ServiceStarted):

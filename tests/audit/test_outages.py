@@ -95,7 +95,7 @@ def test_an_operator_who_gives_a_cluster_up_ends_its_grace() -> None:
 
 def test_a_restored_cluster_is_told_of() -> None:
     life = placed()
-    life.script.put(at("c", events.ClusterRestored(message="the history of jobs went back", life=1)))
+    life.script.put(at("c", events.ClusterRestored(message="the history of jobs went back", restores=1)))
     assert lines(life) == [
         "c was restored from a backup: the history of jobs went back: all that was seen of it is listed anew"
     ]

@@ -171,9 +171,9 @@ class TurnedLog(MemoryLog):
         self._opened = stage.logs
         self._opened.append(self)
 
-    async def sign(self) -> Any:
+    async def heartbeat(self) -> Any:
         await asyncio.sleep(0)
-        return await super().sign()
+        return await super().heartbeat()
 
     async def take_epoch(self, holder: str) -> LogHead:
         await asyncio.sleep(0)
@@ -233,7 +233,7 @@ class Stage:
         return [*(f"the connection to {one.name}" for one in self.opened), *("the log" for _ in self.logs)]
 
     async def another_leads(self) -> None:
-        """Another holder takes the epoch, and gives signs of life for ever."""
+        """Another holder takes the epoch, and sends heartbeats for ever."""
         other = MemoryLog(self.store, Codec(TYPES), self.clock.now)
         await other.take_epoch("other")
         while True:

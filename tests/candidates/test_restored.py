@@ -202,7 +202,7 @@ def test_copies_that_a_backup_brings_back_are_looked_for() -> None:
         copies.fold(recorded(position, stream, event))
     assert copies.watched() == {}
     copies.watch_changed = False
-    copies.fold(recorded(5, "cluster/east", ClusterRestored(message="", life=1)))
+    copies.fold(recorded(5, "cluster/east", ClusterRestored(message="", restores=1)))
     assert copies.watched() == {"east": {NS}}
     assert copies.watch_changed
 
@@ -227,7 +227,7 @@ def test_nothing_is_decided_between_the_lists_of_a_cluster_that_went_back() -> N
     back = CandidateObserved(**head, deleting=True, origin=origin, template="", finalizers=[FINALIZER])
     made = CandidatePodObserved(namespace=NS, name="c", uid="p#1", resource_version="6", owner="c#1", node="n")
     stream = f"candidate/{NS}/c"
-    targets.fold(recorded(1, "cluster/@management", ClusterRestored(message="", life=1)))
+    targets.fold(recorded(1, "cluster/@management", ClusterRestored(message="", restores=1)))
     targets.fold(recorded(2, stream, back))
     assert list(targets.decide(stream, AT).events) == []
     for position, kind in enumerate((CANDIDATES, CANDIDATE_SOURCES), start=3):
@@ -255,7 +255,7 @@ def test_a_new_connection_has_listed_what_it_says() -> None:
         template="",
         finalizers=[FINALIZER],
     )
-    targets.fold(recorded(1, "cluster/@management", ClusterRestored(message="", life=1)))
+    targets.fold(recorded(1, "cluster/@management", ClusterRestored(message="", restores=1)))
     targets.fold(recorded(2, stream, going))
     kinds = [kind.name for kind in (PODS, CANDIDATES, CANDIDATE_SOURCES)]
     targets.fold(recorded(3, "cluster/@management", ClusterConnected(incarnation="", server_version="", kinds=kinds)))

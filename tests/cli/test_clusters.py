@@ -203,7 +203,7 @@ def test_a_grace_that_is_over(database_url: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_restored_cluster_lives_again(database_url: str) -> None:
     script = Script("a")
-    script.put(at("a", ClusterRestored(message="went back", life=1)))
+    script.put(at("a", ClusterRestored(message="went back", restores=1)))
     put(database_url, script.appended)
     assert by_name(database_url)["a"]["restores"] == 1
     assert "i-a+1" in invoke(database_url).stdout

@@ -133,7 +133,7 @@ async def test_a_version_that_is_none_is_no_version(said: Any, monkeypatch: pyte
         assert {fact.server_version for fact in found.log.of(Connected)} == {""}
 
 
-async def test_a_sign_of_life_that_cannot_be_read_is_none() -> None:
+async def test_a_heartbeat_that_cannot_be_read_is_none() -> None:
     bad = MiniApi(next_answers=[web.Response(body=DEEP, content_type="application/json") for _ in range(3)])
     async with good_and_bad(bad) as (found, _):
         await until(lambda: [fact for fact in found.log.of(ConnectFailed) if "nested too deep" in fact.message])

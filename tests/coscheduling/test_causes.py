@@ -11,10 +11,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost, cluster_stream
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    ClusterLost,
+    KindOff,
+    KindSynced,
+    cluster_stream,
+)
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.causes import CAUSES, may_cause
 from controlplane.controllers.coscheduling.controller import NEEDED
+from controlplane.controllers.coscheduling.objects import CONFIG_MAPS
 from controlplane.controllers.coscheduling.observations import (
     ClaimDeleted,
     ClaimObserved,
@@ -72,7 +80,15 @@ class Story(Scene, ExpectsCause):
         return self
 
     def back(self) -> Story:
-        self._connection(ClusterConnected(kinds=list(NEEDED)))
+        self._connection(ClusterConnected(kinds=[*NEEDED, CONFIG_MAPS.name]))
+        return self
+
+    def flags_off(self) -> Story:
+        self._connection(KindOff(kind=CONFIG_MAPS.name, reason="Forbidden", message="no"))
+        return self
+
+    def flags_on(self) -> Story:
+        self._connection(KindSynced(kind=CONFIG_MAPS.name, count=1, resource_version="1"))
         return self
 
     def _connection(self, event: Event) -> None:
@@ -212,6 +228,7 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
     (events.ClusterChosen, R.SEEN_HERE, lambda: begins_late("status", "PipelineRunPending").cause()),
     (events.ClusterChosen, R.SEEN_HERE, lambda: begins_late("managedBy", "kueue.x-k8s.io/multikueue").cause()),
     (events.ModePinned, R.RUN_STARTED, lambda: Story().run().cause()),
+    (events.ModePinned, R.RUN_STARTED, lambda: Story().flags_off().run().settled().flags_on().cause()),
     (events.ModePinned, R.RUN_STARTED, lambda: adopted().cause()),
     (events.ModePinned, R.PARENT_IS_ISOLATED, child),
     (events.RunCompleted, R.RUN_FINISHED, lambda: started().over().cause()),

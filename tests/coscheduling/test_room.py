@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
+from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
+    ClusterConnected,
+    KindOff,
+    KindSynced,
+    cluster_stream,
+)
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name
-from controlplane.controllers.coscheduling.objects import read_run
+from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, read_run
 from controlplane.controllers.coscheduling.placement.placeholders import Style, stateful_sets
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -92,6 +98,24 @@ def test_the_mode_is_pinned_for_the_life_of_the_run() -> None:
     assert scene.names("StatefulSet") == [SINGLE]
     finish(scene)
     assert scene.names("StatefulSet") == scene.names("PersistentVolumeClaim") == []
+
+
+def test_no_mode_is_pinned_while_the_flag_is_not_in_view() -> None:
+    """It may have changed since it was seen last."""
+    scene = Scene(flag="workspaces")
+    scene.append(
+        NewEvent(
+            stream=cluster_stream(MANAGEMENT), event=KindOff(kind=CONFIG_MAPS.name, reason="Forbidden", message="no")
+        )
+    )
+    scene.put(run())
+    scene.settle()
+    assert scene.events(events.ModePinned) == []
+    scene.put(config("feature-flags", coschedule="pipelineruns"))
+    synced = KindSynced(kind=CONFIG_MAPS.name, count=1, resource_version="1")
+    scene.append(NewEvent(stream=cluster_stream(MANAGEMENT), event=synced))
+    scene.settle()
+    assert [one.mode for one in scene.events(events.ModePinned)] == ["pipelineruns"]
 
 
 def test_a_bad_flag_keeps_the_last_good_and_is_said_once() -> None:

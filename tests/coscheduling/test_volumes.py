@@ -9,6 +9,7 @@ import pytest
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, KindOff, cluster_stream
 from controlplane.controllers.coscheduling import events, observations
 from controlplane.controllers.coscheduling.controller import NEEDED
+from controlplane.controllers.coscheduling.objects import CONFIG_MAPS
 from controlplane.controllers.coscheduling.placement.volumes import ZONE, apart, bound_volume
 from controlplane.kube.kinds import PERSISTENT_VOLUMES
 from controlplane.log.event import NewEvent
@@ -91,7 +92,9 @@ def test_a_run_that_has_begun_is_left_alone() -> None:
 
 
 def connected(scene: Scene, *kinds: str) -> None:
-    scene.append(NewEvent(stream=cluster_stream(MANAGEMENT), event=ClusterConnected(kinds=[*NEEDED, *kinds])))
+    scene.append(
+        NewEvent(stream=cluster_stream(MANAGEMENT), event=ClusterConnected(kinds=[*NEEDED, CONFIG_MAPS.name, *kinds]))
+    )
 
 
 def test_volumes_that_are_not_listed_yet_are_waited_for() -> None:

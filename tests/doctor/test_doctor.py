@@ -89,7 +89,7 @@ async def test_an_installation_that_works_has_nothing_that_failed(
     # Nothing has followed the clusters here, so that no log is bound to one.
     assert set(left) == {"management/identity"}
     said = {f"{one.place}/{one.check}": one.message for one in found}
-    assert said["database/leader"].startswith("replica-1 leads by epoch 1, sign of life ")
+    assert said["database/leader"].startswith("replica-1 leads by epoch 1, heartbeat ")
     assert said["database/rights"] == f'"{ROLE}" may read and append, and change nothing'
     assert said["management/rights"] == "all 36 rights are there"
     assert {one.place for one in found} == {"database", "management", "queues", "worker/a", "worker/b"}
@@ -180,7 +180,7 @@ async def test_a_database_that_says_nothing_is_told_in_time(world: World, silent
             "INSERT INTO controlplane.log_head (log, epoch, holder, renewed_at) VALUES ('main', 4, 'gone', now() - interval '1h')",
             "leader",
             "failed",
-            "gone leads by epoch 4, and gave no sign of life for 36",
+            "gone leads by epoch 4, and sent no heartbeat for 36",
         ),
     ],
 )

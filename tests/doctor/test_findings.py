@@ -180,7 +180,7 @@ DATABASE = [
     (facts(database=database(lead=None)), "leader", "warning", "nobody has opened this log yet"),
     (facts(database=database(lead=SILENT)), "leader", "unknown", "no answer"),
     (led(age=None), "leader", "warning", "nobody leads: replica-1 gave epoch 3 back"),
-    (led(age=61.0), "leader", "failed", "gave no sign of life for 61 s"),
+    (led(age=61.0), "leader", "failed", "sent no heartbeat for 61 s"),
 ]
 MANAGED = [
     (home(refused=Unread(said="not in a pod")), "kubeconfig", "failed", "there is no way to it: not in a pod"),

@@ -33,7 +33,7 @@ class Scene:
 
     @property
     def usage(self) -> dict[tuple[str, str], int]:
-        queue = self.place.life.kueue.queues.quota.queue("cluster-queue")
+        queue = self.place.cluster.kueue.queues.quota.queue("cluster-queue")
         assert queue is not None
         return queue.usage
 
@@ -119,7 +119,7 @@ def test_what_a_user_takes_back_is_not_the_queues_fault(scene: Scene) -> None:
     """Inactive, its quota is given to the next one; active again before its job has stopped, it has it too."""
     scene.job("first", 3)
     scene.job("second", 3)
-    scene.place.life.jobs.step = lambda: False  # type: ignore[method-assign]  # its pods take their time to stop
+    scene.place.cluster.jobs.step = lambda: False  # type: ignore[method-assign]  # its pods take their time to stop
     scene.set_active(False)
     scene.loop.advance(scene.loop.time() + 0.03)
     scene.set_active(True)

@@ -27,7 +27,8 @@ from tests.support.played import log_of
 
 # The UIDs of what went last, a hint against stale lists that is forgotten after a while anyway; and what is asked about next, which
 # `folded.asked` compares; and answers of clusters, of which those count that are in the window.
-HINTS = ("newest._gone", "_dirty", "_answers._answers")
+# What the end of Workloads that are over rests on is remembered of more of them than needed.
+HINTS = ("newest._gone", "_dirty", "_answers._answers", "index._rested", "index._looked_through")
 WINDOW = timedelta(seconds=61)
 PLACES = 12
 

@@ -164,11 +164,22 @@ MENDED_IN_6 = [
     (910056, "", "the last status of a job came from its cluster under another name, and was not copied"),
     (910181, "", "none of the product's: what was seen and what was chosen before that in one append"),
     (920204, "", "the last status of a pod of a group was not copied again after the management cluster went back"),
+    (
+        930108,
+        "",
+        "the log went back to before a job started, and the Workload was evicted while its cluster was away: it ran twice",
+    ),
 ]
 MENDED_CANDIDATES_IN_6 = [
     (900361, "3,5,15", "a target that was built anew between two watches was never noticed"),
     (910133, "1,3-4,22-23", "none of the product's: a Pod is changed anew where its Candidate was once more meanwhile"),
     (920130, "", "none of the product's: a pod that had failed was back with its cluster, and says itself why it had"),
+    (
+        930026,
+        "6,16,18",
+        "none of the product's: a pod that was put back to before it had a deadline, which no Pod can lose",
+    ),
+    (930144, "", "none of the product's: a watch whose lines were lost was opened anew in what had to be quiet"),
 ]
 
 

@@ -275,38 +275,38 @@ class Contract:
 
     async def test_the_lead_is_taken_only_from_a_holder_that_is_silent(self, open_log: Opener) -> None:
         one, other = open_log(), open_log()
-        free = await other.sign()
+        free = await other.heartbeat()
         assert free.free
         first = await one.lead("one", free)
         assert first is not None
         assert (first.position, first.epoch) == (0, 1)
-        held = await other.sign()
+        held = await other.heartbeat()
         assert not held.free
         assert held != free
         await one.renew()
-        assert await other.sign() != held
+        assert await other.heartbeat() != held
         assert await other.lead("other", held) is None
         assert await one.append(request(saw("a"))) == 1
-        second = await other.lead("other", await other.sign())
+        second = await other.lead("other", await other.heartbeat())
         assert second is not None
         assert (second.position, second.epoch) == (1, 2)
         with pytest.raises(Fenced):
             await one.renew()
         await other.renew(resign=True)
-        assert (await one.sign()).free
+        assert (await one.heartbeat()).free
 
-    async def test_who_takes_the_lead_learns_of_the_last_sign_of_life(self, open_log: Opener) -> None:
+    async def test_who_takes_the_lead_learns_of_the_last_heartbeat(self, open_log: Opener) -> None:
         first, second, third = open_log(), open_log(), open_log()
-        assert (await first.take_epoch("first")).sign_of_life is None
+        assert (await first.take_epoch("first")).heartbeat is None
         await first.append(request(saw("a", 1)))
         await first.renew()
         head = await second.take_epoch("second")
         (event,) = await everything(first)
-        assert head.sign_of_life is not None
-        assert event.recorded_at <= head.sign_of_life
-        assert (await second.head()).sign_of_life is None, "only who takes the lead asks"
+        assert head.heartbeat is not None
+        assert event.recorded_at <= head.heartbeat
+        assert (await second.head()).heartbeat is None, "only who takes the lead asks"
         await second.renew(resign=True)
-        assert (await third.take_epoch("third")).sign_of_life is None, "who resigns leaves none behind"
+        assert (await third.take_epoch("third")).heartbeat is None, "who resigns leaves none behind"
 
     # --- waiting ---
 

@@ -66,18 +66,18 @@ async def test_the_changed_functions_do_what_they_did(database_url: str) -> None
     assert set(rows(database_url, names)) == after
     async with postgres_opener(database_url) as opener:
         log, other = opener("main"), opener("main")
-        sign = await other.sign()
-        assert (sign.epoch, sign.free) == (0, True)
+        heartbeat = await other.heartbeat()
+        assert (heartbeat.epoch, heartbeat.free) == (0, True)
         assert (await log.take_epoch("one")).epoch == 1
-        stale = await other.sign()
+        stale = await other.heartbeat()
         await log.renew()
         assert await other.lead("two", stale) is None
-        assert (await other.lead("two", await other.sign())).epoch == 2  # type: ignore[union-attr]
+        assert (await other.lead("two", await other.heartbeat())).epoch == 2  # type: ignore[union-attr]
         assert (await log.take_epoch("one")).epoch == 3
         assert await log.append(request(*(saw(f"s{n}", n, source=f"x{n}", mark=n) for n in range(50)))) == 50
         assert await log.append(request(saw("s1", 7), s1=1)) == 1
         await log.renew(resign=True)
-        assert (await other.sign()).free
+        assert (await other.heartbeat()).free
         assert len(await everything(other)) == 51
     done = finished("log", "verify", "--database-url", database_url)
     assert done.returncode == 0, done.stdout + done.stderr

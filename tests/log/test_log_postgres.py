@@ -124,7 +124,7 @@ async def test_a_look_at_the_head_spares_the_poll(database_url: str) -> None:
             assert (await last_asked(database_url, otherwise=0) != asked) is asks
 
 
-@pytest.mark.parametrize("by", ["a sign of life", "an append"])
+@pytest.mark.parametrize("by", ["a heartbeat", "an append"])
 async def test_the_holder_hears_of_others_by_what_it_says_itself(database_url: str, by: str) -> None:
     """Nobody wakes it for its own appends, and it misses nobody's."""
     async with log_of(database_url) as log, log_of(database_url) as other:
@@ -139,10 +139,10 @@ async def test_the_holder_hears_of_others_by_what_it_says_itself(database_url: s
         waiting = asyncio.create_task(log.wait(1, PATIENCE))
         await asyncio.sleep(0.05)
         assert not waiting.done()
-        await (log.renew() if by == "a sign of life" else log.append(request(saw("a", 3))))
+        await (log.renew() if by == "a heartbeat" else log.append(request(saw("a", 3))))
         await waiting
         found += await everything(log, after=1)
-        assert [one.stream for one in found] == (["a", "b"] if by == "a sign of life" else ["a", "b", "a"])
+        assert [one.stream for one in found] == (["a", "b"] if by == "a heartbeat" else ["a", "b", "a"])
 
 
 async def test_who_lost_the_log_hears_of_the_one_who_took_it(database_url: str) -> None:

@@ -1,7 +1,7 @@
 """A log that is not the one that was read: restored from a backup, promoted without its last commits, or another one
 altogether.
 
-Everything that was folded of it is void. Whoever read it is told by the next sign, whoever wrote it by the next append.
+Everything that was folded of it is void. Whoever read it is told by the next heartbeat, whoever wrote it by the next append.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Contract:
         restore = await backup()
         await writer.append(request(saw("a", 2), saw("a", 3)))
         await everything(reader)
-        await reader.sign()
+        await reader.heartbeat()
         await restore()
         with pytest.raises(LogReplaced) as told:
-            await reader.sign()
+            await reader.heartbeat()
         assert (told.value.read_to, told.value.ends_at) == (3, 1)
         with pytest.raises(LogReplaced):
             await reader.head()
@@ -53,7 +53,7 @@ class Contract:
         await again.take_epoch("two")
         await again.append(request(saw("a", 7), saw("a", 8), saw("a", 9)))
         with pytest.raises(LogReplaced):
-            await reader.sign()
+            await reader.heartbeat()
         with pytest.raises(LogReplaced):
             await reader.take_epoch("three")
 
@@ -158,7 +158,7 @@ class TestPostgresLog(Contract):
         other = open_log()
         await other.take_epoch("two")
         with pytest.raises(LogReplaced, match="another one"):
-            await reader.sign()
+            await reader.heartbeat()
 
     @pytest.mark.undistributed("nobody appends with a version before that knows no Citus")
     async def test_the_version_before_is_fenced_by_a_holder_with_a_nonce(

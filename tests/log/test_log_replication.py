@@ -132,7 +132,7 @@ async def test_a_standby_that_lacks_the_last_commits_is_told_by_the_next_append_
             with pytest.raises(LogReplaced, match="without batch"):
                 await log.append(request(saw("a", 3)))
             with pytest.raises(LogReplaced, match="ends at position 1, and had been read up to 2"):
-                await _answered(follower.sign)
+                await _answered(follower.heartbeat)
 
 
 async def _answered(ask: Callable[[], object]) -> object:
@@ -196,7 +196,7 @@ async def test_an_old_primary_alone_is_waited_for_and_the_reason_is_said() -> No
             waits = asyncio.create_task(log.append(request(saw("a", 1))))
             await until(lambda: any("an old primary that came back" in one for one in said))
             with pytest.raises(LogUnavailable, match="takes writes on timeline 1, and timeline 2 was seen"):
-                await log.sign()
+                await log.heartbeat()
             assert not waits.done()
             await asyncio.to_thread(on.revive, "two")
             assert await waits == 1

@@ -266,3 +266,15 @@ def test_it_is_looked_at_when_any_cluster_is_back_that_was_away_meanwhile() -> N
     scene.connect("b")
     assert STREAM in scene.fleet.take_dirty()
     assert only(scene.decide(), StatusRelayDecided).drain
+
+
+def test_a_status_that_was_written_in_the_attempt_needs_no_other_cluster_to_explain_it() -> None:
+    scene = Scene("a", "b", policy={"execution_policy": NEVER_TWICE}).running("a", "a", "b").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False, suspended=True)
+    scene.decide()
+    scene.lose("b").remote_job_gone("a").clone_gone("a")
+    scene.workload({"QuotaReserved": True, "Evicted": "Preempted"}, check="Retry")
+    assert only(scene.decide(), StatusRelayDecided).drain
+    scene.job(status="22" * 32, inactive=False, suspended=True)  # it takes more than one write to come to rest
+    assert only(scene.decide(), StatusRelayDecided).drain

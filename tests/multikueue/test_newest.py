@@ -52,7 +52,7 @@ def test_a_life_is_remembered() -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        ClusterRestored(message="went back", life=1),
+        ClusterRestored(message="went back", restores=1),
         ClusterConnected(incarnation="two"),
         ClusterDisconnected(reason="Removed"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.multikueue.observations import ObservationRefused
+from controlplane.controllers.multikueue.observations import ObservationRefused, RemoteJobGone
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
@@ -173,3 +173,17 @@ def test_as_many_clusters_as_kueue_allows_are_taken() -> None:
     clusters = [f"c{n}" for n in range(20)]
     obj = {"metadata": {"name": "config", "uid": "u", "resourceVersion": "7"}, "spec": {"clusters": clusters}}
     assert observe(HOME, MULTIKUEUE_CONFIGS, obj).event.clusters == clusters
+
+
+def test_a_copy_that_names_no_workload_and_is_gone_before_its_refusal_is_folded_is_seen_to_be_gone() -> None:
+    scene = Scene("a")
+    obj = remote_job()
+    obj["metadata"] = metadata(labels={"kueue.x-k8s.io/multikueue-origin": "multikueue"})
+    refused = observe("a", JOBS, obj, scene=scene)
+    gone = observe("a", JOBS, obj, scene=scene, gone=True)
+    assert isinstance(refused.event, ObservationRefused)
+    assert isinstance(gone.event, RemoteJobGone)
+    assert gone.stream == refused.stream
+    for new in (refused, gone):
+        scene.fold(new.stream, new.event, "a")
+    assert not list(scene.fleet.index.unread.seen("a", JOBS.name))

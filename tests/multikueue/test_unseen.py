@@ -184,6 +184,54 @@ def test_it_is_where_all_clusters_are_in_view() -> None:
     assert evicted_and_forgotten("never-twice").connect("a").names() == ["StatusRelay"]
 
 
+def asked_and_put_back(policy: str = "") -> Scene:
+    """The log was put back to when both clusters had been asked; since then a got the job, and is away."""
+    scene = Scene("a", "b").job(execution_policy=policy).cloned("a", "b").lose("a")
+    return scene.job(execution_policy=policy, status="11" * 32, inactive=False, suspended=True)
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_job_that_started_after_what_the_log_knows_is_waited_for_once_it_is_evicted(policy: str, named: bool) -> None:
+    scene = asked_and_put_back(policy)
+    if named:
+        scene.workload({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name="a", nominated=[])
+        assert scene.names() == ["Removal Workload b"]
+        scene.clone_gone("b")
+    gone = {} if named else {"cluster_name": "", "nominated": []}
+    scene.workload({"QuotaReserved": True, "Admitted": True, "Evicted": "Preempted"}, check="Retry", **gone)
+    assert "StatusRelay" not in scene.names()
+    lost = scene.now
+    scene.tick(minutes=14)
+    assert "StatusRelay" not in scene.names()
+    scene.now = lost + timedelta(minutes=15)
+    assert ("StatusRelay" in scene.names()) is not bool(policy)
+
+
+@pytest.mark.parametrize("policy", ["", "never-twice"])
+def test_so_it_is_where_the_name_that_it_had_is_all_that_is_known(policy: str) -> None:
+    scene = asked_and_put_back(policy)
+    scene.workload({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name="a", nominated=[])
+    scene.decide()
+    scene.clone_gone("b")
+    scene.workload({"QuotaReserved": False, "Admitted": False, "Evicted": "Preempted"}, **QUEUED)
+    scene.decide()
+    scene.workload({"QuotaReserved": True, "Evicted": False})
+    assert scene.names() == []
+    scene.tick(minutes=15)
+    assert ("Nomination" in scene.names()) is not bool(policy)
+
+
+def test_a_job_that_is_listed_and_not_there_is_not() -> None:
+    scene = asked_and_put_back("never-twice")
+    scene.workload({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name="a", nominated=[])
+    scene.decide()
+    scene.clone_gone("b").workload({"Evicted": "Preempted"}, check="Retry")
+    assert scene.state.unsure == {"a": JOBS.name}
+    scene.connect("a")
+    assert scene.state.unsure == {}
+
+
 def asked_before() -> Scene:
     """The log knows nothing of it and the stored nomination names a, which is away: the job may be there."""
     return Scene("a", "b").lose("a").job().workload({"QuotaReserved": True}, nominated=["a", "b"])
@@ -321,7 +369,7 @@ def test_rights_that_come_back_in_time_change_nothing() -> None:
 def test_after_a_restore_nothing_is_in_view_until_it_was_listed() -> None:
     scene = settled("a", "a", "b").tick(hours=3)
     assert scene.fleet.index.context(scene.state).available("a")
-    scene.fold(cluster_stream("a"), ClusterRestored(message="went back", life=1), "a")
+    scene.fold(cluster_stream("a"), ClusterRestored(message="went back", restores=1), "a")
     assert not scene.fleet.index.context(scene.state).in_view("a")
     assert scene.names() == []
     scene.tick(minutes=14)

@@ -85,7 +85,7 @@ def test_a_service_that_is_restarted_every_minute_does_not_keep_a_lost_job_for_e
 
 
 def test_a_process_that_was_killed_before_it_was_heard_again_counts_from_its_last_sign() -> None:
-    """What it was told between its last sign of life and its end is in the log, and counts from then."""
+    """What it was told between its last heartbeat and its end is in the log, and counts from then."""
     scene = Scene("a", "b").running("a", "a", "b")
     sign = scene.now
     scene.tick(seconds=2).lose("a").tick(minutes=60)
@@ -199,4 +199,4 @@ def test_until_when_somebody_looked_is_told_by_what_a_process_said_last(event: E
     scene.tick(minutes=1)
     scene.fold(events.cluster_stream("a"), event, "a")
     assert watched.until(None) == (scene.now if heard else began)
-    assert watched.until(began) == began, "who leaves a sign of life behind says nothing else"
+    assert watched.until(began) == began, "who leaves a heartbeat behind says nothing else"

@@ -68,7 +68,7 @@ async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., A
     on.submit("train-1")
     await on.until(lambda: not health.ready, "not ready")
     assert not health.checks["database"].ok
-    await asyncio.sleep(1.7)  # a lead without a sign of life ends
+    await asyncio.sleep(1.7)  # a lead without a heartbeat ends
     on.forget_counts()
     on.end(winner, name="train-0")
     await on.quiet(0.5)

@@ -20,7 +20,7 @@ from controlplane.clusters.protocol import ApiError, Executes
 from controlplane.controllers.connectivity.events import EventRefused
 from controlplane.kube.kinds import Json, Request
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, Event, LogHead, LogUnavailable, NewEvent, Recorded, Sign, Unknown
+from controlplane.log.event import Append, Event, Heartbeat, LogHead, LogUnavailable, NewEvent, Recorded, Unknown
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime.bodies import Bodies
 from controlplane.runtime.effects import Effects
@@ -102,13 +102,13 @@ class BenchLog(MemoryLog):
         if self.away:
             raise LogUnavailable("connection refused")
 
-    async def sign(self) -> Sign:
+    async def heartbeat(self) -> Heartbeat:
         self._answer()
-        return await super().sign()
+        return await super().heartbeat()
 
-    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
+    async def lead(self, holder: str, heartbeat: Heartbeat) -> LogHead | None:
         self._answer()
-        return await super().lead(holder, sign)
+        return await super().lead(holder, heartbeat)
 
     async def renew(self, *, resign: bool = False) -> None:
         self._answer()

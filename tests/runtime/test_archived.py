@@ -27,7 +27,7 @@ from tests.audit.test_read_models import looked_through
 from tests.docs.snippets import ROOT, blocks, commands
 from tests.log.migrating import partition_size
 from tests.log.words import ROLE
-from tests.runtime.test_snapshots import SETTINGS, Replica, Stage, events_of
+from tests.runtime.test_snapshots import HINTS, SETTINGS, Replica, Stage, events_of
 from tests.support import folded, postgres
 
 FOLD = fold_version(SETTINGS, [one.name for one in HostedControllers(SETTINGS).router.registrations])
@@ -90,7 +90,7 @@ def gone(stage: Stage) -> list[str]:
 async def unlike(stage: Stage, one: Replica) -> dict[str, Any]:
     """What a replica holds that another one does not which read the log as it was."""
     found = folded.unlike(stage.replicas[0].router, one.router)
-    return {path: pair for of in found.values() for path, pair in of.items() if not path.endswith("newest._gone")}
+    return {path: pair for of in found.values() for path, pair in of.items() if not path.endswith(HINTS)}
 
 
 async def test_a_service_starts_from_its_snapshot_and_a_new_version_from_what_is_left(

@@ -1,4 +1,4 @@
-"""The lead: held by signs of life, taken over only when they have stopped for a lease, and never believed in by two at
+"""The lead: held by heartbeats, taken over only when they have stopped for a lease, and never believed in by two at
 once.
 """
 
@@ -22,7 +22,7 @@ LEASE, RENEW = 4.0, 1.0
 
 
 class Replica:
-    """One process that may lead. `keeping` is its sign-giving, once started."""
+    """One process that may lead. `keeping` is its heartbeat-giving, once started."""
 
     def __init__(self, store: MemoryStore, clock: ManualClock, name: str) -> None:
         self.log = BenchLog(store, clock)
@@ -52,7 +52,7 @@ class Replica:
 
 @asynccontextmanager
 async def replicas(clock: ManualClock) -> AsyncIterator[tuple[Replica, Replica]]:
-    """Two on one log; the first leads, and gives no signs of life yet."""
+    """Two on one log; the first leads, and gives no heartbeats yet."""
     store = MemoryStore()
     first, second = Replica(store, clock, "first"), Replica(store, clock, "second")
     assert await first.leader.acquire() == LogHead(0, 1)
@@ -125,7 +125,7 @@ async def test_who_leads_nothing_has_nothing_to_resign(clock: ManualClock) -> No
         await second.leader.release()
         await clock.pass_(LEASE / 2)
         assert first.sure
-        assert not (await second.log.sign()).free
+        assert not (await second.log.heartbeat()).free
 
 
 @pytest.mark.parametrize("how", ["paused", "cut off from the log"])
@@ -206,7 +206,7 @@ async def test_the_lead_of_a_log_that_does_not_answer_is_waited_for(clock: Manua
 
 
 async def test_a_lease_is_counted_from_when_the_last_sign_was_seen(clock: ManualClock) -> None:
-    """Whoever begins to watch cannot know how old the last sign is: the database's clock may have jumped since."""
+    """Whoever begins to watch cannot know how old the last heartbeat is: the database's clock may have jumped since."""
     async with replicas(clock) as (_, second):
         await clock.pass_(100 * LEASE)
         waiting = second.wait_for_lead()
@@ -238,7 +238,7 @@ async def test_whoever_finds_another_one_leading_says_so_once(clock: ManualClock
         with structlog.testing.capture_logs() as said:
             second.wait_for_lead()
             await clock.pass_(RENEW)
-            assert said == []  # the last sign may have been given long ago
+            assert said == []  # the last heartbeat may have been given long ago
             first.keep()
             await clock.pass_(10 * RENEW)
         assert said == [

@@ -39,7 +39,7 @@ from tests.log.words import ROLE, until
 from tests.support import folded
 
 SETTINGS = Settings()
-HINTS = ("newest._gone", "_dirty", "_answers._answers")  # see tests/dst/test_ended_streams.py
+HINTS = ("newest._gone", "_dirty", "_answers._answers", "index._rested")  # see tests/dst/test_ended_streams.py
 ROOT = Path(__file__).parents[2]
 
 

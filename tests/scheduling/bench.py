@@ -174,19 +174,25 @@ class Bench:
 
     def node(self, name: str, cpu: str = "2") -> None:
         room = {"cpu": cpu, "memory": "64Gi", "pods": "20"}
-        metadata = {"name": name, "uid": f"uid-{name}"}
+        metadata = {"name": name, "uid": f"uid-{name}", "labels": {"kubernetes.io/hostname": name}}
         self._store("nodes", {"metadata": metadata, "spec": {}, "status": {"allocatable": room}})
 
     def group(self, name: str, least: int, **spec: Any) -> None:
         metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "creationTimestamp": START.isoformat()}
         self._store("podgroups", {"metadata": metadata, "spec": {"minMember": least, **spec}, "status": {}})
 
-    def pod(self, name: str, cpu: str = "1", priority: int = 0, group: str = "", **spec: Any) -> str:
+    def pod(self, name: str, cpu: str = "1", priority: int = 0, group: str = "", app: str = "", **spec: Any) -> str:
         uid = f"uid-{name}-{self.revision}"
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
         annotations = {GROUP_NAME: group} if group else {}
         body = {
-            "metadata": {"namespace": "default", "name": name, "uid": uid, "annotations": annotations},
+            "metadata": {
+                "namespace": "default",
+                "name": name,
+                "uid": uid,
+                "annotations": annotations,
+                "labels": {"app": app} if app else {},
+            },
             "spec": {"schedulerName": PROFILE, "priority": priority, "containers": [container], **spec},
             "status": {},
         }

@@ -33,7 +33,7 @@ from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.server import SimulatedApiServer
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
-from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.controllers.kubelet import Kubelet, PodTimes
 from controlplane.simulation.controllers.volumes import VOLUME_KINDS, Volumes
 from controlplane.simulation.kinds.base import ServedKind
 from controlplane.simulation.kinds.nodes import NODE_KINDS
@@ -54,7 +54,7 @@ PROFILE = "controlplane"
 class Cluster:
     """A simulated cluster with nodes and kubelets."""
 
-    def __init__(self, life: Life | None = None) -> None:
+    def __init__(self, times: PodTimes | None = None) -> None:
         clock, draw = SystemClock(), random.Random(7)
         self.store = Store(
             "target", kinds=KINDS, now=lambda: datetime.now(UTC), new_uid=lambda: f"{draw.getrandbits(96):024x}"
@@ -62,7 +62,7 @@ class Cluster:
         self.store.admission.append(priority(self.store))
         self.server = SimulatedApiServer(self.store, token="sesame")
         self.view = View(self.store, [PODS, *VOLUME_KINDS])
-        self.kubelet = Kubelet("kubelet", self.view, clock, life)
+        self.kubelet = Kubelet("kubelet", self.view, clock, times)
         self.volumes = Volumes("volumes", self.view, clock)
 
     def namespace(self, name: str) -> None:
@@ -186,10 +186,10 @@ async def until(holds: Callable[[], bool], what: object = "", within: float = PA
 
 @contextlib.asynccontextmanager
 async def staged(
-    url: str, *, config: str | Path = "", life: Life | None = None, scheduler: SchedulerSettings | None = None
+    url: str, *, config: str | Path = "", times: PodTimes | None = None, scheduler: SchedulerSettings | None = None
 ) -> AsyncIterator[Stage]:
     """A cluster that is served, with kubelets; replicas are ended afterwards."""
-    cluster = Cluster(life)
+    cluster = Cluster(times)
     await cluster.server.start()
     cluster.view.start()
     parts = [asyncio.create_task(part.run()) for part in (cluster.kubelet, cluster.volumes)]

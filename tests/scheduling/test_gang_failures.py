@@ -248,3 +248,17 @@ def test_a_member_that_goes_while_its_gang_is_let_go_turns_the_others_back(seen:
     come(bench, "g3", "g")
     bench.settle(8)
     assert all(bench.on(name) for name in ("g1", "g2", "g3"))
+
+
+def test_who_has_to_be_where_a_sibling_is_does_not_keep_the_gang_back_by_being_older() -> None:
+    bench = ready("n", "m", cpu="3")
+    bench.group("g", 3)
+    term = {"labelSelector": {"matchLabels": {"app": "first"}}, "topologyKey": "kubernetes.io/hostname"}
+    beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    come(bench, "a", "g", cpu="1", affinity=beside)
+    come(bench, "b", "g", cpu="1", affinity=beside)
+    bench.pass_time(1)
+    come(bench, "z", "g", cpu="1", app="first")
+    let_go(bench)
+    reserved = [one.node for one in bench.recorded(NodeReserved)]
+    assert reserved in (["n"] * 3, ["m"] * 3)

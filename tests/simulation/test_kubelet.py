@@ -11,7 +11,7 @@ from controlplane.simulation.apiserver.pod_subresources import bind
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
-from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.controllers.kubelet import Kubelet, PodTimes
 from controlplane.simulation.kinds.nodes import NODE_KINDS
 
 
@@ -32,11 +32,11 @@ class Clock:
 
 
 class Cluster:
-    def __init__(self, life: Life | None = None) -> None:
+    def __init__(self, times: PodTimes | None = None) -> None:
         self.clock, draw = Clock(), random.Random(1)
         self.store = Store("kit", kinds=NODE_KINDS, now=self.clock.now, new_uid=lambda: f"{draw.getrandbits(64):016x}")
         view = View(self.store, [PODS, NODES])
-        self.kubelet = Kubelet("kubelet", view, self.clock, life)
+        self.kubelet = Kubelet("kubelet", view, self.clock, times)
         view.start()
         self.store.create(NODES, {"metadata": {"name": "n"}})
 
@@ -68,7 +68,7 @@ def test_a_pod_without_a_node_waits() -> None:
 
 
 def test_a_bound_pod_starts_and_runs() -> None:
-    cluster = Cluster(Life(startup=timedelta(seconds=2)))
+    cluster = Cluster(PodTimes(startup=timedelta(seconds=2)))
     cluster.pod()
     cluster.bind()
     cluster.after(1)
@@ -95,7 +95,7 @@ def test_a_pod_that_is_to_end_ends() -> None:
 
 
 def test_a_deleted_pod_stops_and_goes() -> None:
-    cluster = Cluster(Life(stopping=timedelta(seconds=3)))
+    cluster = Cluster(PodTimes(stopping=timedelta(seconds=3)))
     cluster.pod()
     cluster.bind()
     cluster.after(0)

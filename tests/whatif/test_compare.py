@@ -111,7 +111,7 @@ def left_out(events: Sequence[Recorded], of: type) -> list[Recorded]:
 
 
 def later(events: Sequence[Recorded], *seconds: float) -> list[Recorded]:
-    """Return a log that goes on with signs of life of the leader."""
+    """Return a log that goes on with heartbeats of the leader."""
     last = events[-1]
     sign = next(one for one in reversed(events) if one.stream == "cluster/w1")
     return [

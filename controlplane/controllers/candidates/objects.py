@@ -1,6 +1,6 @@
 """The objects that both sides share: Candidate, CandidateSource and CandidateTarget, their labels and their names.
 
-In: objects as an API server shows them. Out: typed parts, or `Misfit` with the field that is wrong. A Candidate lives
+In: objects as an API server shows them. Out: typed parts, or `Misfit` with the field that is wrong. A Candidate is
 in the target cluster; the source writes its spec, the target its status, and both read each of them here."""
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from controlplane.log.event import Event
 
 FLEET_STREAM = "fleet"
@@ -20,7 +22,7 @@ def cluster_stream(name: str) -> str:
 class ServiceStarted(Event):
     """A process took the log over: what it knew of connections is void, what the log knows is not.
 
-    `unwatched_since`: until when the process before gave signs of life. From then on nobody of ours looked at any
+    `unwatched_since`: until when the process before sent heartbeats. From then on nobody of ours looked at any
     cluster."""
 
     epoch: int
@@ -140,7 +142,7 @@ class ClusterIdentified(Event):
 
 
 class ClusterSuspected(Event):
-    """A sign of life is overdue. Nothing follows from it yet: a short flap changes nothing."""
+    """A heartbeat is overdue. Nothing follows from it yet: a short flap changes nothing."""
 
     message: str
     seen_by: str = ""
@@ -165,11 +167,11 @@ class ClusterLost(Event):
 
 class ClusterRestored(Event):
     """The cluster's history went back, as after a restore of its store: what is seen from now on belongs to another
-    life.
+    incarnation.
     """
 
     message: str
-    life: int
+    restores: int = msgspec.field(name="life")
 
 
 class ClusterForgotten(Event):

@@ -63,7 +63,7 @@ class LocalConnection(WritesNothing):
 
 def service_started(epoch: int, holder: str, version: str, unwatched_since: datetime | None = None) -> NewEvent:
     """Return the first event of a process that took the log over; `unwatched_since` is when the one before gave its
-    last sign of life.
+    last heartbeat.
     """
     event = ServiceStarted(epoch=epoch, holder=holder, version=version, unwatched_since=unwatched_since)
     return NewEvent(stream=SERVICE_STREAM, event=event)

@@ -24,10 +24,10 @@ Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed", 
 class Connection(Value):
     """What is known of the connection to one cluster.
 
-    `Unknown`: nothing tried since the service started. `Suspect`: connected, but a sign of life is overdue. `Lost`: it
+    `Unknown`: nothing tried since the service started. `Suspect`: connected, but a heartbeat is overdue. `Lost`: it
     was connected before. `Failed`: it never was. `Standby`: it answers, and is used under the name `behind`, which stays
     set until the cluster is used under this one. `since` is when the phase began; `lost_since` when it was lost, None
-    while connected. `life` counts restores of the cluster's store, removals, and other clusters that came in its place.
+    while connected. `restores` counts restores of the cluster's store, removals, and other clusters that came in its place.
     `forgotten`: an operator ended the grace. `rebound`: an operator lets another cluster take this one's place.
     `untried_since`: when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts
     with `lost_since`; `out_since`: when a kind went out of view on a cluster that is connected; `unlisted_since`: when
@@ -49,7 +49,7 @@ class Connection(Value):
     off: dict[str, str] = {}
     out_since: dict[str, datetime] = {}
     unlisted_since: datetime | None = None
-    life: int = 0
+    restores: int = 0
     forgotten: bool = False
     connected_once: bool = False
     untried_since: datetime | None = None
@@ -71,7 +71,7 @@ class Connection(Value):
         """What a decision may rest on; of what is listed nothing, as long as the cluster is not connected."""
         listed = self.synced if self.connected else None
         times = (self.lost_since, self.lost_clock, self.untried_since, self.unlisted_since)
-        return (self.phase, self.life, self.forgotten, listed, times, self.out_since)
+        return (self.phase, self.restores, self.forgotten, listed, times, self.out_since)
 
     def in_view(self, kind: str) -> bool:
         """Whether everything of a kind that exists there has been listed on this connection."""
@@ -134,8 +134,10 @@ def fold(state: Connection, recorded: Recorded) -> Connection:
         case events.ClusterDisconnected():
             # What is removed and comes back was out of everybody's sight meanwhile: what it shows then is news,
             # whatever its versions are.
-            life = state.life + (event.reason == "Removed" and state.connected_once)
-            return msgspec.structs.replace(_away(state, at, "Removed"), reason=event.reason, message="", life=life)
+            restores = state.restores + (event.reason == "Removed" and state.connected_once)
+            return msgspec.structs.replace(
+                _away(state, at, "Removed"), reason=event.reason, message="", restores=restores
+            )
         case events.KindSynced() | events.KindOff():
             return _kind(state, event, at)
         case _:
@@ -162,7 +164,7 @@ def _connected(state: Connection, event: events.ClusterConnected, at: datetime) 
         out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
         unlisted_since=state.lost_clock or at,
         incarnation=event.incarnation,
-        life=next_life(state, event.incarnation),
+        restores=next_incarnation_number(state, event.incarnation),
         server_version=event.server_version,
     )
 
@@ -173,15 +175,15 @@ def _another_incarnation(
     """Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed."""
     match event:
         case events.ClusterIdentified():
-            life = next_life(state, event.incarnation)
-            return msgspec.structs.replace(state, incarnation=event.incarnation, life=life, synced=frozenset())
+            restores = next_incarnation_number(state, event.incarnation)
+            return msgspec.structs.replace(state, incarnation=event.incarnation, restores=restores, synced=frozenset())
         case events.ClusterRestored():
             out_since = dict.fromkeys(state.synced, at) | state.out_since
-            return msgspec.structs.replace(state, life=event.life, synced=frozenset(), out_since=out_since)
+            return msgspec.structs.replace(state, restores=event.restores, synced=frozenset(), out_since=out_since)
         case events.LogRebound():
             # Versions of another store mean nothing beside those that were seen: an incarnation of its own, also if it
             # is an old one's store.
-            return msgspec.structs.replace(state, rebound=True, life=state.life + 1, synced=frozenset())
+            return msgspec.structs.replace(state, rebound=True, restores=state.restores + 1, synced=frozenset())
 
 
 def _kind(state: Connection, event: events.KindSynced | events.KindOff, at: datetime) -> Connection:
@@ -203,19 +205,19 @@ def _kind(state: Connection, event: events.KindSynced | events.KindOff, at: date
     )
 
 
-def next_life(state: Connection, incarnation: str) -> int:
+def next_incarnation_number(state: Connection, incarnation: str) -> int:
     """Return the count of incarnations once a cluster answers with an identity: another one begins one, also if it was
     there before.
 
     What was seen of it then counts as gone, and what is seen now is news.
     """
-    return state.life + (state.incarnation not in ("", incarnation))
+    return state.restores + (state.incarnation not in ("", incarnation))
 
 
-def life_of(incarnation: str, life: int) -> str:
+def incarnation_name(incarnation: str, restores: int) -> str:
     """Return the name of a cluster's incarnation: its own identity, and how often it was restored from a backup or
     removed."""
-    return f"{incarnation}+{life}" if life else incarnation
+    return f"{incarnation}+{restores}" if restores else incarnation
 
 
 def restarted(state: Connection, recorded: Recorded) -> Connection:

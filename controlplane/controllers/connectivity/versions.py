@@ -56,7 +56,7 @@ class ResourceVersionTracker:
 
     def of(self, cluster: str, kind: str) -> int:
         """Return the highest resourceVersion of a kind (`Kind.name`) on a cluster, 0 if none was seen in its present
-        life.
+        incarnation.
         """
         return self._versions.get(cluster, {}).get(kind, 0)
 

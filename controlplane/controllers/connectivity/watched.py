@@ -33,8 +33,8 @@ class Watched:
         if isinstance(event, ServiceStarted):
             self.since = resumed(self.since, recorded)
 
-    def until(self, sign_of_life: datetime | None) -> datetime | None:
-        """Return until when somebody looked, to whoever takes the log over; one that resigned gave its last sign of
-        life as an event.
+    def until(self, heartbeat: datetime | None) -> datetime | None:
+        """Return until when somebody looked, to whoever takes the log over; one that resigned sent its last heartbeat as
+        an event.
         """
-        return sign_of_life or self._heard
+        return heartbeat or self._heard

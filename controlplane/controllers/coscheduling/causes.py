@@ -19,14 +19,15 @@ R = CoschedulingReason
 # A run that nobody else manages, and that is the one of its name.
 _OURS = ("{run}.managed", "current", "view")
 _BEGINS = ("{run}.there", "{run}.waits", "{run}.done", "{run}.leaving", "{left}", "{parent}", *_OURS)
+_PINNED = (*_BEGINS, "flags")
 _GOES_ON = ("{run}.pinned", "{run}.problems", "{run}.waits", "{target}.trouble", *_OURS)
 _CLEANED = ("{run}.over", "{target}.trouble", "view")
 _CLAIM_GOES = ("{run}.placeholders", "claim/{name}.there", *_CLEANED)
 _MOVED = ("pod/{uid}.ready", "{run}.pinned", "{target}.trouble", "current", "view")
 _NEVER = ("waits/{pod}", "{placed}.ready", "nodes", "volumes", "{run}.pinned", "{target}.trouble", "current", "view")
 CAUSES: Table = {
-    events.ClusterChosen: {R.SEEN_HERE: _BEGINS},
-    events.ModePinned: dict.fromkeys((R.RUN_STARTED, R.PARENT_IS_ISOLATED), _BEGINS),
+    events.ClusterChosen: {R.SEEN_HERE: _PINNED},
+    events.ModePinned: dict.fromkeys((R.RUN_STARTED, R.PARENT_IS_ISOLATED), _PINNED),
     events.RunCompleted: {
         R.RUN_FINISHED: ("{run}.done", "{run}.pinned", "{left}", *_OURS),
         R.RUN_DELETED: ("{run}.leaving", "{run}.gone", "{run}.pinned", "{left}", "view"),

@@ -219,17 +219,26 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         return all(self.connection.in_view(kind) for kind in NEEDED)
 
     @property
+    def _sees_flags(self) -> bool:
+        """Whether it is known which mode holds: flags that were seen last may have changed since."""
+        return self.policy.mode is not None or self.connection.in_view(CONFIG_MAPS.name)
+
+    @property
     def _sees_volumes(self) -> bool:
         """Whether all volumes are in view that can be seen: without the right to, or the kind, nothing is known."""
         return self.connection.settled((PERSISTENT_VOLUMES.name,))
+
+    @property
+    def _views(self) -> tuple[bool, bool, bool]:
+        return self.ready, self._sees_flags, self._sees_volumes
 
     def _mark(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))
 
     def _connected(self, connection: Connection, position: int) -> None:
-        before, self.connection = (self.ready, self._sees_volumes), connection
+        before, self.connection = self._views, connection
         self._connections.fold({connection.name: connection}, [connection.name], position)
-        if self.ready and before != (self.ready, self._sees_volumes):
+        if self.ready and before != self._views:
             self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
 
     def _fold_run(self, recorded: Recorded) -> None:
@@ -312,14 +321,16 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         return Decided(events, state.version, plan.wake)
 
     def _marks_for(self, stream: str, decision: CoschedulingDecision) -> Marks:
-        view = self._connections.of(self.policy.cluster, NEEDED)[f"{self.policy.cluster}.view"]
-        found = {**self._marks.of(stream), "view": view}
+        found = {**self._marks.of(stream), "view": self._seen_since(*NEEDED)}
         if isinstance(decision, PlaceholderEvicted) and decision.node in self.nodes:
             found[f"node/{decision.node}.fit"] = self.nodes[decision.node].since
-        volumes = self._connections.of(self.policy.cluster, (PERSISTENT_VOLUMES.name,))[f"{self.policy.cluster}.view"]
-        found["nodes"] = self._nodes_at
+        volumes = self._seen_since(PERSISTENT_VOLUMES.name)
+        found["nodes"], found["flags"] = self._nodes_at, self._seen_since(CONFIG_MAPS.name)
         found["volumes"] = max(self._volumes.since(stream), volumes)
         return found | self._families.marks(stream, self._marks)
+
+    def _seen_since(self, *kinds: str) -> int:
+        return self._connections.of(self.policy.cluster, kinds)[f"{self.policy.cluster}.view"]
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
@@ -337,6 +348,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         return RunContext(
             cluster=self.policy.cluster,
             ready=self.ready,
+            sees_flags=self._sees_flags,
             flags=flags,
             defaults=self.defaults,
             nodes=self.nodes,

@@ -59,7 +59,7 @@ def _advance(pass_: RunPass, attempt: RunAttempt) -> None:
         _finish(pass_, attempt, run)
     elif attempt.pinned is not None:
         _go_on(pass_, attempt, run, Mode(attempt.pinned.mode))
-    elif not run.waits and not _parent_comes_first(pass_.around.parent):
+    elif not run.waits and pass_.around.sees_flags and not _parent_comes_first(pass_.around.parent):
         _pin(pass_, attempt)
 
 

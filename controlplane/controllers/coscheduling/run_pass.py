@@ -51,15 +51,16 @@ def capacity_of(seen: NodeObserved, taints: tuple[Taint, ...]) -> NodeCapacity |
 class RunContext(Value):
     """What a decision may look at beside the run: the flags and defaults that hold now, and the nodes.
 
-    `ready`: everything that decisions rest on is in view. `cluster`: where this is. `parent`: the attempt whose task
-    the run is, None if it is nobody's. `beside`: the pods of other runs that follow its placeholders, `followed` the
-    placeholders that such runs have. `volumes`: those of its
+    `ready`: everything that decisions rest on is in view; `sees_flags`: so are the flags, or settings take their place.
+    `cluster`: where this is. `parent`: the attempt whose task the run is, None if it is nobody's. `beside`: the pods of
+    other runs that follow its placeholders, `followed` the placeholders that such runs have. `volumes`: those of its
     claims, None while they are not listed. `patience`: how long a task that never fits waits before it ends; None: for
     ever. `nodes_since`: since when the nodes can be given what they can.
     """
 
     cluster: str = MANAGEMENT
     ready: bool = True
+    sees_flags: bool = True
     flags: Flags = Flags()
     defaults: str = ""
     nodes: Mapping[str, NodeFitness] = {}

@@ -111,9 +111,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def needed_streams(self) -> set[str]:
         """Return the streams on whose events what is known of others rests, also if they are over."""
-        index = self.index
-        shown = {*index.newest.shown_by(), index.core.said_by, *index.names.streams, *index.shown_streams}
-        return shown.union(index.unread.ended_by)
+        return self.index.needed_streams
 
     @property
     def forgets_after(self) -> timedelta:

@@ -14,7 +14,7 @@ from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
-from controlplane.controllers.multikueue.running import may_run_unseen
+from controlplane.controllers.multikueue.running import waits_for_unseen
 from controlplane.controllers.multikueue.slices import held_elsewhere
 
 
@@ -75,10 +75,14 @@ def _may_run_anywhere(pass_: WorkloadPass) -> bool:
 
 
 def _says_that_it_runs(pass_: WorkloadPass, job: JobObserved) -> bool:
-    """Whether the user's job runs by its status, and may do so on a cluster out of view that nothing else names."""
-    route = pass_.context.route
+    """Whether the user's job runs by its status, and may do so on a cluster out of view that nothing else names.
+
+    The log may have gone back to a moment in the attempt at which the job had not started yet."""
+    route, state = pass_.context.route, pass_.state
     active = not all(one.inactive for one in (job, *pass_.context.members))
-    return active and route is not None and may_run_unseen(pass_, route)
+    jobs = any(remote.job is not None or remote.members for remote in state.remotes.values())
+    told = bool(state.relayed or jobs or state.job_seen or state.ended) or state.relayed_at is not None
+    return active and not told and route is not None and waits_for_unseen(pass_, route)
 
 
 def _told(pass_: WorkloadPass, local: WorkloadObserved) -> bool:

@@ -46,6 +46,7 @@ from controlplane.controllers.multikueue.state import (
     without_write,
 )
 from controlplane.controllers.multikueue.taken_names import TakenNames
+from controlplane.controllers.multikueue.unobserved_jobs import fold_evicted
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -206,6 +207,9 @@ class WorkloadIndex(SharedJobs):
             if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
                 self._dirty[stream] = None
 
+    def _known_by(self) -> set[str]:
+        return {*self.newest.shown_by(), self.core.said_by, *self.names.streams, *self.unread.ended_by}
+
     def _fold_workload(self, recorded: Recorded) -> None:
         stream = recorded.stream
         self.core.fold(recorded)
@@ -239,6 +243,7 @@ class WorkloadIndex(SharedJobs):
     def after(self, before: WorkloadState, recorded: Recorded) -> WorkloadState:
         """Return the state of a Workload after one more event of its stream; nothing is kept."""
         state = fold(before, recorded)
+        state = fold_evicted(before, state, recorded, self.policy.adapters, self.connections)
         state = msgspec.structs.replace(state, marks=of_workload(before, state, recorded))
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             return without_write(state, recorded.event.target)

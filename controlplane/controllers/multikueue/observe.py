@@ -14,7 +14,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
-from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import UNFIT, BadValue
@@ -177,6 +177,9 @@ class WorkloadObserver:
         last = _last(obj)
         bound = observe_jobs.prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
+        if not stream and ORIGIN_LABEL in fields.section(meta(obj), "labels"):
+            # It was refused, for it names no Workload, and that is perhaps not folded yet.
+            stream = _refused_stream(cluster, kind, last["namespace"], last["name"])
         return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
@@ -332,4 +335,8 @@ def _cluster(obj: Json) -> _Built:
 def _refused(cluster: str, kind: Kind, obj: Json, error: Exception) -> _Built:
     body = body_of(obj)
     event = observations.ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
-    return f"refused/{cluster}/{kind.name}/{event.namespace}/{event.name}", event, (body,)
+    return _refused_stream(cluster, kind, event.namespace, event.name), event, (body,)
+
+
+def _refused_stream(cluster: str, kind: Kind, namespace: str, name: str) -> str:
+    return f"refused/{cluster}/{kind.name}/{namespace}/{name}"

@@ -175,10 +175,13 @@ def _serving(pass_: WorkloadPass, local: WorkloadObserved) -> str:
 
 def may_run_unseen(pass_: WorkloadPass, route: Route) -> bool:
     """Whether a cluster out of view may have a Workload of which neither the log, which went back, nor `clusterName`
-    (an eviction takes it away) says where it is: each may then be the one, for as long as its grace.
+    (an eviction takes it away) says where it is.
     """
-    if pass_.state.attempt:
-        return False
+    return not pass_.state.attempt and waits_for_unseen(pass_, route)
+
+
+def waits_for_unseen(pass_: WorkloadPass, route: Route) -> bool:
+    """Whether any cluster is out of view, and its grace is not over: it may be the one that has a Workload."""
     held = False
     for cluster in route.clusters:
         if not pass_.context.in_view(cluster):

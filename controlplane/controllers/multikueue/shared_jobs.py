@@ -16,11 +16,14 @@ from controlplane.controllers.multikueue.state import WorkloadState, fold_remote
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 
+_FEW = 1000  # Workloads that are over, so many of which are remembered without a look at who needs them
+
 
 class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
     seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the streams of jobs that its
-    state rests on, `_took_from` those of other Workloads, where copies are handed on or shown."""
+    state rests on, `_took_from` those of other Workloads, where copies are handed on or shown; `_rested` has both for
+    Workloads that are over."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -31,12 +34,24 @@ class SharedJobs(ExistingObjects):
         self._sharers: dict[tuple[str, str], set[str]] = {}
         self._rest_on: dict[str, set[str]] = {}
         self._took_from: dict[str, set[str]] = {}
+        self._rested: dict[str, set[str]] = {}
+        self._looked_through = _FEW
+
+    def _known_by(self) -> set[str]:
+        """Return the streams whose events are all that something else is known by."""
+        raise NotImplementedError
 
     @property
-    def shown_streams(self) -> set[str]:
-        """The streams whose events other Workloads were shown, or are to be shown."""
+    def needed_streams(self) -> set[str]:
+        """The streams on whose events what is known of others rests, also if they are over."""
         seen = {one.stream for shared in self._shared.values() for one in shared.values()}
-        return seen.union(*self._rest_on.values(), *self._took_from.values())
+        found = self._known_by().union(seen, *self._rest_on.values(), *self._took_from.values())
+        todo = list(found)
+        while todo:  # a fold of some events of a Workload that is over, and not of all that ended it, would not end it
+            more = self._rested.get(todo.pop(), set()) - found
+            found |= more
+            todo += more
+        return found
 
     def has_job(self, job: str) -> bool:
         """Whether a job, given by its stream, is there, or a Workload that has it."""
@@ -85,12 +100,23 @@ class SharedJobs(ExistingObjects):
             for others in self._took_from.values():
                 if stream in others:  # whoever rests on it rests on what it rests on
                     others |= rested
+            self._over(stream, rested)
         else:
             self.workloads[stream] = state
         if state.unsure:
             self._unsure.add(stream)
         else:
             self._unsure.discard(stream)
+
+    def _over(self, stream: str, rested: set[str]) -> None:
+        """Remember what the end of a Workload rests on, while something else is known by the Workload's own events."""
+        if not rested:
+            return
+        self._rested.setdefault(stream, set()).update(rested)
+        if len(self._rested) > self._looked_through:
+            needed = self.needed_streams
+            self._rested = {over: on for over, on in self._rested.items() if over in needed}
+            self._looked_through = 2 * len(self._rested) + _FEW
 
     def _depend(self, stream: str, before: WorkloadState | None, after: WorkloadState | None) -> None:
         old, new = self.stream_of_job(before), self.stream_of_job(after)

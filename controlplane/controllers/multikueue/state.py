@@ -35,7 +35,8 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     is evicted. `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it,
     `refused` the clusters that cannot have it in this attempt,
     `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
-    worker. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
+    worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy of it, and
+    when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
     `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its status;
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
@@ -367,7 +368,8 @@ def _fold_choice(
 
 def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
     present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
-    return _replace(state, attempt=attempt, dispatching=True, job_seen=present, round=0, round_began=None)
+    state = _replace(state, attempt=attempt, dispatching=True, job_seen=present, round=0, round_began=None)
+    return _replace(state, relayed_at=None)
 
 
 def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> WorkloadState:

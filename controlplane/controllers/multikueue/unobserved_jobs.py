@@ -7,12 +7,19 @@ carried out before anybody saw its result (KEP-693)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+import msgspec
+
+from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import PODS, WORKLOADS
+from controlplane.log.event import Recorded
 
 SHOWS_WITHIN = timedelta(seconds=40)
 """How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it up
@@ -111,3 +118,47 @@ def may_run(state: WorkloadState, cluster: str) -> bool:
         return cluster in state.unsure
     rests = all(job.inactive for job in jobs)
     return not (rests and remote.clone is not None and not remote.clone.active)
+
+
+def fold_evicted(
+    before: WorkloadState,
+    state: WorkloadState,
+    recorded: Recorded,
+    adapters: Mapping[str, JobKind],
+    connections: Mapping[str, Connection],
+) -> WorkloadState:
+    """Return the state after an observation of the Workload with the cluster on which the job may run on unseen from there."""
+    adapter = adapters.get(state.owner.gvk) if state.owner is not None else None
+    cluster = _ran_unseen(before, state) if isinstance(recorded.event, WorkloadObserved) else ""
+    connection = connections.get(cluster)
+    if not cluster or adapter is None or (connection is not None and connection.in_view(adapter.kind.name)):
+        return state
+    unsure = {**state.unsure, cluster: adapter.kind.name}
+    return msgspec.structs.replace(state, unsure=unsure, unsure_at=recorded.recorded_at)
+
+
+def _ran_unseen(before: WorkloadState, after: WorkloadState) -> str:
+    """Return where a Workload was until it was seen to be evicted, or to have quota no more, if nothing of its job was ever seen
+    or written there, "" if there is none: the log went back to before the job started.
+    """
+    was, local = before.local, after.local
+    if local is None or local.is_true("Finished") or _runs(local):
+        return ""
+    if was is None:
+        named = local.cluster_name
+    elif was.uid == local.uid and not was.is_true("Evicted"):
+        named = local.cluster_name or was.cluster_name
+    else:
+        named = ""
+    return "" if named in after.unsure or _is_known(before, named) else named
+
+
+def _runs(local: WorkloadObserved) -> bool:
+    return local.is_true("QuotaReserved") and not local.is_true("Evicted")
+
+
+def _is_known(state: WorkloadState, cluster: str) -> bool:
+    """Whether the log has something of the job on a cluster: seen there, or written."""
+    remote, target = state.remote(cluster), f"{cluster}/Job"
+    seen = remote.job is not None or bool(remote.members) or cluster in state.job_seen
+    return seen or target in state.effects or target in state.trouble

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
 from controlplane.log.codec import Codec
-from controlplane.log.event import Append, LogError, LogHead, LogUnavailable, NewEvent, Recorded, Sign
+from controlplane.log.event import Append, Heartbeat, LogError, LogHead, LogUnavailable, NewEvent, Recorded
 from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.log.port import FollowUp, FollowUps
 
@@ -26,8 +26,8 @@ class SimulatedDatabase:
     """What all replicas share.
 
     `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
-    others have folded (`snapshots`, by position). `absences`: from a leader's last sign of
-    life to the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
+    others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat to
+    the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
         self.loop, self.codec = loop, codec
@@ -37,7 +37,7 @@ class SimulatedDatabase:
         self.away = self.refuses = self.keeps_snapshots = False
         self.snapshots: dict[int, Any] = {}
         self.absences: list[tuple[datetime, datetime]] = []
-        self._sign: datetime | None = None
+        self._heartbeat: datetime | None = None
         self.on_append: Callable[[int, str, Sequence[NewEvent]], None] = lambda position, writer, events: None
 
     def latency(self) -> float:
@@ -45,10 +45,10 @@ class SimulatedDatabase:
         return 0.0003 + 0.003 * self.random.random()
 
     def signed(self, *, began: bool = False) -> None:
-        """Take note of a leader's sign of life, the first one of its lead or another."""
-        before, self._sign = self._sign, self.clock.now()
+        """Take note of a leader's heartbeat, the first one of its lead or another."""
+        before, self._heartbeat = self._heartbeat, self.clock.now()
         if began and before is not None:
-            self.absences.append((before, self._sign))
+            self.absences.append((before, self._heartbeat))
 
     def read(self, after: int, limit: int) -> Sequence[Recorded]:
         """Return events at once, for whoever looks from outside."""
@@ -90,21 +90,21 @@ class DatabaseLog:
         await self.round_trip()
         return await self._log.assist()
 
-    async def sign(self) -> Sign:
-        """Return the last sign of life of the log's holder."""
+    async def heartbeat(self) -> Heartbeat:
+        """Return the last heartbeat of the log's holder."""
         await self.round_trip()
-        return await self._log.sign()
+        return await self._log.heartbeat()
 
-    async def lead(self, holder: str, sign: Sign) -> LogHead | None:
-        """Take the epoch unless its holder has given another sign of life; None then."""
+    async def lead(self, holder: str, heartbeat: Heartbeat) -> LogHead | None:
+        """Take the epoch unless its holder has sent another heartbeat; None then."""
         await self.round_trip()
-        head = await self._log.lead(holder, sign)
+        head = await self._log.lead(holder, heartbeat)
         if head is not None:
             self._database.signed(began=True)
         return head
 
     async def renew(self, *, resign: bool = False) -> None:
-        """Give a sign of life, or the last one; raises `Fenced` if the epoch is over."""
+        """Send a heartbeat, or the last one; raises `Fenced` if the epoch is over."""
         await self.round_trip()
         await self._log.renew(resign=resign)
         self._database.signed()

@@ -52,7 +52,7 @@ class SimulatedProcess:
 class LoopStep(asyncio.TimerHandle):
     """A callback that is ready or due, whose it is, and whether it is the step of a task.
 
-    asyncio's own handles ask the loop for its debug mode at every turn of their lives, which was a tenth of a run.
+    asyncio's own handles ask the loop for its debug mode at every step, which was a tenth of a run.
     """
 
     __slots__ = ("arguments", "at", "callback", "context", "of_task", "over", "process")

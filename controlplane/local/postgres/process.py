@@ -1,7 +1,7 @@
 """A child process that never outlives us, whatever ends us, and that a Ctrl-C on the terminal does not reach.
 
 The kernel's death signal is sent when the *thread* that started the child ends. Each child therefore gets a thread of
-its own, which starts it, waits for it, and so lives as long as the child does."""
+its own, which starts it, waits for it, and so runs as long as the child does."""
 
 from __future__ import annotations
 

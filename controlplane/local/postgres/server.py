@@ -1,4 +1,4 @@
-"""The life of one embedded server: take the folder, make the data once, start, wait until it answers, stop.
+"""Runs one embedded server: take the folder, make the data once, start, wait until it answers, stop.
 
 In: a folder, whether the data must survive a power cut, and a TCP port if people want to look in with psql. Out: a URL
 over a unix socket that only this user (and root) can reach. The blocking methods do the work; `start` and `stop` run
@@ -33,7 +33,7 @@ _TAKEN = "Address already in use"
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL server in `data_dir` that lives at most as long as this process.
+    """A PostgreSQL server in `data_dir` that runs at most as long as this process.
 
     `durable=False` leaves out every fsync (tests, throw-away demos). `port` opens 127.0.0.1 as well, with a password
     (`tcp_url`); 0 takes any free port. `env` is asked for `PG_BINDIR` only."""

@@ -102,4 +102,4 @@ def _known_now(asked: Asked, name: str) -> tuple[str, int, datetime | None, bool
         if asked.at is not None or connection is None:
             return "", 0, None, False, {}
         labels = dict(observed.labels) if observed is not None else {}
-        return connection.incarnation, connection.life, connection.lost_since, connection.forgotten, labels
+        return connection.incarnation, connection.restores, connection.lost_since, connection.forgotten, labels

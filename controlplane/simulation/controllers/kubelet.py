@@ -2,7 +2,7 @@
 
 In: pods with a node, and Nodes. Out: their statuses in a kubelet's transitions and words: started, ready, ended after a
 while if they are not meant to run for ever; and gone, after they were told to stop. How long a pod runs and how it ends
-is said by its annotations, as for jobs, otherwise by `Life`. A pod on a node that is not there is nobody's, and is
+is said by its annotations, as for jobs, otherwise by `PodTimes`. A pod on a node that is not there is nobody's, and is
 removed after a while."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class PodTimes:
     """How pods live where their annotations do not say: from binding to running, from running to the end (only where
     the restartPolicy is not Always; None: never), and from being told to stop to being gone. `orphans` is how long a
     pod outlives its node."""
@@ -35,9 +35,9 @@ class Life:
 class Kubelet(Behaviour):
     """Every node's kubelet in one."""
 
-    def __init__(self, name: str, view: View, clock: Clock, life: Life | None = None) -> None:
+    def __init__(self, name: str, view: View, clock: Clock, times: PodTimes | None = None) -> None:
         super().__init__(name, clock)
-        self._view, self._life = view, life or Life()
+        self._view, self._times = view, times or PodTimes()
         self._since: dict[tuple[str, str], float] = {}  # (uid, state) → when it was first seen in that state
         view.store.graceful = True
         view.listen(self._on_change)
@@ -48,14 +48,14 @@ class Kubelet(Behaviour):
         if pod is None or not pod["spec"].get("nodeName"):
             return None
         if self._view.get(NODES, "", pod["spec"]["nodeName"]) is None:
-            left = self._left(pod, "orphan", self._life.orphans)
+            left = self._left(pod, "orphan", self._times.orphans)
             return left if left > 0 else self._remove(pod)
         if meta(pod).get("deletionTimestamp"):
-            left = self._left(pod, "stopping", self._life.stopping)
+            left = self._left(pod, "stopping", self._times.stopping)
             return left if left > 0 else self._remove(pod)
         phase = pod["status"].get("phase")
         if phase == "Pending":
-            left = self._left(pod, "starting", self._life.startup)
+            left = self._left(pod, "starting", self._times.startup)
             return left if left > 0 else self._start(pod)
         if phase == "Running" and (duration := self._duration(pod)) is not None:
             left = self._left(pod, "running", duration)
@@ -81,9 +81,9 @@ class Kubelet(Behaviour):
     def _duration(self, pod: Json) -> timedelta | None:
         said = (meta(pod).get("annotations") or {}).get(DURATION)
         try:
-            found = durations.parse(said) if said else self._life.duration
+            found = durations.parse(said) if said else self._times.duration
         except ValueError:
-            found = self._life.duration
+            found = self._times.duration
         return found if said or pod["spec"].get("restartPolicy") != "Always" else None
 
     def _start(self, pod: Json) -> float | None:

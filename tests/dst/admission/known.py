@@ -29,6 +29,11 @@ MENDED: list[tuple[int, str, str]] = [
         "the end of a job was not recorded while its beginning waited for the database: its Workload was made without end",
     ),
     (900334, "2,4-5,10-12", "quota that was reserved before a restored backup was written after it, beyond the quota"),
+    (
+        930030,
+        "27-28",
+        "a copy that could not be read and went before its refusal was folded was taken to be there for ever",
+    ),
 ]
 
 KNOWN: dict[int, str] = {

@@ -25,6 +25,13 @@ MENDED: list[tuple[int, str, str]] = [
         "1-2,4-6,21-25",
         "none of the product's: a watch whose lines were lost was opened anew in what had to be quiet",
     ),
+    (
+        930105,
+        "5,8,15",
+        "a run's mode was pinned by a flag that was not in view any more and had changed: its tasks never ran",
+    ),
+    (930206, "", "a gang of which some have to be where another one is was turned back for ever, for they were older"),
+    (930042, "", "none of the product's: a group that had not started in time fell back in what had to be quiet"),
 ]
 
 KNOWN: dict[int, str] = {}

@@ -122,7 +122,10 @@ BUGS: dict[str, Bug] = {
         "a deleted pod's candidates are not deleted", bugs.a_deleted_pod_leaves_its_candidates, HOLDS_NOTHING, 2
     ),
     "status-goes-back": Bug(
-        "a status is shown as the delegate says it", bugs.a_status_goes_back, "a source pod does not go back in life", 1
+        "a status is shown as the delegate says it",
+        bugs.a_status_goes_back,
+        "a source pod's status does not go back",
+        1,
     ),
     "permit-anew": Bug(
         "a permit that is sent again has another lease",

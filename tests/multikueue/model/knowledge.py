@@ -173,4 +173,4 @@ def _bare(effect: Any) -> Any:
 
 def plain(connection: Connection) -> Connection:
     """Return a connection without what nothing is decided on."""
-    return _replace(connection, version=0, since=START, life=0)
+    return _replace(connection, version=0, since=START, restores=0)

@@ -124,7 +124,7 @@ class Process(Sights):
     def put_back(self, log: int, place: int, store: Store, number: int) -> int:
         """A worker was put back to a backup: nothing is in view until all is listed anew."""
         found = self.logs[log]
-        back = connectivity.ClusterRestored(life=1, message="")
+        back = connectivity.ClusterRestored(restores=1, message="")
         found = self._with_connection(found, place, back)
         found = self._anew(found, place, store, number)
         for kind in KINDS_WATCHED:

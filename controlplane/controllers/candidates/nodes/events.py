@@ -1,7 +1,7 @@
 """What is recorded of virtual Nodes, on `virtualnode/CLUSTER`: what the target's own nodes come to, the Node as it is seen
 in the source, and what was decided about it.
 
-Its Lease is renewed without a word in the log: that the service lives is in it already."""
+Its Lease is renewed without a word in the log: that the service runs is in it already."""
 
 from __future__ import annotations
 

@@ -121,7 +121,10 @@ class WorkerCapacity:
         """
         before, self.connection = self.connection, connection
         self._note("view", _view(before), _view(connection), position)
-        if before.incarnation and (before.incarnation, before.life) != (connection.incarnation, connection.life):
+        if before.incarnation and (before.incarnation, before.restores) != (
+            connection.incarnation,
+            connection.restores,
+        ):
             self.looks = {}
         self.version += 1
 
@@ -235,7 +238,7 @@ class WorkerCapacity:
 def _view(connection: Connection) -> tuple[object, ...]:
     """Return what a judgement may rest on of a connection."""
     shown = (connection.synced, connection.off) if connection.connected else None
-    return connection.connected, connection.phase == "Removed", connection.incarnation, connection.life, shown
+    return connection.connected, connection.phase == "Removed", connection.incarnation, connection.restores, shown
 
 
 def _capacity(seen: events.WorkerNodeObserved) -> NodeCapacity:

@@ -204,7 +204,7 @@ class ClusterGangs:
         group = self.groups.get(place) if place is not None else None
         if place is None or group is None:
             return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
-        return rules.rank(_replace(group, priority=self.priority(place)), since, pod.name)
+        return rules.rank(_replace(group, priority=self.priority(place)), since, pod.name, follows=_follows(pod))
 
     def priority(self, place: Place) -> int:
         """Return a group's priority: its class's, and without one the highest of its pods."""
@@ -390,6 +390,12 @@ def _stage(pod: Pod) -> Stage:
     if pod.phase == "Failed":
         return "Failed"
     return "Assigned" if pod.node_name else "Pending"
+
+
+def _follows(pod: Pod) -> bool:
+    """Whether a pod has to be where others are: tried before them, it would turn its whole gang back each time."""
+    affinity = section(section(pod.spec, "affinity", "pod.spec"), "podAffinity", "pod.spec.affinity")
+    return bool(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
 
 
 def _gated(pod: Pod) -> bool:

@@ -36,7 +36,7 @@ class ReservedAmount(NamedTuple):
 
 
 class ReservedQuota:
-    """Who holds what on the management cluster, in one life of it. `reservations` counts those that were looked at."""
+    """Who holds what on the management cluster, in one incarnation of it. `reservations` counts those that were looked at."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment, shape: Shape) -> None:
         self._trace, self._queues, self._cohort = trace, cluster_queues(shape), shape.cohort

@@ -32,7 +32,7 @@ from controlplane.dst.invariants.candidates.gangs import CandidateGangRules
 from controlplane.dst.invariants.candidates.logs import MEANINGS, CandidateLogRules, Invitations, Words
 from controlplane.dst.invariants.candidates.ownership import CandidateOwnershipRules
 from controlplane.dst.invariants.candidates.permits import Permits
-from controlplane.dst.invariants.candidates.pod_status import Lives
+from controlplane.dst.invariants.candidates.pod_status import PodStatuses
 from controlplane.dst.invariants.candidates.replay import CandidateReplayRules, of_scheduler, of_source
 from controlplane.dst.invariants.candidates.runs import DelegateRunRules
 from controlplane.dst.invariants.candidates.virtual_nodes import VirtualNodeRules
@@ -66,7 +66,7 @@ class Everything:
             trace, loop, environment, self.placing, lambda: self._runs.unanswered, plan.steps
         )
         self._permits = Permits(trace, environment, self.targets)
-        self._lives = Lives(trace, self.placing)
+        self._statuses = PodStatuses(trace, self.placing)
         self._ownership = CandidateOwnershipRules(trace, self.targets, virtual=environment.virtual)
         self._virtual = VirtualNodeRules(trace, environment, self.forgotten)
         self._replay = CandidateReplayRules(trace)
@@ -134,7 +134,7 @@ class Everything:
         self.source = HostedControllers(self._settings)
         assert self.source.sources is not None
         self.placing = self.source.sources
-        for rules in (self._runs, self._gangs, self._lives):
+        for rules in (self._runs, self._gangs, self._statuses):
             rules.follow(self.placing)
         self._permits.source_went_back()
         self._words = Words(self._trace, self.source.fleet.index)
@@ -163,7 +163,7 @@ class Everything:
         before = commit.previous if commit.previous is not None else commit.record
         self._committed(cluster, commit.record if commit.type != "DELETED" else _gone(before, commit.record))
         if cluster == MANAGEMENT:
-            self._lives.on_commit(commit)
+            self._statuses.on_commit(commit)
             self._virtual.on_commit(commit)
         else:
             self._gangs.on_commit(cluster, commit)
@@ -208,7 +208,7 @@ class Everything:
             self._gangs.before_fold(found)
             self._runs.before_fold(found)
             self._permits.before_fold(found)
-            self._lives.before_fold(found)
+            self._statuses.before_fold(found)
             self.source.router.fold(found)
         else:
             self._invitations[log].before_fold(found)

@@ -1,4 +1,4 @@
-"""A source pod's status never goes back in life, and only its delegate writes it (S6, S11).
+"""A source pod's status never goes back, and only its delegate writes it (S6, S11).
 
 In: source pods as the source's API server commits them, and the statuses of its log. Out: a violation.
 """
@@ -13,11 +13,11 @@ from controlplane.kube.kinds import PODS
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit
 
-BACK = "a source pod does not go back in life"
+BACK = "a source pod's status does not go back"
 WHOSE = "only the delegate's status is shown"
 
 
-class Lives:
+class PodStatuses:
     """What source pods have shown. `placing` is the fold of the source's log."""
 
     def __init__(self, trace: Trace, placing: SourceController) -> None:

@@ -30,7 +30,7 @@ from controlplane.dst.scenes.workloads.operators import OPERATOR
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 
-_SLACK = timedelta(seconds=5)  # between signs of life
+_SLACK = timedelta(seconds=5)  # between heartbeats
 ORDER = "steps are taken in their order"
 WORD = "an operator says what he may"
 ONE_NAME = "a cluster is used under one name"

@@ -55,7 +55,7 @@ class HistoryRules:
         self._told: dict[tuple[str, str], ToldKind] = {}
         self._last: dict[str, int] = {}
         self._before: dict[tuple[str, str], set[tuple[str, int]]] = {}
-        self._life: dict[str, str] = {}
+        self._incarnation: dict[str, str] = {}
         self._past: dict[str, set[str]] = {}
         self.commits = self.observations = 0
 
@@ -74,11 +74,11 @@ class HistoryRules:
         told.listing = max(told.listing, version)
 
     def new_era(self, cluster: str) -> None:
-        """Begin anew. What is told of the life that the log knows may be of the era before: it may have been on its way
+        """Begin anew. What is told of the incarnation that the log knows may be of the era before: it may have been on its way
         for long.
         """
-        for name in {cluster, *(name for name in self._life if self._place(name) == cluster)}:
-            self._past.setdefault(name, set()).add(self._life.get(name, ""))
+        for name in {cluster, *(name for name in self._incarnation if self._place(name) == cluster)}:
+            self._past.setdefault(name, set()).add(self._incarnation.get(name, ""))
         self._last = {
             source: mark for source, mark in self._last.items() if self._place(source.partition("/")[0]) != cluster
         }
@@ -97,8 +97,8 @@ class HistoryRules:
                 told.listing = 0
         elif new.source and not isinstance(new.event, EventRefused):
             name, _, rest = new.source.partition("/")
-            life, kind, uid = rest.rsplit("/", 2)
-            self._life[name] = life
+            incarnation, kind, uid = rest.rsplit("/", 2)
+            self._incarnation[name] = incarnation
             self._observed(name, kind, uid, new)
 
     def _observed(self, name: str, kind: str, uid: str, new: NewEvent) -> None:
@@ -124,7 +124,7 @@ class HistoryRules:
     def _may_be_of_before(self, name: str, kind: str, uid: str, mark: int) -> bool:
         """Whether both eras have this change, and the log does not know yet that another one has begun."""
         before = self._before.get((self._place(name), kind), ())
-        return self._life[name] in self._past.get(name, ()) and (uid, mark) in before
+        return self._incarnation[name] in self._past.get(name, ()) and (uid, mark) in before
 
     def _no_gap(self, told: ToldKind, mark: int, what: str) -> None:
         """A watch shows everything of its kind in order: whatever lies between the last list and this is told by

@@ -25,7 +25,7 @@ OVERDRAWN, BALANCE = "quota is not overdrawn", "quota is charged once"
 
 
 class Accounts(Protocol):
-    """Who holds quota in one life of a cluster."""
+    """Who holds quota in one incarnation of a cluster."""
 
     def on_commit(self, commit: Commit) -> None:
         """Look at a change of a Workload."""
@@ -35,7 +35,7 @@ class Accounts(Protocol):
 
 
 class QuotaAccounts:
-    """What the Workloads of one cluster hold, in one life of it. `shrinks`: its quota may become less than is used."""
+    """What the Workloads of one cluster hold, in one incarnation of it. `shrinks`: its quota may become less than is used."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment, *, shrinks: bool = False) -> None:
         self._trace, self._place, self._shrinks = trace, place, shrinks
@@ -102,7 +102,7 @@ class QuotaAccounts:
         overdrawn = self._overdrawn()
         if overdrawn:
             self._trace.violate(OVERDRAWN, overdrawn)
-        for name, booked in self._place.life.kueue.queues.quota.used().items():
+        for name, booked in self._place.cluster.kueue.queues.quota.used().items():
             held = self._sums.get(name, {})
             if booked != held and booked != (held := self._counted(name)):
                 detail = f"{name} on {self._place.name}: booked {booked}, held {held}"
@@ -124,7 +124,7 @@ class QuotaAccounts:
 
     def _overdrawn(self) -> str:
         place = self._place
-        quota = place.life.kueue.queues.quota
+        quota = place.cluster.kueue.queues.quota
         for name, usage in quota.used().items():
             nominal = quota.nominal(name)
             for where, used in usage.items():

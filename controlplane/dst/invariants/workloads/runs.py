@@ -153,7 +153,7 @@ class RunRules:
             else:
                 del here[cluster]
 
-    def on_life(self, cluster: str, restored: Iterable[Record]) -> None:
+    def on_incarnation(self, cluster: str, restored: Iterable[Record]) -> None:
         """A cluster began anew: with what a backup held, or with nothing."""
         for here in self._running.values():
             here.pop(cluster, None)

@@ -284,10 +284,10 @@ def _restore_home(scene: Scene, step: Step) -> None:
 
 
 def _back_in(scene: Scene, cluster: str, seconds: float) -> None:
-    backup, lives = scene.environment.backup(cluster), scene.environment.places[cluster].lives
+    backup, before = scene.environment.backup(cluster), scene.environment.places[cluster].incarnations
 
     def back() -> None:
-        if scene.environment.places[cluster].lives == lives:
+        if scene.environment.places[cluster].incarnations == before:
             scene.restore(cluster, backup)
 
     scene.after(seconds, back)

@@ -27,16 +27,25 @@ def change_of(step: Step, pod: Json) -> Json:
 
 
 def unlike(name: str, pod: Json, delegate: Json) -> str:
-    """Return in words that a delegate has not followed its pod; "" if it has."""
+    """Return in words that a delegate has not followed its pod; "" if it has.
+
+    A pod that was put back to a backup may have lost a deadline or a toleration, which no pod that is there can lose."""
     wanted, found = _shown(pod), _shown(delegate)
     marks = {key: found[0].get(key) for key in wanted[0]} == wanted[0] and ("labels/app" in found[0]) == (
         "labels/app" in wanted[0]
     )
     tolerated = all(one in found[2] for one in wanted[2])
-    return "" if marks and tolerated and found[1] == wanted[1] else f"{name} was changed, and its delegate is not"
+    followed = marks and tolerated and found[1] == wanted[1] and _limited(pod, delegate)
+    return "" if followed else f"{name} was changed, and its delegate is not"
 
 
-def _shown(pod: Json) -> tuple[dict[str, str], object, list[Json]]:
+def _limited(pod: Json, delegate: Json) -> bool:
+    """Whether a delegate ends no later than its pod may."""
+    wanted, found = (one["spec"].get("activeDeadlineSeconds") for one in (pod, delegate))
+    return wanted is None or (found is not None and found <= wanted)
+
+
+def _shown(pod: Json) -> tuple[dict[str, str], list[str], list[Json]]:
     marks = {
         f"{field}/{key}": value
         for field in ("labels", "annotations")
@@ -47,4 +56,4 @@ def _shown(pod: Json) -> tuple[dict[str, str], object, list[Json]]:
     tolerated = pod["spec"].get("tolerations") or []
     noted = (meta(pod).get("annotations") or {}).get(HINT_TOLERATIONS)
     own = tolerations.restored(tolerated, noted) if noted is not None else tolerated
-    return marks, (images, pod["spec"].get("activeDeadlineSeconds")), own
+    return marks, images, own

@@ -24,7 +24,7 @@ from controlplane.kube.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, S
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.controllers.behaviour import Behaviour, View
-from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.controllers.kubelet import Kubelet, PodTimes
 from controlplane.simulation.kinds.base import CONFIG_MAPS, DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.kinds.nodes import NODE_KINDS
@@ -73,19 +73,19 @@ class CandidateEnvironment(WorkloadEnvironment):
 
     def _behaviours(self, place: ClusterEnvironment) -> Sequence[Behaviour]:
         if place.name == MANAGEMENT:
-            return place.life.behaviours
+            return place.cluster.behaviours
         store, draw = place.store, self._kubelets
         store.admission.append(priority(store))
         store.admission.append(self._forbid(place.name))
         view = View(store, [PODS, NODES])
-        life = Life(
+        times = PodTimes(
             startup=timedelta(seconds=round(draw.uniform(0.1, 3.0), 3)),
             stopping=timedelta(seconds=round(draw.uniform(0.1, 8.0), 3)),
         )
-        kubelet = Kubelet(f"kubelets of {place.name}", view, self.clock, life)
+        kubelet = Kubelet(f"kubelets of {place.name}", view, self.clock, times)
         view.start()
         self._views[place.name] = view
-        return (*place.life.behaviours, kubelet)
+        return (*place.cluster.behaviours, kubelet)
 
     def _forbid(self, name: str) -> Callable[..., None]:
         """Return the admission of a target's Pods: while it forbids, none is made for a candidate, as with a quota that

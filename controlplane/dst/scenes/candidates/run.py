@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from controlplane.app.hosted import TYPES
+from controlplane.clusters.pace import Pace
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.controllers.connectivity import events as connectivity
@@ -57,6 +58,8 @@ class CandidateRun(SceneRun):
     def __init__(self, plan: Plan) -> None:
         seed = str(plan.seed)
         super().__init__(plan, seed)
+        if any(step.kind == "mute" for step in plan.steps):
+            self.rest = Pace().idle_timeout + 40.0  # a watch whose lines were lost is opened anew so late
         self.submitted: dict[str, Step] = {}
         self.wanted: dict[str, Step] = {}
         self._set = False

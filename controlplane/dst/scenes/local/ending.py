@@ -6,7 +6,7 @@ nothing is."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, RUN_L
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.objects import GROUP_NAME
 from controlplane.controllers.podgroups.observe import PROBLEM_NOTE
+from controlplane.controllers.podgroups.phases import expires_at
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment, labels_of, notes_of
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
@@ -25,6 +26,7 @@ from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
 _OVER = ("Succeeded", "Failed")
+_SOON = timedelta(minutes=5)  # more than is waited for something to happen once everything is settled
 
 
 def unfinished(
@@ -42,6 +44,7 @@ def unfinished(
         _in_view(shadow, placed)
         or _open(shadow, placed)
         or _resting(shadow, placed, now)
+        or _expiring(shadow, now)
         or _pods(environment, stranded)
         or _runs(environment, stranded)
         or _made(environment, modes)
@@ -99,6 +102,17 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
     for stream, failures in refused.items():
         if any(failure.until > now for failure in failures):
             return f"a refused write on {stream} rests"
+    return ""
+
+
+def _expiring(shadow: HostedControllers, now: datetime) -> str:
+    """No group falls back soon, for having been admitted and not started."""
+    groups = shadow.groups
+    assert groups is not None
+    for stream, state in groups.index.groups.items():
+        ends = expires_at(state.phase, state.since, groups.index.policy.inqueue_limit)
+        if ends is not None and ends - now < _SOON:
+            return f"{stream} falls back at {ends:%H:%M:%S}"
     return ""
 
 

@@ -24,7 +24,7 @@ from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.claims import Claims
 from controlplane.simulation.controllers.job_pods import JobPods
-from controlplane.simulation.controllers.kubelet import Kubelet, Life
+from controlplane.simulation.controllers.kubelet import Kubelet, PodTimes
 from controlplane.simulation.controllers.tekton import Tekton
 from controlplane.simulation.controllers.workload_owners import Owners
 from controlplane.simulation.kinds import own_cluster as kinds
@@ -57,7 +57,7 @@ _VIEWED = (
     PIPELINE_RUNS,
     kinds.TASK_RUNS,
 )
-_LIFE = Life(startup=timedelta(seconds=0.5), stopping=timedelta(seconds=1))
+_POD_TIMES = PodTimes(startup=timedelta(seconds=0.5), stopping=timedelta(seconds=1))
 _BUSY = 8.0  # seconds for which a cluster that forgets its history takes no watch
 
 
@@ -87,7 +87,7 @@ class OwnClusterEnvironment:
         behaviours = [
             Owners("owners", view, self.clock),
             JobPods("jobs", view, self.clock),
-            Kubelet("kubelets", view, self.clock, _LIFE),
+            Kubelet("kubelets", view, self.clock, _POD_TIMES),
             Claims("claims", view, self.clock, provisions=True),
             Tekton("tekton", view, self.clock),
         ]

@@ -85,10 +85,10 @@ def _cut(scene: ActorContext, step: Step) -> None:
 
 
 def _restore(scene: ActorContext, step: Step) -> None:
-    backup, lives = scene.environment.backup(step.where), scene.environment.places[step.where].lives
+    backup, before = scene.environment.backup(step.where), scene.environment.places[step.where].incarnations
 
     def back() -> None:
-        if scene.environment.places[step.where].lives == lives:
+        if scene.environment.places[step.where].incarnations == before:
             scene.restore(step.where, backup)
 
     scene.after(step.seconds, back)
@@ -98,17 +98,17 @@ def _restore_home(scene: ActorContext, step: Step) -> None:
     """The management cluster's etcd goes back: jobs that came since are gone, those that were deleted since are there
     again.
     """
-    backup, lives = scene.environment.backup(MANAGEMENT), scene.environment.management.lives
+    backup, before = scene.environment.backup(MANAGEMENT), scene.environment.management.incarnations
 
     def back() -> None:
-        if scene.environment.management.lives == lives:
+        if scene.environment.management.incarnations == before:
             scene.restore_home(backup)
 
     scene.after(step.seconds, back)
 
 
 def _rebuild(scene: ActorContext, step: Step) -> None:
-    if step.where not in scene.environment.misled.values():
+    if not scene.environment.is_misled_to(step.where):
         scene.rebuild(step.where)
 
 

@@ -85,7 +85,7 @@ def _workers(environment: WorkloadEnvironment, planted: Mapping[str, str]) -> st
 
 
 def _quota(environment: WorkloadEnvironment, name: str) -> str:
-    for queue, used in environment.places[name].life.kueue.queues.quota.used().items():
+    for queue, used in environment.places[name].cluster.kueue.queues.quota.used().items():
         if used:
             return f"quota of {queue} on {name} is not back"
     return ""

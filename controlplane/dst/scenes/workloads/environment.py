@@ -43,7 +43,7 @@ class JobWebhook:
 
 
 AdmissionHook = Callable[[SimulatedCluster], Callable[..., None]]
-"""Returns what is asked about each write on the management cluster, for one life of it."""
+"""Returns what is asked about each write on the management cluster, for one incarnation of it."""
 _STEPS_AT_ONCE = 3
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _BEFORE, _BEHIND = "a", "z"
@@ -95,23 +95,26 @@ class Backup(NamedTuple):
     objects: tuple[tuple[Kind, bytes], ...]
 
 
-class ClusterEnvironment:
-    """One cluster of the environment: its present life, the network in front of it, the kinds that are `off`."""
+_READ_BY = 120.0  # virtual seconds after which a Secret was read by every process, whatever is wrong
 
-    def __init__(self, name: str, life: SimulatedCluster, network: Network) -> None:
-        self.name, self.life, self.network = name, life, network
+
+class ClusterEnvironment:
+    """One cluster of the environment: its present incarnation, the network in front of it, the kinds that are `off`."""
+
+    def __init__(self, name: str, cluster: SimulatedCluster, network: Network) -> None:
+        self.name, self.cluster, self.network = name, cluster, network
         self.off: set[str] = set()
-        self.lives = 1
+        self.incarnations = 1
         self.undo: list[Callable[[], None]] = []
 
     @property
     def store(self) -> Store:
         """The objects as they now are."""
-        return self.life.store
+        return self.cluster.store
 
 
 class WorkloadEnvironment:
-    """All clusters. `on_commit(cluster, commit)` hears of every change, `on_life(cluster)` of a cluster that began
+    """All clusters. `on_commit(cluster, commit)` hears of every change, `on_incarnation(cluster)` of a cluster that began
     anew.
     """
 
@@ -127,13 +130,15 @@ class WorkloadEnvironment:
         self.loop, self._seed, self._on_commit, self._setup, self._hook = loop, seed, on_commit, setup, hook
         self.clock = VirtualClock(loop)
         self.misled: dict[str, str] = {}  # where kubeconfigs lead that do not lead to their own cluster
+        self._misled_until: dict[str, float] = {}
         self.rebuilt: set[str] = set()
         self._random = random.Random(f"stage {seed}")  # noqa: S311 - reproducible on purpose
         self._specs = {name: self._spec(name, cpu) for name, cpu in quotas.items()}
         workers = {name: spec for name, spec in self._specs.items() if name != MANAGEMENT}
         world = World(self._specs[MANAGEMENT], workers, clock=self.clock, rng=self._random)
         self.places = {
-            name: ClusterEnvironment(name, life, Network(name, loop, seed)) for name, life in world.clusters.items()
+            name: ClusterEnvironment(name, cluster, Network(name, loop, seed))
+            for name, cluster in world.clusters.items()
         }
         world.assemble()
         for place in self.places.values():
@@ -149,7 +154,7 @@ class WorkloadEnvironment:
 
     def _behaviours(self, place: ClusterEnvironment) -> Sequence[Behaviour]:
         """Return everybody who acts in a cluster from now on."""
-        return place.life.behaviours
+        return place.cluster.behaviours
 
     @property
     def management(self) -> ClusterEnvironment:
@@ -161,12 +166,19 @@ class WorkloadEnvironment:
         """The worker clusters."""
         return {name: place for name, place in self.places.items() if name != MANAGEMENT}
 
+    def is_misled_to(self, name: str) -> bool:
+        """Whether another worker's kubeconfig leads to a worker, or did a moment ago: whoever cannot read the Secret that took
+        its place still goes there.
+        """
+        return name in self.misled.values() or self.loop.time() < self._misled_until.get(name, -_READ_BY) + _READ_BY
+
     def write_secret(self, name: str, *, broken: bool = False, to: str = "") -> None:
         """Put a worker's kubeconfig, with the token that is good now, into its Secret; or one that is none, or leads to
         another worker.
         """
         place = self.places[to or name]
-        self.misled.pop(name, None)
+        if before := self.misled.pop(name, ""):
+            self._misled_until[before] = self.loop.time()
         if to:
             self.misled[name] = to
         kubeconfig = {
@@ -205,31 +217,31 @@ class WorkloadEnvironment:
     def restore(self, name: str, backup: Backup) -> None:
         """Put a cluster back to an earlier state: same identity, older resourceVersions, no history."""
         place = self.places[name]
-        life = self._new_life(place)
-        life.store.restore([(kind, orjson.loads(raw)) for kind, raw in backup.objects], backup.version)
-        life.vary_uids()
-        life.view.start()
+        cluster = self._new_cluster(place)
+        cluster.store.restore([(kind, orjson.loads(raw)) for kind, raw in backup.objects], backup.version)
+        cluster.vary_uids()
+        cluster.view.start()
         self._begin(place)
 
     def rebuild(self, name: str) -> None:
         """Replace a cluster by an empty one of the same name and address."""
         place = self.places[name]
         self.rebuilt.add(name)
-        life = self._new_life(place)
-        life.view.start()
-        life.seed()
+        cluster = self._new_cluster(place)
+        cluster.view.start()
+        cluster.seed()
         self._begin(place)
 
-    def _new_life(self, place: ClusterEnvironment) -> SimulatedCluster:
+    def _new_cluster(self, place: ClusterEnvironment) -> SimulatedCluster:
         self._end(place)
         spec = self._specs[place.name]
-        place.life = SimulatedCluster(place.name, spec, self.clock, self._random, manages=place.name == MANAGEMENT)
-        place.lives += 1
+        place.cluster = SimulatedCluster(place.name, spec, self.clock, self._random, manages=place.name == MANAGEMENT)
+        place.incarnations += 1
         place.network.cut("the API server went away")
-        return place.life
+        return place.cluster
 
     def _begin(self, place: ClusterEnvironment) -> None:
-        source = random.Random(f"driver {place.name} {place.lives} {self._seed}")  # noqa: S311
+        source = random.Random(f"driver {place.name} {place.incarnations} {self._seed}")  # noqa: S311
         driver = Driver(self.loop, self._behaviours(place), source)
 
         def stop() -> None:
@@ -240,14 +252,14 @@ class WorkloadEnvironment:
             driver.kick()
 
         if self._hook is not None and place.name == MANAGEMENT:
-            place.store.admission.append(self._hook(place.life))
+            place.store.admission.append(self._hook(place.cluster))
         place.undo = [place.store.listen(changed), stop]
         driver.kick()
 
     def _end(self, place: ClusterEnvironment) -> None:
         for undo in place.undo:
             undo()
-        place.life.view.stop()
+        place.cluster.view.stop()
 
     def close(self) -> None:
         """Stop everybody."""

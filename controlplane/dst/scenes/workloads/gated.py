@@ -69,9 +69,11 @@ def hook(traits: Collection[str], policy: MultiKueuePolicy, webhook: JobWebhook)
     if WEBHOOK not in traits:
         return None
 
-    def of(life: SimulatedCluster) -> Callable[..., None]:
+    def of(cluster: SimulatedCluster) -> Callable[..., None]:
         def leads(namespace: str, queue: str) -> bool | None:
-            return life.kueue.leads_to_multikueue(namespace, queue) if isinstance(life.kueue, KueueManager) else None
+            return (
+                cluster.kueue.leads_to_multikueue(namespace, queue) if isinstance(cluster.kueue, KueueManager) else None
+            )
 
         def ask(operation: str, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
             if kind not in ADAPTERS or operation == "delete" or subresource or new is None:
@@ -125,7 +127,7 @@ def _preempt_one(scene: ActorContext, step: Step) -> None:
     found = workloads_of(scene, step.where)
     if found:
         record = found[step.value % len(found)]
-        scene.environment.management.life.kueue.preempt(record.namespace, record.name)
+        scene.environment.management.cluster.kueue.preempt(record.namespace, record.name)
 
 
 def _delete_pod(scene: ActorContext, step: Step) -> None:

@@ -61,11 +61,11 @@ def _on_copy(kinds: Sequence[Kind], act: Callable[[ClusterEnvironment, Record], 
 
 
 def _preempt_copy(place: ClusterEnvironment, record: Record) -> None:
-    place.life.kueue.preempt(record.namespace, record.name)
+    place.cluster.kueue.preempt(record.namespace, record.name)
 
 
 def _deactivate_copy(place: ClusterEnvironment, record: Record) -> None:
-    place.life.kueue.deactivate(record.namespace, record.name)
+    place.cluster.kueue.deactivate(record.namespace, record.name)
 
 
 def _delete(place: ClusterEnvironment, record: Record) -> None:
@@ -203,7 +203,7 @@ def _delete_job(scene: ActorContext, step: Step) -> None:
 def _preempt(scene: ActorContext, step: Step) -> None:
     record = _workload(scene, step.where)
     if record is not None:
-        scene.environment.management.life.kueue.preempt(record.namespace, record.name)
+        scene.environment.management.cluster.kueue.preempt(record.namespace, record.name)
 
 
 def _priority(scene: ActorContext, step: Step) -> None:

@@ -229,7 +229,7 @@ class WorkloadRun(SceneRun):
         """Put a worker's etcd back."""
         self._put_back(cluster, cluster, backup)
         store = self.environment.places[cluster].store
-        self._runs.on_life(cluster, [record for kind in served_in(store) for record in store.records(kind)])
+        self._runs.on_incarnation(cluster, [record for kind in served_in(store) for record in store.records(kind)])
         self.planted_only_there()
 
     def restore_home(self, backup: Backup) -> None:
@@ -296,7 +296,7 @@ class WorkloadRun(SceneRun):
         self._history.new_era(cluster)
         self.environment.rebuild(cluster)
         self._open_accounts(cluster)
-        self._runs.on_life(cluster, [])
+        self._runs.on_incarnation(cluster, [])
         self.planted_only_there()
 
     def planted_only_there(self) -> None:

@@ -68,7 +68,7 @@ def _unwatched(source: random.Random, workers: Sequence[str]) -> list[Step]:
 
 
 def _restless(source: random.Random, workers: Sequence[str]) -> list[Step]:
-    """A worker is away, and no process of ours lives for long meanwhile."""
+    """A worker is away, and no process of ours runs for long meanwhile."""
     at = source.uniform(0.0, HORIZON * 0.4)
     restarts = Step(
         0,
