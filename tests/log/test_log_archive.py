@@ -123,7 +123,7 @@ async def test_another_log_of_the_database_has_archives_of_its_own(
 
 def test_a_folder_that_is_no_archive_is_not_taken_for_one(tmp_path: Path) -> None:
     (tmp_path / "photos" / "2026").mkdir(parents=True)
-    with pytest.raises(ArchiveError, match="has no archive of the log main$"):
+    with pytest.raises(ArchiveError, match=r"has no archive of the log main$"):
         some_archives(tmp_path, "main")
 
 
