@@ -177,6 +177,12 @@ class Directory:
         query = _OPEN.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
         return self._database.execute(query, [at, *given, at, at, *given]).fetchall()
 
+    def newest_at(self, at: float, wanted: Wanted, limit: int) -> list[Row]:
+        """Return the Workloads that were first seen by a time, the newest first, as they are now."""
+        where, given = _conditions(wanted)
+        query = f"{_SELECT} WHERE {' AND '.join(['since <= ?', *where])} ORDER BY since DESC LIMIT ?"
+        return [Row(*found) for found in self._database.execute(query, [at, *given, limit])]
+
     def over_at(self, at: float, wanted: Wanted, sort: str, limit: int) -> tuple[list[Row], int | None]:
         """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many there
         are in all, None if they are too many to be counted. Of states only results are asked for."""

@@ -202,6 +202,7 @@ async def test_what_was_deleted_is_not_counted_and_has_its_history(database_url:
         gone = api(client, "/queues/team-b/lq")
         assert sum(gone["counts"].values()) == 0
         assert {one["name"] for one in gone["history"]} == {"waits-0a1b2", "ended-0a1b2"}
+        assert api(client, "/queues/team-b/lq", at="now")["history"] == gone["history"]
 
 
 def test_a_queue_with_a_name_that_has_to_be_quoted(database_url: str) -> None:

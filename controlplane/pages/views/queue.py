@@ -257,10 +257,11 @@ def _history(asked: Asked, places: Iterable[_Place], cluster_queue: str | None) 
         if asked.at is not None:
             rows += asked.past().directory.rows(wanted)
             with asked.follower.lock:
-                rows += asked.follower.directory.over_at(asked.at.timestamp(), wanted, "changed", _RECENT)[0]
+                rows += asked.follower.directory.newest_at(asked.at.timestamp(), wanted, _RECENT)
             continue
         with asked.follower.lock:
             rows += asked.follower.directory.page(wanted, "changed", limit=_RECENT).rows
-    newest = sorted(rows, key=lambda row: -row.changed)[:_RECENT]
+    # Of a time all that are left: of those that were there then, some changed long after it.
+    newest = rows if asked.at is not None else sorted(rows, key=lambda row: -row.changed)[:_RECENT]
     names = dict.fromkeys((row.namespace, row.name) for row in newest)
     return newest_intervals(asked.reader, names, asked.moment, queue=cluster_queue, most=_NEWEST)
