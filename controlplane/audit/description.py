@@ -17,7 +17,7 @@ from controlplane.audit.find import Found
 from controlplane.audit.fleet import folded, load
 from controlplane.audit.past import GROUPS, queues_at
 from controlplane.audit.places import leading_to, own_entries
-from controlplane.audit.queues_seen import active_of, cluster_queue_at, quota_of
+from controlplane.audit.queues_seen import active_of, cluster_queue_at, quota_of, shape_seen
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import place
 from controlplane.audit.timeline import TimelineEntry
@@ -151,12 +151,20 @@ def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description |
         return None
     head = {"kind": "ClusterQueue", "namespace": "", "name": name}
     counts = _counts(leads)
-    active, quota = active_of(seen), quota_of(seen)
+    active, quota, shape = active_of(seen), quota_of(seen), shape_seen(seen)
     rows = [(one["namespace"], one["queue"], *(one[group] for group in GROUPS)) for one in leads]
     listed = [f"{one['namespace']}/{one['queue']}" for one in leads]
     return Description(
-        value={**head, "cluster_queue": name, **counts, "local_queues": listed, "active": active, "quota": quota},
-        fields=_queue_fields(head, ("Active", active), counts),
+        value={
+            **head,
+            "cluster_queue": name,
+            **counts,
+            "local_queues": listed,
+            "active": active,
+            **shape,
+            "quota": quota,
+        },
+        fields=_queue_fields(head, ("Active", active), counts, shape),
         tables=[
             *(
                 [Rows(label="Quota", columns=tuple(quota[0]), rows=[tuple(one.values()) for one in quota])]
@@ -173,12 +181,15 @@ def _counts(queues: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {group: sum(one[group] for one in queues) for group in GROUPS}
 
 
-def _queue_fields(head: Mapping[str, str], own: tuple[str, str], counts: Mapping[str, int]) -> list[tuple[str, Any]]:
+def _queue_fields(
+    head: Mapping[str, str], own: tuple[str, str], counts: Mapping[str, int], shape: Mapping[str, str] | None = None
+) -> list[tuple[str, Any]]:
     return [
         ("Name", head["name"]),
         ("Namespace", head["namespace"]),
         ("Kind", head["kind"]),
         *([own] if own[1] or head["namespace"] else []),
+        *((name.replace("_", " ").title(), said) for name, said in (shape or {}).items() if said),
         *((f"{group.capitalize()} Workloads", count) for group, count in counts.items()),
     ]
 

@@ -69,7 +69,9 @@ def one_of(
         "cluster": stands.cluster,
         "node": _node(state),
         "since": _since(events, pod.uid if pod is not None else state.uid),
-        "waits_for": stands.waits_for if stands.word != "Pending" else _waits_for(state, connected, gang),
+        "waits_for": stands.waits_for
+        if stands.word != "Pending" or state.chosen is not None
+        else _waits_for(state, connected, gang),
         "epoch": state.epoch,
         "candidate": state.delegate,
         "group": _group(state),

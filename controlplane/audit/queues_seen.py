@@ -4,9 +4,10 @@ In: a reader and a name. Out: the observation, and out of it plain values. What 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
 
+from controlplane.audit.past import GROUPS
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
 from controlplane.controllers.quota.admission.observe import stream_of
@@ -60,4 +61,56 @@ def _amounts(flavors: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
         (str(flavor.get("name")), str(one.get("name"))): one
         for flavor in flavors or ()
         for one in flavor.get("resources") or ()
+    }
+
+
+def cluster_queues_of(reader: LogReader, local: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the ClusterQueues that the log knows, by name: with the counts of the LocalQueues that lead to each, as
+    `past.queues_at` has them, and where this service decides on quota what admission saw of it last."""
+    named = {one["cluster_queue"] for one in local if one["cluster_queue"]}
+    there = {str(row["name"]) for row in reader.rows(_THERE)}
+    return [
+        _listed(name, cluster_queue_at(reader, name), [one for one in local if one["cluster_queue"] == name])
+        for name in sorted(named | there)
+    ]
+
+
+# Of a name the newest of what MultiKueue and admission saw, each in a stream of its own.
+_THERE: LiteralString = """
+SELECT DISTINCT s.name FROM audit.streams s
+CROSS JOIN LATERAL (
+    SELECT e.type FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN (
+        'ClusterQueueObserved', 'ClusterQueueGone', 'AdmissionClusterQueueObserved', 'AdmissionClusterQueueGone')
+    ORDER BY e.version DESC LIMIT 1
+) e
+WHERE s.log = %(log)s
+  AND (s.kind = 'clusterqueue' OR s.stream >= 'admission/clusterqueue/' AND s.stream < 'admission/clusterqueue0')
+  AND e.type LIKE '%%Observed'"""
+
+
+def shape_seen(seen: AdmissionClusterQueueObserved | None) -> dict[str, str]:
+    """Return Cohort, strategy and stop policy of a ClusterQueue, "" where nothing is known or set."""
+    spec = seen.spec if seen is not None else {}
+    stop = str(spec.get("stopPolicy") or "")
+    return {
+        "cohort": str(spec.get("cohortName") or ""),
+        "strategy": str(spec.get("queueingStrategy") or ("BestEffortFIFO" if spec else "")),
+        "stop_policy": "" if stop == "None" else stop,
+    }
+
+
+def _listed(
+    name: str, seen: AdmissionClusterQueueObserved | None, leads: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    shape = shape_seen(seen)
+    return {
+        "queue": name,
+        "cohort": shape["cohort"],
+        "active": active_of(seen),
+        **{group: sum(one[group] for one in leads) for group in GROUPS},
+        "strategy": shape["strategy"],
+        "stop_policy": shape["stop_policy"],
+        "local_queues": [f"{one['namespace']}/{one['queue']}" for one in leads],
+        "quota": quota_of(seen),
     }

@@ -101,13 +101,38 @@ def load(reader: LogReader, settings: EngineSettings, namespace: str, name: str)
     seen = next(iter(reader.events(newest, limit=1, newest=True)), None)
     if seen is None or not isinstance(seen.event, AdmissionWorkloadObserved):
         return None
-    until = reader.head() if reader.until is None else reader.until
-    objects = _read(reader, [row["position"] for row in reader.rows(_OBJECTS, until=until)])
+    objects = _objects(reader)
     index = _folded(settings, objects)
-    queues = _of_the_tree(index, f"{namespace}/{seen.event.queue}")
+    local = index.engine.queues.local.get(f"{namespace}/{seen.event.queue}")
+    queues = _of_the_tree(index, local.cluster_queue if local is not None else "")
+    return _whole(reader, settings, objects, index, queues or [f"{namespace}/{seen.event.queue}"])
+
+
+def load_queue(reader: LogReader, settings: EngineSettings, name: str) -> AdmissionIndex | None:
+    """Return what admission knows that the quota of a ClusterQueue depends on; None if admission knows none of that name."""
+    objects = _objects(reader)
+    index = _folded(settings, objects)
+    if name not in index.engine.snapshot.queues:
+        return None
+    return _whole(reader, settings, objects, index, _of_the_tree(index, name))
+
+
+def _until(reader: LogReader) -> int:
+    return reader.head() if reader.until is None else reader.until
+
+
+def _objects(reader: LogReader) -> list[Recorded]:
+    return _read(reader, [row["position"] for row in reader.rows(_OBJECTS, until=_until(reader))])
+
+
+def _whole(
+    reader: LogReader, settings: EngineSettings, objects: list[Recorded], index: AdmissionIndex, queues: Sequence[str]
+) -> AdmissionIndex:
+    """Return the fold of objects, of who has quota, and of who waits in some LocalQueues."""
+    until = _until(reader)
     if index.needs:
-        objects += _read(reader, [row["position"] for row in reader.rows(_NODES, until=until)])
-    positions = [row["position"] for row in reader.rows(_WORKLOADS, until=until, queues=queues)]
+        objects = [*objects, *_read(reader, [row["position"] for row in reader.rows(_NODES, until=until)])]
+    positions = [row["position"] for row in reader.rows(_WORKLOADS, until=until, queues=list(queues))]
     if settings.admission_fair_sharing is not None:
         positions += [row["position"] for row in reader.rows(_SAMPLES, until=until)]
     with without_collector():
@@ -129,12 +154,10 @@ def _folded(settings: EngineSettings, events: Iterable[Recorded]) -> AdmissionIn
     return index
 
 
-def _of_the_tree(index: AdmissionIndex, local_queue: str) -> list[str]:
-    """Return the LocalQueues, NAMESPACE/NAME, that lead to the same Cohort tree as one of them."""
-    local = index.engine.queues.local
-    led = local.get(local_queue)
-    node = index.engine.snapshot.queues.get(led.cluster_queue) if led is not None else None
+def _of_the_tree(index: AdmissionIndex, name: str) -> list[str]:
+    """Return the LocalQueues, NAMESPACE/NAME, that lead to the same Cohort tree as a ClusterQueue; none if it is not there."""
+    node = index.engine.snapshot.queues.get(name)
     if node is None:
-        return [local_queue]
+        return []
     names = {queue.name for queue in node.root().subtree_queues()}
-    return [key for key, queue in local.items() if queue.cluster_queue in names]
+    return [key for key, queue in index.engine.queues.local.items() if queue.cluster_queue in names]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from controlplane.audit.standing import quota_of
 from controlplane.controllers.jobframework import events as jobs
 from controlplane.controllers.jobframework import pod_events as pods
 from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
@@ -175,8 +176,9 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
         return Standing("Admitted"), f"It is admitted by ClusterQueue {_queue_of(seen)}."
     if "QuotaReserved" in true:
         return _reserved(seen, _queue_of(seen))
-    place = f"quota{f' in {seen.queue}' if seen.queue else ''}"
-    return Standing("Pending", "", place), _sentence("It waits for quota", found.get("QuotaReserved", {}))
+    said = found.get("QuotaReserved", {})
+    place = quota_of(seen.queue, str(said.get("message") or ""))
+    return Standing("Pending", "", place), _sentence("It waits for quota", said)
 
 
 def _queue_of(seen: admission.AdmissionWorkloadObserved) -> str:

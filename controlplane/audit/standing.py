@@ -5,6 +5,7 @@ where Kueue has one; the order of the questions is that of `controlplane.control
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from controlplane.controllers.multikueue.context import WorkloadContext
@@ -30,8 +31,26 @@ def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> S
     if not local.active:
         return Standing("Inactive", "", "somebody to activate it")
     if not reserved:
-        return Standing("Pending", "", f"quota{f' in {local.queue_name}' if local.queue_name else ''}")
+        said = local.condition("QuotaReserved")
+        return Standing("Pending", "", quota_of(local.queue_name, said.message if said is not None else ""))
     return _with_quota(state, local, context, now)
+
+
+def quota_of(queue: str, message: str) -> str:
+    """Return what a Workload without quota waits for: a queue that is not there, or holds, where Kueue's message says so."""
+    if found := _UNUSABLE.match(message):
+        what, wrong = found.groups()
+        return f"{what}, which does not exist" if wrong == "doesn't exist" else f"{what} to be active"
+    if _OTHER_NAMESPACE in message:
+        return (
+            f"the ClusterQueue of {queue} to take its namespace" if queue else "a ClusterQueue that takes its namespace"
+        )
+    return f"quota in {queue}" if queue else "quota"
+
+
+_OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
+_UNUSABLE = re.compile(r"((?:LocalQueue|ClusterQueue) \S+) (doesn't exist|is inactive)\.?$")
+# Kueue, pkg/controller/core/workload_controller.go, reconcileOnLocalQueueActiveState and its neighbours.
 
 
 def check_of(state: WorkloadState, context: WorkloadContext) -> CheckState | None:

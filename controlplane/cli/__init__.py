@@ -36,6 +36,10 @@ VERBS: dict[str, CommandEntry] = {
     "workloads": CommandEntry(
         "controlplane.cli.workloads:workloads", "Show the Workloads: state, cluster, attempt, and what each waits for."
     ),
+    "queues": CommandEntry(
+        "controlplane.cli.queues:queues",
+        "Show the LocalQueues, or the ClusterQueues: how many Workloads of each are how far.",
+    ),
     "describe": CommandEntry(
         "controlplane.cli.describe:describe",
         "Show one thing with all that is known of it: state, place, why, and what happened.",
@@ -104,11 +108,21 @@ VERBS: dict[str, CommandEntry] = {
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
-_LISTS = "lists are `controlplane workloads`, `controlplane clusters` and `controlplane candidates list`"
+_LISTS = "lists are `controlplane workloads`, `controlplane clusters`, `controlplane queues` and `controlplane candidates list`"
+_QUEUES = (
+    "`controlplane queues` lists LocalQueues, with --cluster-queues ClusterQueues, and `controlplane describe queue NAME`"
+    " tells of one"
+)
 _HISTORY = "`controlplane timeline NAMESPACE/NAME` tells what happened, and `controlplane why NAMESPACE/NAME` why"
 _CHANGES = "jobs and queues are changed with kubectl, on the management cluster"
 MEANT: dict[str, str] = {
     **dict.fromkeys(("get", "list", "ls", "ps", "top"), _LISTS),
+    **dict.fromkeys(
+        ("pods", "pod", "po", "candidate"),
+        "`controlplane candidates list` shows the pods that are placed on other clusters, and `controlplane why"
+        " pod/NAMESPACE/NAME` tells of any pod that the log has",
+    ),
+    **dict.fromkeys(("queue", "clusterqueue", "clusterqueues", "localqueue", "localqueues", "cq", "lq"), _QUEUES),
     **dict.fromkeys(
         ("status", "health"), "`controlplane clusters` shows the fleet, and `controlplane doctor` what is wrong"
     ),

@@ -36,7 +36,7 @@ KINDS = {
     "pod": "pod", "po": "pod", "podgroup": "podgroup", "pg": "podgroup", "pipelinerun": "pipelinerun",
 }  # fmt: skip
 """What may be typed for a kind, and what it means; an s at the end makes no difference."""
-_EVENTS = 25
+EVENTS = 25
 _NARROWEST = 60
 _NONE = "<none>"
 
@@ -62,7 +62,7 @@ def _offer(context: click.Context, _parameter: click.Parameter, incomplete: str)
     default=True,
     show_default=True,
     metavar="true|false",
-    help=f"What happened, the last {_EVENTS} moments, below the rest.",
+    help=f"What happened, the last {EVENTS} moments, below the rest.",
 )
 @named
 @table_options
@@ -82,7 +82,8 @@ def describe(options: Options, words: tuple[str, ...], show_events: bool) -> Non
       cluster: the fields of one of `clusters`, workloads (names)
       queue: kind, namespace, name, cluster_queue, pending … other (counts),
         of a ClusterQueue local_queues, and where quota.mode is builtin
-        active, quota (flavor, resource, nominal, reserved, used, borrowed)
+        active, cohort, strategy, stop_policy, quota (flavor, resource,
+        nominal, reserved, used, borrowed)
       others: kind, namespace, name, state, cluster, waits_for, sentence
       and events of each: position, at, cluster, what, why, reason, type
     """
@@ -90,9 +91,14 @@ def describe(options: Options, words: tuple[str, ...], show_events: bool) -> Non
     found = [_described(options, kind, name) for name in names or _all(options, kind)]
     if not found:
         click.echo(f"No {kind}s found.", err=True)
+    print_all(options, found, show_events, alone=len(names) == 1)
+
+
+def print_all(options: Options, found: Sequence[Description], show_events: bool, *, alone: bool) -> None:
+    """Print descriptions, below each other or as plain values: one object if it is `alone`."""
     if options.output != "table":
         values = [{**one.value, "events": [_plain(moment) for moment in _last(one, show_events)]} for one in found]
-        dump(options.output, values[0] if len(names) == 1 else values)
+        dump(options.output, values[0] if alone else values)
         return
     now = _now()
     for number, one in enumerate(found):
@@ -166,7 +172,7 @@ def _missing(options: Options, kind: str, name: str) -> Description:
 
 
 def _last(one: Description, wanted: bool) -> Sequence[TimelineEntry]:
-    return [moment for moment in one.moments if moment.noteworthy][-_EVENTS:] if wanted else []
+    return [moment for moment in one.moments if moment.noteworthy][-EVENTS:] if wanted else []
 
 
 def _plain(moment: TimelineEntry) -> dict[str, Any]:

@@ -106,6 +106,8 @@ def _database(error: BaseException) -> Sentence:
         )
     if state == "42501":
         return f"the database refuses: {said}; the role needs that right, or database.role names another", Exit.DATABASE
+    if (todo := _LIMITS.get(state)) is not None:
+        return f"the database refuses: {said}; {todo}", Exit.DATABASE
     if type(found).__name__ in {"OperationalError", "PoolTimeout", "InterfaceError"} or state[:2] in {
         "08",
         "28",
@@ -114,6 +116,15 @@ def _database(error: BaseException) -> Sentence:
     }:
         return f"the database cannot be used: {said}; check database.url and that the server runs", Exit.DATABASE
     return f"the database refused a statement: {said}", Exit.DATABASE
+
+
+_LIMITS = {
+    "57014": "ask for less, such as one namespace or a shorter time, or raise statement_timeout of its role",
+    "53100": "make room on the disk of the server",
+    "53200": "give the server more memory, or ask for less",
+    "53300": "close other connections, or raise max_connections of the server",
+}
+"""By SQLSTATE what to do about a limit of the server: of time, disk, memory and connections."""
 
 
 def _unavailable(error: BaseException) -> Sentence:

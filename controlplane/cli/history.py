@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.log.event import Recorded
+    from controlplane.runtime.stories import ObjectHistory
 
 
 def log_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,6 +196,37 @@ def full_name(options: Options, text: str) -> str:
             f'-n says namespace {namespace}, and "{text}" says {parts[0]}: leave one of the two out', Exit.USAGE
         )
     return "/".join([*(one for one in kind if one not in _WORKLOAD), namespace, parts[-1]])
+
+
+def find_pod(reader: LogReader, namespace: str, name: str) -> ObjectHistory:
+    """Return the history of a source pod; `CommandFailure` (exit code 5) if the log has none."""
+    from controlplane.controllers.candidates.source.explain import find
+
+    found = find(reader, "pod", namespace, name)
+    if found is not None:
+        return found
+    near, empty = _near_pods(reader, namespace, name), is_empty(reader)
+    hint = f": {empty}" if empty else f"; did you mean {' or '.join(near)}?" if near else ""
+    raise CommandFailure(
+        f"there is no source pod {namespace}/{name} in the log {reader.log}"
+        + (hint or f": only pods with the schedulerName of {_SCHEDULER} are placed on other clusters"),
+        Exit.NOT_FOUND,
+    )
+
+
+_SCHEDULER = "candidates.schedulerName"
+
+
+def _near_pods(reader: LogReader, namespace: str, name: str) -> list[str]:
+    """Return up to three source pods that may have been meant: whose candidate is called so, near names, other namespaces."""
+    import difflib
+
+    known = [stream.partition("/")[2] for stream in reader.streams("sourcepod")]
+    whose = f"{namespace}/{name.rpartition('-')[0]}"
+    here = [one.partition("/")[2] for one in known if one.partition("/")[0] == namespace]
+    near = [f"{namespace}/{one}" for one in difflib.get_close_matches(name, here, n=3, cutoff=0.6)]
+    others = [one for one in known if one.partition("/")[2] == name]
+    return list(dict.fromkeys([*([whose] if whose in known else []), *others, *near]))[:3]
 
 
 _SHOWN = "; `controlplane workloads --all` shows which there are (a job without a queue is not recorded)"

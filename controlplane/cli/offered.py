@@ -17,6 +17,7 @@ _STREAMS = {
     "namespaces": ("workload", "sourcepod"),
     "queues": ("clusterqueue", "localqueue"),
     "pods": ("pod", "sourcepod"),
+    "sourcepods": ("sourcepod",),
 }
 """The streams whose names are those of a kind of thing; of others those of its singular."""
 

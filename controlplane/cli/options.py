@@ -73,7 +73,8 @@ class OutputForm(click.ParamType[str]):
 @dataclass(slots=True)
 class Options:
     """The global options, and those of the decorators below. `controllers` is what `run` was told to host; `output` is
-    `table` or the form for programs, `wide` whether the table is to have all columns.
+    `table` or the form for programs, `wide` whether the table is to have all columns, `output_said` whether anybody said which
+    form it is to be.
 
     `more` are settings that a verb's own options give: key → (value, option). `namespace` is that of a name that has
     none, `sort_by` the field by which a list is ordered, `local_time` whether tables have the zone of this machine.
@@ -84,6 +85,7 @@ class Options:
     controllers: str | None = None
     output: str = "table"
     wide: bool = False
+    output_said: bool = False
     namespace: str | None = None
     no_headers: bool = False
     sort_by: str | None = None
@@ -262,6 +264,7 @@ def _remember(field: str) -> Callable[[click.Context, click.Parameter, Any], Non
         if value is None or context.get_parameter_source(str(parameter.name)) is ParameterSource.DEFAULT:
             return
         if field == "output":
+            options.output_said = True
             options.wide = value == "wide"
             value = "table" if value in ("wide", "text") else value
         setattr(options, field, value)

@@ -75,6 +75,11 @@ def _missing(reader: LogReader, kind: str, namespace: str, name: str, elsewhere:
     first = f"there is no {kind} {namespace}/{name} in the log {reader.log}"
     if elsewhere:
         return f"{first}; {', '.join(elsewhere)} {'has' if len(elsewhere) == 1 else 'have'} it: choose with --log"
+    if kind == "podgroup" and reader.streams("sourcegroup", namespace=namespace, name=name):
+        return (
+            f"{first}, whose controller podgroups did not run; the pods of it that are placed on other clusters are in"
+            f" `controlplane candidates list -n {namespace}`, with what the group waits for"
+        )
     from controlplane.audit.local import ABSENT, near, near_elsewhere
 
     named = " or ".join(near(reader, kind, namespace, name))

@@ -13,6 +13,7 @@ import click
 
 from controlplane.cli.errors import Exit
 from controlplane.cli.frame import CommandEntry, CommandGroup
+from controlplane.cli.options import Options
 from controlplane.cli.output import line
 
 VERBS = {
@@ -30,14 +31,17 @@ def scheduler() -> None:
 
 @scheduler.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--for-people", is_flag=True, help="Say why each node was refused, as kubectl describe does.")
+@click.option(
+    "--for-people", is_flag=True, help="Say why each node was refused, as kubectl describe does; as -o table."
+)
 @click.option(
     "--scheduler-config",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="A KubeSchedulerConfiguration whose profiles are asked; the default profile otherwise.",
 )
-def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | None) -> int:
+@click.pass_obj
+def evaluate(options: Options, files: tuple[Path, ...], for_people: bool, scheduler_config: str | None) -> int:
     """Explain where pods would go, and why not elsewhere, without touching a cluster.
 
     Reads JSON lines from FILES or stdin, one pod with its cluster on each:
@@ -47,7 +51,9 @@ def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | 
 
     and writes one line for each: what every plugin says of every node, what they decide together, and whom preemption
     would evict. A line that cannot be read gets {id, error} that names the field, and the others go on; the exit code
-    is then 1. A configuration that cannot be used ends with code 3 and names the field."""
+    is then 1. A configuration that cannot be used ends with code 3 and names the field.
+
+    Without -o it is JSON lines; -o yaml prints a document for each, and -o table says it in sentences."""
     from controlplane.controllers.scheduling.evaluate.lines import explained, said
 
     profiles = None
@@ -59,15 +65,27 @@ def evaluate(files: tuple[Path, ...], for_people: bool, scheduler_config: str | 
     for number, text in enumerate(_lines(files), start=1):
         if not text.strip():
             continue
-        if for_people:
+        if for_people or (options.output_said and options.output == "table"):
             ok, lines = explained(text, number, profiles)
             for one in lines:
                 line(one)
         else:
             ok, encoded = said(text, number, profiles)
-            click.echo(encoded)
+            _print(encoded, options.output)
         failed |= not ok
     return Exit.FAILED if failed else Exit.OK
+
+
+def _print(encoded: bytes, form: str) -> None:
+    """Print an answer: a line as it is, or in another form for programs."""
+    if form in ("table", "json"):
+        click.echo(encoded)
+        return
+    import msgspec
+
+    from controlplane.cli.following import document
+
+    document(form, msgspec.json.decode(encoded))
 
 
 def _lines(files: tuple[Path, ...]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import orjson
 
 from controlplane.clusters.protocol import ApiError, UnreadableResponse
 from controlplane.kube.kinds import Json
+from controlplane.kube.not_installed import UNKNOWN_PATH, not_installed
 
 _MAX_TEXT = 512
 _MAX_SAID = 4096
@@ -26,9 +27,9 @@ def decoded(body: bytes, cluster: str) -> Json:
     return found
 
 
-def api_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+def api_error(status: int, headers: Mapping[str, str], body: bytes, path: str = "") -> ApiError:
     """Return the error that an HTTP answer of 300 or more stands for; without a Status body its text serves as the
-    message.
+    message. Of a `path` that the server does not know it says which kind is not installed.
     """
     try:
         found = orjson.loads(body)
@@ -36,9 +37,16 @@ def api_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
         found = None
     retry_after = _seconds(headers.get("Retry-After"))
     if isinstance(found, dict) and found.get("kind") == "Status":
-        return _of_status(found, status, retry_after)
+        return _of_path(_of_status(found, status, retry_after), path)
     text = body[:_MAX_TEXT].decode("utf-8", "replace").replace("\0", "").strip()
-    return ApiError(status, "", " ".join(text.split()) or f"HTTP {status}", retry_after)
+    return _of_path(ApiError(status, "", " ".join(text.split()) or f"HTTP {status}", retry_after), path)
+
+
+def _of_path(error: ApiError, path: str) -> ApiError:
+    """Return an error with what is not installed, if it says that its server does not know the path."""
+    if error.status != 404 or error.name or error.message not in UNKNOWN_PATH:
+        return error
+    return ApiError(404, error.reason, not_installed(path) or error.message, error.retry_after)
 
 
 def status_error(status: Json) -> ApiError:

@@ -149,7 +149,8 @@ class Transport(ApiServer):
         lines = LineSplitter()
         async with self._request("GET", kind.path(query.namespace), asked, timeout, headers) as response:
             if response.status != 200:
-                raise api_error(response.status, response.headers, await refusal_of(response, self.name))
+                refused = await refusal_of(response, self.name)
+                raise api_error(response.status, response.headers, refused, kind.path(query.namespace))
             if "json" not in response.content_type or packed(response):
                 raise UnreadableResponse(
                     f"{self.name}: a watch of {kind.name} answered {response.content_type} {packed(response)}"
@@ -194,7 +195,7 @@ class Transport(ApiServer):
         data = None if body is None else orjson.dumps(body)
         async with self._request(method, path, query or {}, limits, headers, data) as response:
             if response.status >= 300:
-                raise api_error(response.status, response.headers, await refusal_of(response, self.name))
+                raise api_error(response.status, response.headers, await refusal_of(response, self.name), path)
             return decoded(await body_of(response, most, self.name), self.name)
 
     @asynccontextmanager

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.connectivity.events import MANAGEMENT as MANAGEMENT_NAME
 from controlplane.controllers.connectivity.identity import claim, held_by, objection, standby, unbound
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import ClusterFacts, Facts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Place, Unread, judged
+from controlplane.kube.kinds import Kind
 
 SOON = timedelta(days=3)
 """How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has it."""
@@ -86,24 +88,29 @@ def _utc(at: datetime) -> str:
 
 def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     """Kueue's own kinds are needed for anything; a kind of job that is not there is not dispatched, and the rest is."""
-    found, missing = [], [kind for kind, there in cluster.served.items() if there is False]
-    for version in sorted({kind.api_version for kind in missing}):
-        names = ", ".join(sorted(kind.kind for kind in missing if kind.api_version == version))
-        said = f"{names} of {version} {'is' if ',' not in names else 'are'} not served"
-        if version.startswith(f"{_KUEUE_GROUP}/"):
-            action = f"install a Kueue that serves {version}"
-            found.append(place.failed("kinds", said, action))
-        else:
-            action = (
-                "install its CRDs; or take the kind out of multikueue.kinds, or the controller out of run.controllers"
-            )
-            found.append(place.warning("kinds", said, action))
+    missing = [kind for kind, there in cluster.served.items() if there is False]
+    versions = sorted({kind.api_version for kind in missing})
+    found = [
+        _not_served(place, version, [kind for kind in missing if kind.api_version == version]) for version in versions
+    ]
     strange = [(kind, there) for kind, there in cluster.served.items() if isinstance(there, Unread)]
     if strange:
         kind, why = strange[0]
         what = Unread(said=f"{kind.api_version}: {why.said}")
         found.append(place.unknown("kinds", what, "run `kubectl api-resources`"))
-    return found or [place.ok("kinds", f"all {len(cluster.served)} kinds are served")]
+    all_ = f"all {len(cluster.served)} kinds are served" if cluster.served else "no kind is needed there"
+    return found or [place.ok("kinds", all_)]
+
+
+def _not_served(place: Place, version: str, missing: Sequence[Kind]) -> Finding:
+    names = ", ".join(sorted(kind.kind for kind in missing))
+    said = f"{names} of {version} {'is' if len(missing) == 1 else 'are'} not served"
+    if version.startswith(f"{_KUEUE_GROUP}/"):
+        return place.failed("kinds", said, f"install a Kueue that serves {version}")
+    if CANDIDATES in missing:
+        return place.failed("kinds", said, "kubectl apply -k deploy/crds")
+    action = "install its CRDs; or take the kind out of multikueue.kinds, or the controller out of run.controllers"
+    return place.warning("kinds", said, action)
 
 
 def _rights(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:

@@ -38,6 +38,9 @@ _SCHEMA = "controlplane"
 # What the service does: take the lead, keep it, append, keep snapshots; and read what it has written.
 _FUNCTIONS = ("append_batch", "take_epoch", "renew_epoch", "keep_snapshot")
 _READ = ("events", "log_head", "bodies", "snapshots")
+# What the commands read by the same role.
+_HISTORY = ("audit", "events")
+_MAY_USE = "SELECT has_schema_privilege(%s, 'USAGE')"
 _CHANGES = ("UPDATE", "DELETE", "TRUNCATE", "INSERT")
 _OWNER = """
 SELECT current_user, pg_has_role(current_user, nspowner, 'USAGE')
@@ -153,6 +156,11 @@ async def _login(connection: _Connection) -> Login:
         for table in _READ
         if not (await _one(connection, _MAY_TOUCH, _SCHEMA, table, "SELECT"))[0]
     ]
+    history, view = _HISTORY
+    if not (await _one(connection, _MAY_USE, history))[0]:
+        missing.append(f"USAGE on schema {history}")
+    elif not (await _one(connection, _MAY_TOUCH, history, view, "SELECT"))[0]:
+        missing.append(f"SELECT on {history}.{view}")
     beyond = [
         f"{right} on {_SCHEMA}.events"
         for right in _CHANGES

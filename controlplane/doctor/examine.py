@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.hosts import hosted
 from controlplane.doctor import cluster_checks, clusters, database, database_checks, queue_checks
 from controlplane.doctor.asking import unread
@@ -71,6 +72,11 @@ def kinds(settings: Settings) -> tuple[Sequence[Kind], Sequence[Kind]]:
     return list(dict.fromkeys([*home, *queues])), list(dict.fromkeys([*workers, *queues]))
 
 
+def _kinds_of(kinds: Sequence[Kind], is_target: bool) -> Sequence[Kind]:
+    """Return the kinds of a worker: Candidates too where pods may be sent to it, since they are watched by namespace."""
+    return [*kinds, CANDIDATES] if is_target and CANDIDATES not in kinds else kinds
+
+
 async def _fleet(
     settings: Settings, open_management: OpenManagement, clock: Clock, seconds: float
 ) -> tuple[ClusterFacts, QueueFacts, Mapping[str, ClusterFacts]]:
@@ -93,8 +99,8 @@ async def _fleet(
         needed = [[*needed_on_workers(settings), *needed_as_source(settings, to.get(name, ()))] for name in names]
         workers = await asyncio.gather(
             *(
-                clusters.worker(one, home, settings, clock, seconds, (worker_kinds, rights))
-                for one, rights in zip(listed, needed, strict=True)
+                clusters.worker(one, home, settings, clock, seconds, (_kinds_of(worker_kinds, name in to), rights))
+                for name, one, rights in zip(names, listed, needed, strict=True)
             )
         )
         return management, queues, dict(zip(names, workers, strict=True))

@@ -184,13 +184,10 @@ def _cluster_queues(facts: Facts) -> Sequence[Finding]:
         for missing in sorted(named - known):
             said = f"ClusterQueue {name} names the AdmissionCheck {missing}, which does not exist"
             found.append(_HERE.failed("cluster queues", said, f"create it, or take it out of ClusterQueue {name}"))
-        if not named & ours:
-            continue
-        using.append(name)
-        active = _active(one)
-        if active is not None and active.get("status") == "False":
-            said = f"ClusterQueue {name} is not Active: {active.get('message') or active.get('reason')}"
-            found.append(_HERE.warning("cluster queues", said, "correct what the message names"))
+        if named & ours:
+            using.append(name)
+        if named & ours or queues.builtin:  # where this service decides on quota, all of them are its own
+            found += _not_active(name, one)
     if not using:
         action = f"name the check in spec.admissionChecksStrategy of one; {_SET_UP}"
         return [
@@ -200,6 +197,20 @@ def _cluster_queues(facts: Facts) -> Sequence[Finding]:
     return found or [
         _HERE.ok("cluster queues", f"{', '.join(sorted(using))} {'uses' if len(using) == 1 else 'use'} our check")
     ]
+
+
+def _not_active(name: str, cluster_queue: Json) -> Iterator[Finding]:
+    """Say that a ClusterQueue admits nobody, if its condition does."""
+    active = _active(cluster_queue)
+    if active is None or active.get("status") != "False":
+        return
+    why = str(active.get("message") or active.get("reason")).rstrip(".")
+    said = f"ClusterQueue {name} is not Active: {why}"
+    stopped = active.get("reason") == "Stopped"
+    action = (
+        "set its spec.stopPolicy to None when it is to admit again" if stopped else "correct what the message names"
+    )
+    yield _HERE.warning("cluster queues", said, action)
 
 
 def dispatching(queues: QueueFacts) -> Sequence[tuple[str, str]] | Unread:

@@ -126,7 +126,7 @@ def _of_manifests(settings: Settings, place: Place) -> Iterator[NeededRight]:
         if one.place != place or not one.when(settings):
             continue
         for role, namespace, right in _rights_in(one.manifest):
-            if one.role in ("", role):
+            if one.role in ("", role) and (not one.resources or right.resource in one.resources):
                 where = one.namespace(settings) if namespace and one.namespace is not None else namespace
                 yield NeededRight(
                     right=AccessRight(

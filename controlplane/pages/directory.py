@@ -147,6 +147,10 @@ class Directory:
         """Return the namespaces of all rows."""
         return sorted({key[0] for key, count in self.counts.items() if count})
 
+    def finished(self) -> Counter[tuple[str, str]]:
+        """Return how many Workloads that are there have finished, by namespace and queue."""
+        return self._finished
+
     def pending(self, namespaces: Sequence[str] | None) -> list[tuple[str, str, str, str, int]]:
         """Return how many Workloads that have not been placed wait for what: namespace, queue, state, what for, count."""
         where = "" if namespaces is None else f"AND namespace IN ({', '.join('?' * len(namespaces))})"
@@ -172,6 +176,12 @@ class Directory:
         index = "" if where else "INDEXED BY by_over_changed_since_state"
         query = _OPEN.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
         return self._database.execute(query, [at, *given, at, at, *given]).fetchall()
+
+    def newest_at(self, at: float, wanted: Wanted, limit: int) -> list[Row]:
+        """Return the Workloads that were first seen by a time, the newest first, as they are now."""
+        where, given = _conditions(wanted)
+        query = f"{_SELECT} WHERE {' AND '.join(['since <= ?', *where])} ORDER BY since DESC LIMIT ?"
+        return [Row(*found) for found in self._database.execute(query, [at, *given, limit])]
 
     def over_at(self, at: float, wanted: Wanted, sort: str, limit: int) -> tuple[list[Row], int | None]:
         """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many there

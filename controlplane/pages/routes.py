@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.pages.asking import Asked, Parameter
-from controlplane.pages.views import cluster, event, fleet, outages, pods, queues, whatif, workload, workloads
+from controlplane.pages.views import cluster, event, fleet, outages, pods, queue, queues, whatif, workload, workloads
 
 API = "/api/v1"
 AT = Parameter("at", "as it was at a time: 2026-01-31T13:00:00Z, 2026-01-31 13:00 (UTC), or how long ago, such as 6h")
@@ -74,6 +74,16 @@ PAGES: tuple[Page, ...] = (
     Page(
         "queues", "/queues", "/queues", "LocalQueues: how far their Workloads are, what they wait for, who is first.",
         queues.queues, queues.QueueList, "queues.html", queues.PARAMETERS, follows=True,
+    ),
+    Page(
+        "queue", "/queues/{namespace}/{queue}", "/queues/{namespace}/{queue}",
+        "One LocalQueue: its Workloads that have quota, those that wait and why, and who had quota before.",
+        queue.local_queue, queue.LocalQueueStory, "queue.html", follows=True,
+    ),
+    Page(
+        "clusterqueue", "/clusterqueues/{clusterqueue}", "/clusterqueues/{clusterqueue}",
+        "One ClusterQueue: its quota, who has it, who waits for it in which order and why, and who had it before.",
+        queue.cluster_queue, queue.ClusterQueueStory, "clusterqueue.html", everything=True, follows=True,
     ),
     Page(
         "usage", "/usage", "/usage", "The hours that jobs ran, and what they asked for in them.",

@@ -132,7 +132,7 @@ class GrantedRights(Value):
     """A manifest of `deploy` that counts `when` the settings say so; it is the one list of the rights themselves.
 
     `namespace`: where its Roles are by the settings, else as it says; `role`: the one that is meant, "" for all in it.
-    `bound`: whether the manifest, or its folder, binds it too."""
+    `resources`: those that are meant, empty for all in it. `bound`: whether the manifest, or its folder, binds it too."""
 
     manifest: str
     when: Callable[[Settings], object]
@@ -140,6 +140,7 @@ class GrantedRights(Value):
     namespace: Callable[[Settings], str] | None = None
     role: str = ""
     needed: bool = True
+    resources: frozenset[str] = frozenset()
     bound: bool = True
 
 

@@ -85,6 +85,8 @@ async def test_quota_without_flavors(database_url: str) -> None:
         database_url,
         "SELECT name, flavor, resource, amount::float AS amount FROM audit.quota_usage ORDER BY name, resource",
     )
+    texts = query(database_url, "SELECT amount::text FROM audit.quota_usage WHERE resource = 'cpu' ORDER BY name")
+    assert [row["amount"] for row in texts] == ["2.5", "1.5"]
     assert [tuple(row.values()) for row in rows] == [
         ("r-0a1b2", None, "cpu", 2.5),
         ("s-0a1b2", None, "cpu", 1.5),

@@ -41,6 +41,17 @@ async def test_from_the_reservation_to_its_release(database_url: str) -> None:
     }  # fmt: skip
 
 
+async def test_an_amount_has_no_zeros_behind_it(database_url: str) -> None:
+    scene = Scene()
+    scene.queue("q", "10")
+    scene.workload("a", "q", "2", count=2)
+    scene.workload("b", "q", "500m", count=3)
+    scene.settle()
+    await kept(database_url, scene)
+    rows = query(database_url, "SELECT amount::text FROM audit.quota_usage ORDER BY name")
+    assert [row["amount"] for row in rows] == ["4", "1.5"]
+
+
 async def test_pods_that_need_it_no_more_begin_another_interval(database_url: str) -> None:
     scene = Scene()
     scene.queue("q", "10")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from controlplane.cli import cli
+from controlplane.cli.candidates import _check_namespace
+from controlplane.cli.errors import CommandFailure
 from controlplane.clusters.kubeconfig import parse_kubeconfig
+from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates import invitation
 from controlplane.controllers.candidates.invitation import Invitation, is_ours, says_the_same, source_side, target_side
 from controlplane.kube.kinds import Json
+from controlplane.simulation.world import ClusterSpec, World
 from tests.deploy.manifests import ROOT, documents
 
 ONE = Invitation(source="campus", target="cloud", namespace="physics", tier=1)
@@ -89,3 +95,31 @@ def test_bad_input_is_said_in_one_sentence(words: list[str], said: str, code: in
     assert said in error
     assert "\n" not in error
     assert getattr(done.exception, "code", None) == code
+
+
+# --- the namespace of the pods ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def source(tmp_path: Path) -> AsyncIterator[Transport]:
+    world = World(ClusterSpec(namespaces=("default", "physics")), {}, folder=tmp_path)
+    await world.start()
+    config = yaml.safe_dump(world.management.server.kubeconfig()).encode()
+    server = Transport("campus", parse_kubeconfig(config))
+    try:
+        yield server
+    finally:
+        await server.close()
+        await world.stop()
+
+
+async def test_a_namespace_that_the_source_has_is_taken(source: Transport) -> None:
+    await _check_namespace(source, "campus", "physics")
+
+
+@pytest.mark.parametrize(("name", "near"), [("phisics", "did you mean physics? "), ("xyzq", "")])
+async def test_a_namespace_that_the_source_does_not_have_is_refused(source: Transport, name: str, near: str) -> None:
+    with pytest.raises(CommandFailure) as refused:
+        await _check_namespace(source, "campus", name)
+    said = f"campus has no namespace {name}, and so no pods in it: {near}--create-namespace makes it"
+    assert (str(refused.value), refused.value.code) == (said, 5)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
 from controlplane.controllers.candidates.source import observations as seen
@@ -68,7 +69,7 @@ def test_where_each_pod_is(url: str) -> None:
     said = {name: (one["state"], one["cluster"], one["node"], one["waits_for"]) for name, one in found.items()}
     assert said == {
         "alone": ("Pending", "", "", "PodGroup team is not there"),
-        "bound": ("Running", "a", "n", ""),
+        "bound": ("Pending", "a", "n", "its delegate to start"),
         "left": ("Deleted", "", "", "its candidates in a to go"),
         "nowhere": ("Pending", "", "", "a: candidate finds no node: 0/3 nodes; b: candidate is refused: not here"),
         "permitted": ("Pending", "a", "n", "a to bind it"),
@@ -79,7 +80,7 @@ def test_where_each_pod_is(url: str) -> None:
 def test_a_table_as_kubectl_has_it(url: str) -> None:
     lines = invoke(url).stdout.splitlines()
     assert lines[0].split() == ["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WAITS", "FOR", "AGE"]
-    assert [line.split()[:3] for line in lines[1:3]] == [[NS, "alone", "Pending"], [NS, "bound", "Running"]]
+    assert [line.split()[:3] for line in lines[1:3]] == [[NS, "alone", "Pending"], [NS, "bound", "Pending"]]
     bare = [line.split() for line in lines[1:]]
     assert [line.split() for line in invoke(url, "--no-headers").stdout.splitlines()] == bare
     assert [line.split() for line in invoke(url, "-A").stdout.splitlines()[1:]] == bare
@@ -121,6 +122,7 @@ def test_only_those_of_a_cluster_and_a_namespace(url: str) -> None:
         (["-n", NS[:-1]], f"No candidates found in namespace {NS[:-1]}. Did you mean {NS}?"),
         (["--cluster", "zz"], "No candidates found on cluster zz."),
         (["-n", NS, "--cluster", "aa"], f"No candidates found in namespace {NS} on cluster aa. Did you mean a?"),
+        (["--cluster", "ab"], "No candidates found on cluster ab. Did you mean b or a?"),
     ],
 )
 def test_nothing_is_said_to_be_nothing(url: str, arguments: list[str], said: str) -> None:
@@ -165,6 +167,21 @@ async def test_a_target_that_is_away_and_a_pod_of_that_name_before(database_url:
     assert one["since"] == next(event["at"] for event in seen_at if event["position"] > first)
 
 
+@pytest.mark.parametrize(
+    ("phase", "state", "waits_for"),
+    [
+        ("Pending", "Pending", "its delegate to start"),
+        ("Running", "Running", ""),
+        ("Unknown", "Running", ""),
+        ("Succeeded", "Finished", ""),
+    ],
+)
+async def test_it_runs_when_its_delegate_does(database_url: str, phase: str, state: str, waits_for: str) -> None:
+    told = Told("a").bound("a").status("a", phase=phase).settle()
+    (one,) = rows(await kept(database_url, told)).values()
+    assert (one["state"], one["cluster"], one["waits_for"]) == (state, "a", waits_for)
+
+
 async def test_a_gang_says_what_was_decided_about_it(database_url: str) -> None:
     told = Told("a").gang("one", "two").settle()
     told.says(seen.CandidateUnschedulable, "a", "one", why="NoNode", message="0/3 nodes").settle()
@@ -172,6 +189,15 @@ async def test_a_gang_says_what_was_decided_about_it(database_url: str) -> None:
     assert found["one"]["group"] == found["two"]["group"] == "gang"
     assert found["one"]["waits_for"].startswith("PodGroup gang: ")
     assert found["one"]["waits_for"].endswith("; a: candidate finds no node: 0/3 nodes")
+
+
+async def test_of_the_podgroup_of_such_pods_it_is_said_where_it_stands(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await kept(database_url, Told("a").gang("one", "two").settle())
+    for verb in ("why", "describe", "timeline"):
+        assert run(["--database-url", database_url, verb, f"podgroup/{NS}/gang"]) == 5
+        assert f"`controlplane candidates list -n {NS}`, with what the group waits for" in capsys.readouterr().err
 
 
 async def test_targets_that_say_the_same_are_named_together(database_url: str) -> None:

@@ -62,6 +62,14 @@ def unavailable(cause: psycopg.Error) -> Exception:
                 " primary, and default_transaction_read_only must be off"
             ),
         ),
+        (
+            pg.QueryCanceled("canceling statement due to statement timeout"),
+            4,
+            "timeout; ask for less, such as one namespace",
+        ),
+        (pg.DiskFull("could not extend file"), 4, "could not extend file; make room on the disk of the server"),
+        (pg.TooManyConnections("sorry, too many clients already"), 4, "already; close other connections, or raise"),
+        (unavailable(pg.DiskFull("could not extend file")), 4, "make room on the disk"),
         (pg.UniqueViolation("duplicate key"), 4, "the database refused a statement: duplicate key"),
         (FileNotFoundError(2, "No such file or directory", "/x/y"), 1, "/x/y: No such file or directory"),
         (KeyError("x"), 1, "unexpected KeyError: 'x' (CONTROLPLANE_DEBUG=1 shows where)"),

@@ -12,7 +12,9 @@ import psycopg
 import pytest
 
 from controlplane.__main__ import run
+from controlplane.audit.reads import READ
 from tests.audit.script import Script, write
+from tests.candidates.told import Told
 from tests.cli.follower import Follower, follow
 
 __all__ = ["follow"]
@@ -64,6 +66,41 @@ async def test_what_leaves_the_list_is_shown_a_last_time(database_url: str, foll
     watching.until(lambda: len(watching.out) == 2)
     watching.stop()
     assert [json.loads(line)["state"] for line in watching.out] == ["Nominated", "Running"]
+
+
+async def test_pods_on_their_way_to_other_clusters(database_url: str, follow: Callable[..., Follower]) -> None:
+    told, known = Told("a").asked("web", "other"), [0]
+
+    async def grow() -> None:
+        await write(database_url, told.rows[known[0] :], types=READ)
+        known[0] = len(told.rows)
+
+    await grow()
+    watching = follow(database_url, "candidates", "list", "-w", "-o", "json")
+    watching.until(lambda: len(watching.out) == 2)
+    told.reserves("a", "web").settle().binds("a", "web").settle().status("a").settle()
+    await grow()
+    watching.until(lambda: json.loads(watching.out[-1])["state"] == "Running")
+    told.pod_gone("web").settle().candidate_gone("a", "web").settle()
+    await grow()
+    watching.until(lambda: json.loads(watching.out[-1])["state"] == "Deleted")
+    assert watching.stop() == 130
+    assert {json.loads(line)["name"] for line in watching.out[2:]} == {"web"}
+
+
+async def test_queues(database_url: str, follow: Callable[..., Follower]) -> None:
+    script = Script("a")
+    log, life = Log(database_url, script), script.workload("w-0a1b2").offered("a")
+    script.workload("x-0a1b2", namespace="team-b").job().seen()
+    await log.grow()
+    watching = follow(database_url, "queues", "--watch", "-o", "json")
+    watching.until(lambda: len(watching.out) == 2)
+    life.runs("a", "a")
+    await log.grow()
+    watching.until(lambda: json.loads(watching.out[-1])["running"] == 1)
+    assert watching.stop() == 130
+    assert {json.loads(line)["namespace"] for line in watching.out[2:]} == {"default"}
+    assert run([*NOWHERE, "queues", "--watch", "--sort-by", "queue"]) == 2
 
 
 async def test_names_of_what_changes(database_url: str, follow: Callable[..., Follower]) -> None:

@@ -106,7 +106,7 @@ async def test_a_placed_pod_then_and_when_it_is_gone(database_url: str) -> None:
     await told(database_url, story)
     at = story.process.now + timedelta(seconds=there)
     then = asked(database_url, "why", "pod/team/web", "--at", at.isoformat())
-    assert (then["state"], then["cluster"]) == ("Running", "a")
+    assert (then["state"], then["cluster"], then["waits_for"]) == ("Pending", "a", "its delegate to start")
     now = asked(database_url, "why", "pod/team/web")
     assert (now["state"], "What was known of it last: It is on node n of cluster a" in now["sentence"]) == (
         "Deleted",

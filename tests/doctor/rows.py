@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.doctor.facts import DatabaseMember, Facts, Login, Standbys
 from controlplane.doctor.findings import Finding, Unread
 from controlplane.kube.access import AccessRight
@@ -176,6 +177,15 @@ QUEUES = [
     (wired(cluster_queues=[cluster_queue("check", "gone")]), "cluster queues", "failed", "AdmissionCheck gone, which"),
     (wired(cluster_queues=[cluster_queue()]), "cluster queues", "warning", "no ClusterQueue uses our"),
     (wired(cluster_queues=[cluster_queue("check", status=INACTIVE)]), "cluster queues", "warning", "of no use"),
+    (
+        wired(
+            builtin=True,
+            cluster_queues=[cluster_queue("check"), {**cluster_queue(status=INACTIVE), "metadata": {"name": "own"}}],
+        ),
+        "cluster queues",
+        "warning",
+        "of no use",
+    ),
     (wired(cluster_queues=NOT_READ), "cluster queues", "unknown", "403"),
     (wired(local_queues=[local_queue(), local_queue("gone", "lost")]), "local queues", "failed", "default/lost names"),
     (wired(local_queues=[]), "local queues", "warning", "no LocalQueue leads to"),
@@ -226,6 +236,7 @@ WORKERS = [
         "its client certificate ends at 2026-03-03 12:00:00 UTC",
     ),
     (on_a(clock=(NOW + timedelta(hours=1), NOW)), "clock", "warning", "3600 s ahead of"),
+    (on_a(served={CANDIDATES: False}), "kinds", "failed", "Candidate of candidates.controlplane.dev/v1alpha1 is not"),
     (on_a(served={WORKLOADS: False}), "kinds", "failed", "Workload of kueue.x-k8s.io/v1beta2 is not served"),
     (on_a(rights=[(RIGHT, False)]), "rights", "failed", "it may not patch"),
     (on_a(identity=NOT_READ), "identity", "unknown", "403"),

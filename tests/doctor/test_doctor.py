@@ -161,6 +161,8 @@ async def test_a_database_that_says_nothing_is_told_in_time(world: World, silent
             "failed",
             "lacks EXECUTE on controlplane.append_batch",
         ),
+        (f"REVOKE USAGE ON SCHEMA audit FROM {ROLE}", "rights", "failed", "lacks USAGE on schema audit"),
+        (f"REVOKE SELECT ON audit.events FROM {ROLE}", "rights", "failed", "lacks SELECT on audit.events"),
         (
             f"REVOKE SELECT ON controlplane.bodies FROM {ROLE}",
             "rights",
@@ -241,7 +243,9 @@ async def test_rights_that_are_bound_in_one_namespace_are_asked_for_there(tmp_pa
     """The source asks of a target for the namespaces that may send there: by the settings, and by CandidateTargets."""
     kinds = (*DEFAULT_KINDS, *CANDIDATE_KINDS)
     world = World(
-        ClusterSpec(kinds=kinds), {"a": ClusterSpec(kinds=kinds), "b": ClusterSpec(kinds=kinds)}, folder=tmp_path
+        ClusterSpec(kinds=kinds),
+        {"a": ClusterSpec(kinds=kinds), "b": ClusterSpec(kinds=kinds), "c": ClusterSpec()},
+        folder=tmp_path,
     )
     await world.start()
     try:
@@ -261,10 +265,12 @@ async def test_rights_that_are_bound_in_one_namespace_are_asked_for_there(tmp_pa
                 "CONTROLPLANE_CANDIDATES_CLUSTER": "home",
                 "CONTROLPLANE_CANDIDATES_NAMESPACES": "default",
                 "CONTROLPLANE_CANDIDATES_NAMESPACE_SELECTOR": "send=yes",
-                "CONTROLPLANE_CANDIDATES_TARGETS": "a",
+                "CONTROLPLANE_CANDIDATES_TARGETS": "a,c",
             },
         )
         found = wrong(await examine(chosen, lambda: open_management(chosen), 20.0))
+        assert "worker/a/kinds" not in found
+        assert found["worker/c/kinds"] == ("failed", "Candidate of candidates.controlplane.dev/v1alpha1 is not served")
         said = "it may not create candidates.candidates.controlplane.dev in physics"
         assert found["worker/a/rights"] == found["worker/b/rights"] == ("failed", said)
         other = (*lacks[:2], "default")

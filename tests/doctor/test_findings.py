@@ -13,7 +13,19 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.examine import judge
 from controlplane.doctor.facts import Facts
 from controlplane.doctor.findings import Finding, Unread, said
-from tests.doctor.healthy import ACTIVE, RIGHT, check, cluster, database, facts, mk_cluster, on_a, put
+from tests.doctor.healthy import (
+    ACTIVE,
+    INACTIVE,
+    RIGHT,
+    check,
+    cluster,
+    cluster_queue,
+    database,
+    facts,
+    mk_cluster,
+    on_a,
+    put,
+)
 from tests.doctor.rows import DATABASE, MANAGED, NOT_READ, QUEUES, SILENT, WORKERS, home, wired, wrong
 
 
@@ -185,3 +197,17 @@ def test_under_a_name_of_our_own_the_gate_of_kueue_is_a_warning() -> None:
 def test_a_role_that_nothing_binds_is_to_be_bound() -> None:
     (found,) = [one for one in judge(home(rights=[(put(RIGHT, bind="reader"), False)])) if one.result == "failed"]
     assert found.action == "apply deploy/rbac/management/clusterrole.yaml and bind reader to the account"
+
+
+def test_a_stopped_cluster_queue_says_how_it_admits_again() -> None:
+    stopped = [{"type": "Active", "status": "False", "reason": "Stopped", "message": "is stopped"}]
+    given = wired(cluster_queues=[cluster_queue("check", status={"conditions": stopped})])
+    (found,) = [one for one in judge(given) if (one.place, one.check) == ("queues", "cluster queues")]
+    assert (found.result, found.action) == ("warning", "set its spec.stopPolicy to None when it is to admit again")
+
+
+def test_a_cluster_queue_that_kueue_decides_on_is_not_ours_to_judge() -> None:
+    given = wired(
+        cluster_queues=[cluster_queue("check"), {**cluster_queue(status=INACTIVE), "metadata": {"name": "own"}}]
+    )
+    assert [one.result for one in judge(given) if (one.place, one.check) == ("queues", "cluster queues")] == ["ok"]

@@ -128,6 +128,18 @@ def test_the_kinds_are_those_that_are_watched() -> None:
     assert {kind.kind for kind in workers} == {"Workload", "Job", "JobSet", "LocalQueue"}
 
 
+def test_candidates_alone_need_nothing_that_dispatching_does() -> None:
+    alone = texts(needed_on_management(chosen(("candidates",))), only_needed=True)
+    assert "list multikueueclusters.kueue.x-k8s.io" in alone
+    assert "patch multikueueclusters.kueue.x-k8s.io/status" in alone
+    assert "create events.events.k8s.io" in alone
+    assert any(one.startswith("get namespaces") for one in alone)
+    others = {"workloads", "admissionchecks", "multikueueconfigs", "clusterqueues"}
+    assert [one for one in alone if any(f" {other}." in one for other in others)] == []
+    both = texts(needed_on_management(chosen(("multikueue", "candidates"))), only_needed=True)
+    assert alone | {f"patch {other}.kueue.x-k8s.io/status" for other in ("workloads", "admissionchecks")} <= both
+
+
 def test_what_is_bound_in_single_namespaces_is_asked_for_in_each() -> None:
     sends = chosen(("candidates",))
     home, target = needed_to_send(sends, ["b", "a", "a"]), needed_as_source(sends, ["a"])

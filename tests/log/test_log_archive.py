@@ -115,8 +115,16 @@ async def test_another_log_of_the_database_has_archives_of_its_own(
     assert {one.name for one in tmp_path.iterdir()} == {"main", "east%2F1"}
     with pytest.raises(NoLog, match="there are east/1, main"):
         archive(log, tmp_path, log="other")
-    with pytest.raises(ArchiveError, match="has no archive of the log other: there are archives of east%2F1, main"):
+    with pytest.raises(
+        ArchiveError, match="has no archive of the log other: there are archives of east/1, main; choose"
+    ):
         some_archives(tmp_path, "other")
+
+
+def test_a_folder_that_is_no_archive_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "2026").mkdir(parents=True)
+    with pytest.raises(ArchiveError, match=r"has no archive of the log main$"):
+        some_archives(tmp_path, "main")
 
 
 async def test_what_was_left_unfinished_is_written_anew(log: psycopg.Connection[Any], tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from tests.pages.browser import IMAGES, PICTURES, browser, opened, serving
 from tests.pages.reports import write_report
 
 pytestmark = pytest.mark.deep
-PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202", "report": "without-west"}
+PLACES = {
+    "namespace": "team-b",
+    "name": "sim",
+    "cluster": "north",
+    "position": "202",
+    "report": "without-west",
+    "queue": "team-b-queue",
+    "clusterqueue": "batch",
+}
 ADDRESSES = [page.path.format(**PLACES) for page in PAGES if page.template] + [
     "/usage?by=day&days=3660", "/workloads?at=2026-01-01T13:00:00Z", "/workloads/team-b/sim?at=2026-01-01T13:00:00Z",
     "/workloads/team-b/sin", "/workloads?at=nonsense",

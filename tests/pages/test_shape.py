@@ -19,7 +19,15 @@ from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_p
 from controlplane.pages.shielding import HEADERS
 from tests.support.deep import examples
 
-PLACES = {"namespace": "team-b", "name": "sim", "cluster": "north", "position": "202", "report": "without-west"}
+PLACES = {
+    "namespace": "team-b",
+    "name": "sim",
+    "cluster": "north",
+    "position": "202",
+    "report": "without-west",
+    "queue": "team-b-queue",
+    "clusterqueue": "batch",
+}
 ADDRESSES = [page.path.format(**PLACES) for page in PAGES if page.template]
 
 

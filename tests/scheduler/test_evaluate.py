@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -206,6 +207,18 @@ def test_for_people() -> None:
         "2 Preemption is not helpful for scheduling."
     )
     assert lines[1].split() == ["a", "NodeResourcesFit:", "Insufficient", "cpu", "(Unschedulable)"]
+
+
+def test_the_form_that_is_asked_for() -> None:
+    asked = (line(id="a"), "{", line(id="b"))
+    code, plain = run(*asked)
+    assert code == 1
+    assert run(*asked, flags=("-o", "json")) == (1, plain)
+    assert run(*asked, flags=("-o", "table")) == run(*asked, flags=("--for-people",)) != (1, plain)
+    code, documents = run(*asked, flags=("-o", "yaml"))
+    assert code == 1
+    assert list(yaml.safe_load_all("\n".join(documents))) == [json.loads(one) for one in plain]
+    assert run(line(id="a"), line(id="b"), flags=("-o", "jsonpath={.id}")) == (0, ["a", "b"])
 
 
 def test_for_people_who_can_have_it() -> None:

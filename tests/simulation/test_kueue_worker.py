@@ -293,3 +293,21 @@ def test_running_too_long_deactivates() -> None:
     text = "The workload is deactivated due to exceeding the maximum execution time"
     assert says(worker.workload("wl"), "Evicted") == ("True", reason, text)
     assert worker.job("a")["spec"]["suspend"] is True
+
+
+def test_a_job_that_is_content_with_fewer_pods_runs_with_as_many_as_it_got(worker: Cluster) -> None:
+    """Of six pods the queue has room for four; when it stops it asks for six again."""
+    wanted = clone("wl", count=6)
+    wanted["spec"]["podSets"][0]["minCount"] = 2
+    worker.store.create(WORKLOADS, wanted)
+    worker.submit("a", prebuilt="wl", pods=6, annotations={"kueue.x-k8s.io/job-min-parallelism": "2"})
+    worker.settle()
+    assert worker.workload("wl")["status"]["admission"]["podSetAssignments"][0]["count"] == 4
+    running = worker.job("a")["spec"]
+    assert (running["suspend"], running["parallelism"]) == (False, 4)
+    worker.move(1)
+    assert not is_true(worker.workload("wl"), "Finished")
+    worker.store.patch(WORKLOADS, "default", "wl", {"spec": {"active": False}})
+    worker.settle()
+    stopped = worker.job("a")["spec"]
+    assert (stopped["suspend"], stopped["parallelism"]) == (True, 6)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.candidates.described import described
 from controlplane.cli.candidates.listed import listed
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import CommandGroup
@@ -19,6 +20,7 @@ from controlplane.cli.options import Options, Whole
 from controlplane.cli.output import dump, table
 
 if TYPE_CHECKING:
+    from controlplane.clusters.streams import ApiServer
     from controlplane.clusters.transport import Transport
     from controlplane.controllers.candidates.invitation import Invitation, Manifest
     from controlplane.kube.kinds import Json
@@ -34,6 +36,7 @@ def candidates() -> None:
 
 
 candidates.add_command(listed)
+candidates.add_command(described)
 
 
 @candidates.command()
@@ -44,6 +47,7 @@ candidates.add_command(listed)
 @click.option("--target-name", metavar="NAME", help="The target's name, as a MultiKueueCluster; else its context's.")
 @click.option("--tier", type=Whole(0, 100), default=0, help="Targets of a higher tier are asked after others.")
 @click.option("--duration", default="720h", metavar="DURATION", help="For how long the token is asked for; 720h.")
+@click.option("--create-namespace", is_flag=True, help="Make the namespace in the source too, if it is not there.")
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests of both sides, and create nothing.")
 @click.option("--kubeconfig", metavar="FILE", help="The kubeconfig with both contexts; else $KUBECONFIG.")
 @click.pass_obj
@@ -51,7 +55,8 @@ def invite(options: Options, /, namespace: str, only_print: bool, duration: str,
     """Let pods of a namespace of one cluster run in another cluster.
 
     Makes the account, its rights and the CandidateSource in the target, and the kubeconfig Secret, the MultiKueueCluster and the
-    CandidateTarget in the source. Run it again before the token ends: it is renewed. The code is 1 if something was in the way."""
+    CandidateTarget in the source. Run it again before the token ends: it is renewed. A namespace that the source does not have is
+    refused, and nothing is made. The code is 1 if something was in the way."""
     import asyncio
 
     from controlplane.controllers.candidates.invitation import Invitation
@@ -143,6 +148,8 @@ async def _invite(invitation: Invitation, given: dict[str, Any], seconds: int) -
                 Exit.CONFIGURATION,
             )
         await _check_role(target, given["target"])
+        if not given["create_namespace"]:
+            await _check_namespace(source, given["source"], invitation.namespace)
         rows = await _put(target, given["target"], target_side(invitation))
         token = await _token(target, given["target"], invitation, seconds)
         text = yaml.safe_dump(kubeconfig(target.config.server, target.config.ca_data, token)).encode()
@@ -179,6 +186,32 @@ async def _check_role(target: Transport, context: str) -> None:
             f"{context} has no ClusterRole {ROLE}: kubectl --context {context} apply -k deploy/crds, and -k"
             " deploy/candidates/target",
             Exit.CLUSTER,
+        ) from None
+
+
+async def _check_namespace(source: ApiServer, context: str, namespace: str) -> None:
+    """Refuse a namespace that the source does not have, which may be a slip, before anything is made anywhere."""
+    import difflib
+
+    from controlplane.clusters.protocol import ApiError
+    from controlplane.clusters.streams import ListQuery
+    from controlplane.kube.kinds import NAMESPACES, meta
+
+    try:
+        await source.get(NAMESPACES, "", namespace)
+    except ApiError as error:
+        if error.status != 404:  # whoever may not read namespaces is told by what is made
+            return
+        try:
+            listed = await source.list(ListQuery(NAMESPACES))
+            known = [str(meta(one).get("name", "")) for one in listed.items]
+        except ApiError:
+            known = []
+        near = difflib.get_close_matches(namespace, known, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise CommandFailure(
+            f"{context} has no namespace {namespace}, and so no pods in it: {meant}--create-namespace makes it",
+            Exit.NOT_FOUND,
         ) from None
 
 
@@ -243,11 +276,5 @@ async def _token(server: Transport, context: str, invitation: Invitation, second
 
 
 def _failed(context: str, what: str, error: Any) -> CommandFailure:
-    hint = (
-        ": is its kind installed there (deploy/crds, and Kueue's for a MultiKueueCluster)?"
-        if error.status == 404
-        else ""
-    )
-    return CommandFailure(
-        f"{context} refuses {what}: {error.status} {error.reason}: {error.message}{hint}", Exit.CLUSTER
-    )
+    said = " ".join(filter(None, [str(error.status), error.reason]))
+    return CommandFailure(f"{context} refuses {what}: {said}: {error.message}", Exit.CLUSTER)

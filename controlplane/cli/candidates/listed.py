@@ -11,6 +11,7 @@ import click
 
 from controlplane.audit.shown import age
 from controlplane.cli.errors import Exit
+from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_option
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader, stamp
 from controlplane.cli.options import Options, listing, names_of, namespaced
@@ -27,18 +28,23 @@ WIDE = ("since (UTC)", "epoch", "candidate", "podgroup", "targets")
 @namespaced
 @click.option("--cluster", metavar="NAME", shell_complete=names_of("clusters"), help="Only those offered to a cluster.")
 @log_option
+@watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_obj
-def listed(options: Options, namespace: str | None, cluster: str | None) -> int:
+def listed(options: Options, namespace: str | None, cluster: str | None, watch: bool) -> int:
     """Show the pods that are placed on other clusters.
 
     Those that are gone are left out, unless something of them is left in a
-    target. STATE is that of `why`: Pending, Running, Finished or Deleted. NODE
-    is the node in that cluster that a pod is bound to, or that is held under
-    its permit.
+    target. STATE is that of `why`: Pending, Running (its delegate does),
+    Finished or Deleted. NODE is the node in that cluster that a pod is bound
+    to, or that is held under its permit.
+
+    With --watch each row is printed again when it changes, and that of a pod
+    of which nothing is left a last time.
 
     \b
-    With -o json or yaml, a list of objects:
+    With -o json or yaml, a list of objects (with --watch one object a line,
+    or one YAML document each):
       namespace, name, state, cluster, node, since (when it was first seen),
       waits_for, epoch (which attempt to place it), candidate (the name of the
       one that is bound), group (its PodGroup), targets (cluster: what it last
@@ -47,6 +53,8 @@ def listed(options: Options, namespace: str | None, cluster: str | None) -> int:
     from controlplane.audit.pods_now import load
     from controlplane.clock import SystemClock
 
+    if watch:
+        return _watch(options, namespace, cluster)
     with open_reader(options) as reader:
         every = load(reader, namespace)
         found = [one for one in every if cluster is None or cluster in one["targets"]]
@@ -57,6 +65,36 @@ def listed(options: Options, namespace: str | None, cluster: str | None) -> int:
     if nothing:
         click.echo(nothing, err=True)
     return Exit.OK
+
+
+def _watch(options: Options, namespace: str | None, cluster: str | None) -> int:
+    """Print the pods, and each row that changes, until Ctrl-C."""
+    from controlplane.audit.pods_now import load
+    from controlplane.clock import SystemClock
+
+    refuse_order(options)
+    shown = ChangedRows(options, (*COLUMNS, *WIDE) if options.wide else COLUMNS, "pod")
+
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def look(reader: LogReader) -> None:
+        now = SystemClock().now()
+        every = [one for one in load(reader, namespace) if cluster is None or cluster in one["targets"]]
+        found = {(one["namespace"], one["name"]): one for one in every}
+        gone = {key: {**last[key], "state": "Deleted", "waits_for": ""} for key in last.keys() - found.keys()}
+        rows = [(key, _told(one), one, _row(options, one, now)) for key, one in {**found, **gone}.items()]
+        shown.show(rows)
+        for key in gone:
+            shown.forget(key)
+        last.clear()
+        last.update(found)
+
+    return follow(options, open_reader(options), look)
+
+
+def _told(one: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells that a row says something else than before."""
+    return {name: value for name, value in one.items() if name != "position"}
 
 
 def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[object]:
@@ -86,6 +124,6 @@ def _nothing(reader: LogReader, every: list[dict[str, Any]], namespace: str | No
     near = nearest_namespaces(reader, namespace, "sourcepod")
     if not near and cluster is not None:
         known = sorted({name for one in every for name in one["targets"]})
-        close = difflib.get_close_matches(cluster, known, n=1, cutoff=0.5) if cluster not in known else []
-        near = f" Did you mean {close[0]}?" if close else ""
+        close = difflib.get_close_matches(cluster, known, n=3, cutoff=0.5) if cluster not in known else []
+        near = f" Did you mean {' or '.join(close)}?" if close else ""
     return f"No candidates found{where}{on}.{near}"

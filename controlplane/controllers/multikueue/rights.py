@@ -30,8 +30,10 @@ def _reads_worker_quota(settings: Settings) -> bool:
     return chosen.quota_automation == "yes" or settings.quota.counts_workers or bool(scores)
 
 
+_OF_CONNECTIONS = frozenset({"multikueueclusters", "multikueueclusters/status", "namespaces", "events"})
 RIGHTS = (
-    GrantedRights(manifest="rbac/management/clusterrole.yaml", when=_reaches_clusters),
+    GrantedRights(manifest="rbac/management/clusterrole.yaml", when=named("multikueue")),
+    GrantedRights(manifest="rbac/management/clusterrole.yaml", when=_reaches_clusters, resources=_OF_CONNECTIONS),
     GrantedRights(manifest="rbac/management/role.yaml", when=_reaches_clusters, namespace=_own_namespace),
     GrantedRights(
         manifest="rbac/management/clusterprofiles.yaml",

@@ -199,7 +199,8 @@ STORIES = ObjectStories(
     },
     absent={
         "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "
-        "the controller podgroups records those with one of podgroups.schedulerNames",
+        "the controller podgroups records those with one of podgroups.schedulerNames; `controlplane candidates list` has those"
+        " that are placed on other clusters",
         "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
     },
 )

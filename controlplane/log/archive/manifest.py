@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -100,7 +100,7 @@ def some_archives(directory: Path, log: str) -> list[Archive]:
     found = archives_of(directory, log)
     if found:
         return found
-    others = sorted(one.name for one in directory.iterdir() if one.is_dir()) if directory.is_dir() else []
+    others = sorted({unquote(one.parent.parent.name) for one in directory.glob(f"*/*/{MANIFEST}")})
     hint = f": there are archives of {', '.join(others)}; choose one with --log" if others else ""
     raise ArchiveError(f"{directory} has no archive of the log {log}{hint}")
 

@@ -18,7 +18,7 @@ from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
-from controlplane.pages.directory import Directory, Row
+from controlplane.pages.directory import ACTIVE, Directory, Row
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
@@ -104,7 +104,9 @@ def queues(asked: Asked) -> QueueList:
         with follower.lock:
             ahead = _heads(follower.index.workloads.values(), follower.directory, names)
             ahead = ahead._replace(leads={**known, **ahead.leads})
-            return _list(_counts(follower.directory, names), follower.directory.pending(names), ahead)
+            counts = _counts(follower.directory, names)
+            _with_empty(asked, counts, known)
+            return _list(counts, follower.directory.pending(names), ahead)
     past = asked.past()
     with follower.lock:
         finished = follower.directory.finished_at(asked.at.timestamp(), names)
@@ -114,13 +116,18 @@ def queues(asked: Asked) -> QueueList:
             counts.setdefault(place, Counter())["finished"] += count
     ahead = _heads(past.states.values(), past.directory, names)
     known = cluster_queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
-    for place in known:
-        if asked.sees(place[0]):
-            counts.setdefault(place, Counter())
+    _with_empty(asked, counts, known)
     return _list(counts, past.directory.pending(names), ahead._replace(leads={**ahead.leads, **known}))
 
 
 _Place = tuple[str, str]
+
+
+def _with_empty(asked: Asked, counts: dict[_Place, Counter[str]], known: Mapping[_Place, str]) -> None:
+    """Add the LocalQueues that are there and have no Workload."""
+    for place in known:
+        if asked.sees(place[0]):
+            counts.setdefault(place, Counter())
 
 
 def _known_now(asked: Asked) -> Mapping[_Place, str]:
@@ -183,11 +190,14 @@ def _list(
 
 
 def _counts(directory: Directory, names: Sequence[str] | None) -> dict[_Place, Counter[str]]:
-    """Return how many Workloads of each queue are how far."""
+    """Return how many Workloads of each queue are how far; those that were deleted are left out."""
     found: dict[_Place, Counter[str]] = {}
     for (namespace, queue, _, shown), count in directory.counts.items():
+        if queue and count and shown in ACTIVE and (names is None or namespace in names):
+            found.setdefault((namespace, queue), Counter())[_COLUMN[shown]] += count
+    for (namespace, queue), count in directory.finished().items():
         if queue and count and (names is None or namespace in names):
-            found.setdefault((namespace, queue), Counter())[_COLUMN.get(shown, "finished")] += count
+            found.setdefault((namespace, queue), Counter())["finished"] += count
     return found
 
 

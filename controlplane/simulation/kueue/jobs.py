@@ -34,7 +34,7 @@ from controlplane.simulation.kueue.common import (
     workload_name,
 )
 from controlplane.simulation.kueue.core import Core
-from controlplane.simulation.kueue.podsets import PodSetPlacement, equivalent, placed, restored
+from controlplane.simulation.kueue.podsets import PodSetPlacement, admitted_sets, equivalent, placed, restored
 from controlplane.simulation.kueue.status import draft, unreserve
 
 JobKey = tuple[str, str, str]
@@ -144,7 +144,7 @@ class JobReconciler:
         waits = self._integrations[kind].suspended(job)
         if match is None and others and waits and not is_true(others[0], "QuotaReserved"):
             stale = others.pop(0)
-            self._core.patch(stale, {"spec": {"podSets": self._integrations[kind].pod_sets(job)}})
+            self._core.patch(stale, {"spec": {"podSets": self._pod_sets(kind, job)}})
             match = self._core.workload(*place_of(stale))
         if match is None and not waits and self._outcome(kind, job) is None:
             self._stop(kind, job, others[0] if len(others) == 1 else None)
@@ -205,12 +205,23 @@ class JobReconciler:
         limit = (mine.get("labels") or {}).get(MAX_EXEC_TIME)
         if (int(limit) if limit else None) != workload["spec"].get("maximumExecutionTimeSeconds"):
             return False
-        if not equivalent(
-            self._integrations[kind].pod_sets(job), workload["spec"]["podSets"], tolerations=not admitted
-        ):
+        if not self._asks_for_the_same(kind, job, workload, admitted):
             return False
         self._matches[mine["uid"]] = state
         return True
+
+    def _asks_for_the_same(self, kind: Kind, job: Json, workload: Json, admitted: bool) -> bool:
+        """Whether a job asks for what its Workload does; one that runs with fewer pods has as many as it was admitted for."""
+        asked = self._pod_sets(kind, job)
+        if equivalent(asked, workload["spec"]["podSets"], tolerations=not admitted):
+            return True
+        runs = admitted and not self._integrations[kind].suspended(job)
+        return runs and equivalent(asked, admitted_sets(workload), tolerations=False)
+
+    def _pod_sets(self, kind: Kind, job: Json) -> list[Json]:
+        """Return the pod sets of a job's Workload: with the fewest pods that it is content with, if it says so."""
+        found, minimum = self._integrations[kind].pod_sets(job), self._integrations[kind].minimum(job)
+        return found if minimum is None else [{**one, "minCount": minimum} for one in found]
 
     def _without_workload(self, kind: Kind, job: Json) -> None:
         """Make the job's Workload once nothing of the job runs; a job that names a missing one is only kept
@@ -225,7 +236,7 @@ class JobReconciler:
         metadata = meta(job)
         labels = metadata.get("labels") or {}
         spec: Json = {
-            "podSets": self._integrations[kind].pod_sets(job),
+            "podSets": self._pod_sets(kind, job),
             "queueName": _queue_name(job),
             "active": True,
             **self._priority(labels.get(PRIORITY_CLASS) or ""),
@@ -296,7 +307,9 @@ class JobReconciler:
             placed(template, placement)
             for template, placement in zip(integration.templates(job), placements, strict=True)
         ]
-        self._patch_job(kind, job, {**integration.started(), **integration.with_templates(templates, job)})
+        counted = integration.counted(job, slices.counts(admitted_sets(workload)))
+        spec = {**integration.started(), **integration.with_templates(templates, job), **counted}
+        self._patch_job(kind, job, spec)
 
     def _placement(self, assignment: Mapping[str, Any], workload: Json) -> PodSetPlacement:
         selector: dict[str, str] = {}
@@ -317,6 +330,8 @@ class JobReconciler:
             if len(originals) == len(templates):
                 back = [restored(template, original) for template, original in zip(templates, originals, strict=True)]
                 spec.update(integration.with_templates(back, job))
+            if workload is not None:
+                spec.update(integration.counted(job, slices.counts(workload["spec"]["podSets"])))
             self._patch_job(kind, job, spec)
         started = kind in INTEGRATIONS and (job.get("status") or {}).get("startTime")
         if started and self._outcome(kind, job) is None:

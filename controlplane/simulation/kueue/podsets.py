@@ -30,6 +30,13 @@ def equivalent(
     return True
 
 
+def admitted_sets(workload: Mapping[str, Any]) -> list[Json]:
+    """Return the pod sets of a Workload with as many pods as each was admitted for."""
+    given = (workload.get("status") or {}).get("admission") or {}
+    counts = {str(one["name"]): one.get("count") for one in given.get("podSetAssignments") or ()}
+    return [{**one, "count": counts.get(str(one["name"])) or one["count"]} for one in workload["spec"]["podSets"]]
+
+
 class PodSetPlacement(NamedTuple):
     """What admission adds to the pods of one pod set."""
 

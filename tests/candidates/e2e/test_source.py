@@ -205,7 +205,7 @@ async def test_the_log_tells_why_a_pod_is_where_it_is(stage: Make) -> None:
     await it.placed(where="east")
     await it.until(lambda: it.condition("forged"), "the reason on the pod")
     why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/web")
-    assert "Running: It is on node node-1 of cluster east as web-" in why
+    assert "Pending: It is on node node-1 of cluster east as web-" in why  # as its delegate
     assert "because east was" in why
     why = await asyncio.to_thread(shown, it, "why", f"pod/{NS}/forged")
     assert "Pending: It is not placed, because candidates.controlplane.dev/permit is not for users to set" in why

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.candidate import Candidate, Permit
@@ -43,10 +45,11 @@ from controlplane.runtime.phrases import each_says, listed
 from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
 
 _UNREAD, _OF_POD = CandidateObservationRefused, (SourcePodObserved, SourceDeleted)
+_START = "its delegate to start"
 _UNKNOWN = (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN)
 
 
-def _find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
     """Return the history of the source pods of a name, with how their clusters are connected, what was decided about their
     PodGroup, and that they cannot be read.
     """
@@ -59,10 +62,15 @@ def _find(reader: HistoryReader, kind: str, namespace: str, name: str) -> Object
     return ObjectHistory("sourcepod", events[0].stream, events, reader.of(*around))
 
 
-def _explained(found: ObjectHistory) -> Explanation:
+def explained(found: ObjectHistory) -> Explanation:
+    """Return where a source pod is, and why, by its history."""
     clusters = clusters_of(folded(found.events))
-    gang = [recorded for recorded in found.around if recorded.stream.startswith(f"{GROUP}/")]
-    return explain_pod(found.events, connections(clusters, found.around), gang, _refusal(found))
+    return explain_pod(found.events, connections(clusters, found.around), gang_of(found), _refusal(found))
+
+
+def gang_of(found: ObjectHistory) -> list[Recorded]:
+    """Return what was decided about the PodGroup of a source pod."""
+    return [recorded for recorded in found.around if recorded.stream.startswith(f"{GROUP}/")]
 
 
 def _refusal(found: ObjectHistory) -> Recorded | None:
@@ -187,7 +195,10 @@ def _placed(
     if phase in ("Succeeded", "Failed"):
         sentence += f" It has ended: {phase}."
         return _answer("Finished", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
-    return _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
+    told = _answer("Running", chosen.cluster, sentence, events, PermitGranted, CandidateBound)
+    if phase in ("", "Pending"):  # bound is not started: its kubelet pulls images, mounts volumes, or said nothing yet
+        return msgspec.structs.replace(told, standing=Standing("Pending", chosen.cluster, _START))
+    return told
 
 
 def _gone(state: SourceState, events: Sequence[Recorded], *, deleting: bool) -> Explanation:
@@ -269,7 +280,7 @@ def _streams(kind: str, namespace: str, name: str) -> list[str]:
 STORIES = ObjectStories(
     words=dict.fromkeys(("pod", "pods", "po"), "pod"),
     streams=_streams,
-    find=_find,
-    explain={"sourcepod": _explained},
+    find=find,
+    explain={"sourcepod": explained},
     chain={"sourcepod": _chain},
 )

@@ -117,7 +117,7 @@ def _topology_request(facts: events.PodSetFacts, at: int) -> TopologyRequest | N
 def cluster_queue(seen: events.AdmissionClusterQueueObserved) -> model.ClusterQueue:
     """Return a ClusterQueue; one that is being deleted admits nothing, like one that is stopped."""
     found = parse_queues.cluster_queue(_object(seen))
-    return replace(found, stop_policy="Hold") if seen.deleting else found
+    return replace(found, stop_policy=model.DELETING) if seen.deleting else found
 
 
 def cohort(seen: events.AdmissionCohortObserved) -> model.Cohort:

@@ -25,6 +25,8 @@ TRY_NEXT_FLAVOR, MAY_STOP_SEARCH = "TryNextFlavor", "MayStopSearch"
 BORROWING_OVER_PREEMPTION, PREEMPTION_OVER_BORROWING = "BorrowingOverPreemption", "PreemptionOverBorrowing"
 STRICT_FIFO, BEST_EFFORT_FIFO = "StrictFIFO", "BestEffortFIFO"
 NO_STOP = "None"
+DELETING = "Deleting"
+"""No stop policy of an API: that of a ClusterQueue that is being deleted, which admits nothing."""
 LONGEST_RUN = "LongestRun"
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
 PODS = "pods"
@@ -84,6 +86,13 @@ class ClusterQueue:
     fair_weight: float = 1.0
     admission_checks: tuple[tuple[str, frozenset[str]], ...] = ()
     admission_mode: str = ""
+
+    @property
+    def stopped(self) -> str:
+        """Why it admits nothing, by its stop policy; "" if that lets it."""
+        if self.stop_policy == NO_STOP:
+            return ""
+        return "is being deleted" if self.stop_policy == DELETING else "is stopped"
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource, or None."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import (
-    NO_STOP,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -93,8 +92,8 @@ class QuotaSnapshot:
     def inactive_reasons(self, queue: QueueNode) -> list[str]:
         """Return why a ClusterQueue admits nothing, in the words of its Active condition; empty if it admits."""
         spec, found = queue.spec, []
-        if spec.stop_policy != NO_STOP:
-            found.append("is stopped")
+        if spec.stopped:
+            found.append(spec.stopped)
         missing = [name for group in spec.groups for name in group.flavors if name not in self.flavors]
         if missing:
             found.append(f"references missing ResourceFlavor(s): {','.join(missing)}")
