@@ -44,7 +44,7 @@ class HeldQuota(Value):
     since: str
 
 
-class QueuedWorkload(Value):
+class QueueMember(Value):
     """A Workload that waits for quota. `position` of those that wait in the ClusterQueue, 1 for the first, and `in_queue` of those
     in its LocalQueue; 0 where nobody here keeps the order. `reason` and `message`: of its condition."""
 
@@ -59,7 +59,7 @@ class QueuedWorkload(Value):
     message: str
 
 
-class QueueShape(Value):
+class QueueQuota(Value):
     """How a ClusterQueue admits: the Cohorts above it, from the root, its strategy and stop policy, and why it is not active."""
 
     cohorts: list[str] = []
@@ -68,12 +68,12 @@ class QueueShape(Value):
     inactive: str = ""
 
 
-def shape_of(index: AdmissionIndex, name: str) -> QueueShape:
+def shape_of(index: AdmissionIndex, name: str) -> QueueQuota:
     """Return how a ClusterQueue admits; the index has it."""
     snapshot = index.engine.snapshot
     node, stop = snapshot.queues[name], snapshot.queues[name].spec.stop_policy
     cycle = ["its Cohorts are in a cycle, by their spec.parentName"] if snapshot.has_cycle(node) else []
-    return QueueShape(
+    return QueueQuota(
         cohorts=[cohort.name for cohort in node.ancestors()][::-1],
         strategy=node.spec.queueing_strategy,
         stop_policy="" if stop in (NO_STOP, DELETING) else stop,
@@ -131,7 +131,7 @@ def holders_of(index: AdmissionIndex, name: str) -> list[HeldQuota]:
     return sorted(found, key=lambda one: (one.since, one.namespace, one.name))
 
 
-def waiting_in(index: AdmissionIndex, name: str) -> list[QueuedWorkload]:
+def waiting_in(index: AdmissionIndex, name: str) -> list[QueueMember]:
     """Return the Workloads that wait in a ClusterQueue, in the order in which they are tried."""
     line = pending_workloads.of_cluster_queue(index, name)
     found = []
@@ -139,7 +139,7 @@ def waiting_in(index: AdmissionIndex, name: str) -> list[QueuedWorkload]:
         seen = one.observed
         said = _condition(seen.status, "QuotaReserved")
         found.append(
-            QueuedWorkload(
+            QueueMember(
                 namespace=seen.namespace,
                 name=seen.name,
                 queue=seen.queue,

@@ -13,8 +13,8 @@ from controlplane.audit.past import GROUPS
 from controlplane.audit.places import moments_of
 from controlplane.audit.queue_quota import (
     HeldQuota,
-    QueuedWorkload,
-    QueueShape,
+    QueueMember,
+    QueueQuota,
     QuotaLine,
     holders_of,
     lines_of,
@@ -48,12 +48,12 @@ class ClusterQueueStory(Value):
 
     name: str
     decided: bool
-    shape: QueueShape
+    shape: QueueQuota
     counts: dict[str, int]
     quota: list[QuotaLine]
     queues: list[QueueItem]
     pending: int
-    waiting: list[QueuedWorkload]
+    waiting: list[QueueMember]
     holders: int
     holding: list[HeldQuota]
     history: list[HeldInterval]
@@ -72,7 +72,7 @@ class LocalQueueStory(Value):
     counts: dict[str, int]
     quota: list[QuotaLine]
     pending: int
-    waiting: list[QueuedWorkload]
+    waiting: list[QueueMember]
     holders: int
     holding: list[HeldQuota]
     history: list[HeldInterval]
@@ -94,7 +94,7 @@ def cluster_queue(asked: Asked) -> ClusterQueueStory:
     return ClusterQueueStory(
         name=name,
         decided=index is not None,
-        shape=shape_of(index, name) if index is not None else QueueShape(),
+        shape=shape_of(index, name) if index is not None else QueueQuota(),
         counts={group: sum(one.counts[group] for one in leading) for group in GROUPS},
         quota=quota,
         queues=leading,
@@ -161,7 +161,7 @@ def _moments(asked: Asked, *streams: str) -> list[TimelineEntry]:
 
 def _in_queue(
     asked: Asked, index: AdmissionIndex | None, cluster_queue: str, leads: Set[_Place], *, alone: bool = False
-) -> tuple[list[QueuedWorkload], list[HeldQuota], list[QuotaLine]]:
+) -> tuple[list[QueueMember], list[HeldQuota], list[QuotaLine]]:
     """Return who waits, who has quota, and the quota of a ClusterQueue, to which some LocalQueues lead; of these alone, if it is
     said so."""
     if index is not None:
@@ -217,9 +217,9 @@ def _holder(local: WorkloadObserved) -> HeldQuota:
     )
 
 
-def _waiter(local: WorkloadObserved) -> QueuedWorkload:
+def _waiter(local: WorkloadObserved) -> QueueMember:
     said = local.condition("QuotaReserved")
-    return QueuedWorkload(
+    return QueueMember(
         namespace=local.namespace,
         name=local.name,
         queue=local.queue_name,
