@@ -85,11 +85,11 @@ class Warnings:
         about = ObjectRef(MULTIKUEUE_CONFIGS, "", config.name)
         self._send(about, config.uid, "QuotaAutomationOff", note, config.resource_version)
 
-    def _send(self, about: ObjectRef, uid: str, reason: str, note: str, mark: str) -> None:
+    def _send(self, about: ObjectRef, uid: str, reason: str, note: str, suffix: str) -> None:
         executor = self._executor()
         if executor is None:
             return
-        event = event_about(about, uid, "Warning", reason, note, mark, self._identity, self._clock.now())
+        event = event_about(about, uid, "Warning", reason, note, suffix, self._identity, self._clock.now())
         task = asyncio.create_task(_quietly(executor.execute(event)))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)

@@ -24,7 +24,7 @@ from controlplane.runtime.streams import Folded, StreamFolds
 
 _MISSING = object()
 # The place of the stream in the log, and since where things are as they are: they follow from the event itself.
-_OWN = ("version", "position", "marks")
+_OWN = ("version", "position", "positions")
 _OF_ADMISSION = tuple(
     f"{ADMISSION}/{word}/" for word in ("workload", "clusterqueue", "cohort", "localqueue", "flavor", "check")
 )
@@ -129,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[StateChange]:
-    """Return the fields of a state that differ, by path; not its place in the log, nor the marks of causes."""
+    """Return the fields of a state that differ, by path; not its place in the log, nor the positions of causes."""
     ours = [{name: value for name, value in one.items() if name not in _OWN} for one in (before, after)]
     return list(_changes(ours[0], ours[1], ""))
 

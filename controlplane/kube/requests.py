@@ -36,7 +36,7 @@ def event_about(
     kind: str,
     reason: str,
     note: str,
-    mark: str,
+    suffix: str,
     identity: str,
     now: datetime,
     *,
@@ -46,11 +46,11 @@ def event_about(
     """Return the creation of an Event of type `kind` (Normal, Warning) on an object; `action` is the reason, if nothing
     else is said.
 
-    `mark` makes its name, and with it the Event, one of a kind: sent twice, the second is refused.
+    `suffix` makes its name, and with it the Event, one of a kind: sent twice, the second is refused.
     """
     namespace = regarding.namespace or "default"
-    suffix = hashlib.sha256(f"{uid}/{reason}/{mark}".encode()).hexdigest()[:16]
-    name = event_name(regarding.name, suffix)
+    digest = hashlib.sha256(f"{uid}/{reason}/{suffix}".encode()).hexdigest()[:16]
+    name = event_name(regarding.name, digest)
     body: Json = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

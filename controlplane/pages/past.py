@@ -82,7 +82,7 @@ def _newest(index: WorkloadIndex, state: WorkloadState) -> int:
     """Return the newest event on what a Workload depends on; of clusters those that it may be on."""
     route = index.route(state.local) if state.local is not None else None
     clusters = {MANAGEMENT, *state.remotes, *(route.clusters if route is not None else ())}
-    return index.around.newest(index.marks(state), clusters)
+    return index.around.newest(index.positions(state), clusters)
 
 
 class Pasts:

@@ -13,7 +13,7 @@ from controlplane.controllers.candidates.references.events import (
 )
 from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.causes import CAUSES, may_cause
-from controlplane.runtime.marks import ANY
+from controlplane.runtime.facets import ANY
 from tests.candidates.cause_copies import COPIES
 from tests.candidates.cause_nodes import NODES
 from tests.candidates.cause_tables import ELECTIONS, ENDS, GANGS, PERMITS, REQUESTS, SHOWN

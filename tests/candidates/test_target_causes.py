@@ -20,7 +20,7 @@ from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided
-from controlplane.runtime.marks import ANY
+from controlplane.runtime.facets import ANY
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS
 from tests.candidates.test_capabilities import Process

@@ -33,7 +33,7 @@ from controlplane.controllers.coscheduling.observations import (
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import WriteRefusal
-from controlplane.runtime.marks import ANY
+from controlplane.runtime.facets import ANY
 from tests.coscheduling.samples import DONE, NS, claim, run, stateful_set, task, task_pod, template
 from tests.coscheduling.scene import Scene, config
 from tests.coscheduling.started import RUN, SINGLE, pod

@@ -203,7 +203,7 @@ def test_quota_is_given_back_when_the_grace_of_a_lost_pod_is_over() -> None:
     decided = scene.controller.decide("jobframework/job/podgroups/default/g", scene.clock.now())
     assert decided.wake is not None
     scene.clock.move((decided.wake - scene.clock.now()).total_seconds())
-    scene.controller.index._mark(scene.controller.index.states)
+    scene.controller.index._enqueue(scene.controller.index.states)
     scene.settle()
     reserved = condition(scene.workload(), "QuotaReserved")
     assert reserved is not None

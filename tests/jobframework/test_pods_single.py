@@ -293,6 +293,6 @@ def test_a_refusal_of_the_api_server_is_recorded_and_tried_again() -> None:
     scene.store.delete = real  # type: ignore[method-assign]
     scene.clock.move(10)
     scene.decide()
-    scene.controller.index._mark(scene.controller.index.states)
+    scene.controller.index._enqueue(scene.controller.index.states)
     scene.settle()
     assert meta(get(scene))["deletionTimestamp"]

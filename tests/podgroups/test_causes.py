@@ -28,7 +28,7 @@ from controlplane.controllers.podgroups.rules import DEFAULT_DOCUMENT
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange, WriteRefusal
-from controlplane.runtime.marks import ANY
+from controlplane.runtime.facets import ANY
 from tests.expected import ExpectsCause
 from tests.podgroups.scenes import NS, manifest, pod_manifest, ref
 from tests.podgroups.stage import KINDS, Stage

@@ -40,7 +40,7 @@ from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditi
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
 from controlplane.log.event import Event, NewEvent, Recorded
-from controlplane.runtime.marks import ANY
+from controlplane.runtime.facets import ANY
 from tests.scheduling.bench import Bench, ready
 from tests.scheduling.test_quorums import CONFIG as GANGS
 from tests.scheduling.test_quorums import come, gang, run

@@ -32,7 +32,7 @@ class Recorder(Behaviour):
 def test_keys_are_handled_once_each_in_the_order_in_which_they_came() -> None:
     behaviour = Recorder()
     for name in "abcab":
-        behaviour.mark((name,))
+        behaviour.enqueue((name,))
     assert behaviour.drain() == 3
     assert behaviour.handled == ["a", "b", "c"]
 
@@ -41,12 +41,12 @@ def test_a_delay_brings_a_key_back_when_it_is_due_and_the_earliest_counts() -> N
     clock = ManualClock()
     behaviour = Recorder(clock)
     behaviour.answers = {"a": [5.0]}
-    behaviour.mark(("a",))
+    behaviour.enqueue(("a",))
     behaviour.drain()
     assert behaviour.next_due() == 5.0
-    behaviour.mark_after(("a",), 9)
+    behaviour.enqueue_after(("a",), 9)
     assert behaviour.next_due() == 5.0
-    behaviour.mark_after(("a",), 2)
+    behaviour.enqueue_after(("a",), 2)
     assert behaviour.next_due() == 2.0
     clock.move(2)
     behaviour.drain()
@@ -65,7 +65,7 @@ def test_conflicts_are_retried_at_once_other_trouble_later_and_what_is_gone_neve
         "refused": [ApiError(422, "Invalid", "")] * 2,
     }
     for name in behaviour.answers:
-        behaviour.mark((name,))
+        behaviour.enqueue((name,))
     behaviour.drain()
     assert behaviour.handled == ["conflict", "gone", "refused", "conflict", "conflict"]
     first = behaviour.next_due()
@@ -85,7 +85,7 @@ def test_conflicts_are_retried_at_once_other_trouble_later_and_what_is_gone_neve
 def test_an_endless_conflict_does_not_spin() -> None:
     behaviour = Recorder()
     behaviour.answers = {"a": [ApiError(409, "Conflict", "")] * 100}
-    behaviour.mark(("a",))
+    behaviour.enqueue(("a",))
     assert behaviour.drain() < 10
     assert behaviour.next_due() is not None
 
@@ -93,7 +93,7 @@ def test_an_endless_conflict_does_not_spin() -> None:
 def test_what_never_settles_is_noticed() -> None:
     behaviour = Recorder()
     behaviour.answers = {"a": [0.0] * 100}
-    behaviour.mark(("a",))
+    behaviour.enqueue(("a",))
     with pytest.raises(RuntimeError, match="recorder did not settle within 10 steps"):
         behaviour.drain(10)
 
@@ -107,13 +107,13 @@ async def test_the_loop_wakes_for_marks_and_timers_and_ends_when_cancelled() -> 
             while behaviour.handled != names:
                 await asyncio.sleep(0.001)
 
-    behaviour.mark(("a",))
+    behaviour.enqueue(("a",))
     await until(["a"])
-    behaviour.mark_after(("b",), 0.01)
+    behaviour.enqueue_after(("b",), 0.01)
     await until(["a", "b"])
-    behaviour.mark_after(("later",), 60)
+    behaviour.enqueue_after(("later",), 60)
     await asyncio.sleep(0)
-    behaviour.mark(("c",))
+    behaviour.enqueue(("c",))
     await until(["a", "b", "c"])
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -256,9 +256,9 @@ def test_coming_to_rest_means_writing_nothing(manager: Cluster) -> None:
     manager.move(2)
     before = manager.store.version
     for workload in manager.store.list(WORKLOADS)[0]:
-        manager.kueue.mark(("workload", "default", meta(workload)["name"]))
+        manager.kueue.enqueue(("workload", "default", meta(workload)["name"]))
     for name in ("a", "b", "c"):
-        manager.kueue.mark(("job", JOBS.name, "default", name))
-    manager.kueue.mark(("clusterqueue", "cluster-queue"))
+        manager.kueue.enqueue(("job", JOBS.name, "default", name))
+    manager.kueue.enqueue(("clusterqueue", "cluster-queue"))
     manager.move(5)
     assert manager.store.version == before

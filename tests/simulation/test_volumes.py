@@ -150,6 +150,6 @@ def test_it_comes_to_rest() -> None:
     cluster.select()
     before = cluster.data(), cluster.all()
     for place in list(cluster.volumes._view.all(PERSISTENT_VOLUME_CLAIMS)):
-        cluster.volumes.mark(("claim", *place))
+        cluster.volumes.enqueue(("claim", *place))
     cluster.volumes.drain()
     assert (cluster.data(), cluster.all()) == before

@@ -30,7 +30,7 @@ from controlplane.controllers.scheduling.render import scheduled
 from controlplane.controllers.scheduling.state import PodState, pod_stream
 from controlplane.kube.kinds import PODS, ObjectRef, Request
 from controlplane.runtime.controller import Decided, OpenWrite
-from controlplane.runtime.marks import newest
+from controlplane.runtime.facets import newest
 
 _PATIENCE = 60.0
 _REASONS = {
@@ -52,8 +52,8 @@ class Targets(TargetController):
         if not isinstance(decision, BindStarted) or state is None:
             return None
         ref = ObjectRef(PODS, state.namespace, state.name)
-        scheduler, mark = self.policy.scheduler_name, str(write.position)
-        return scheduled(ref, decision.uid, decision.node, scheduler, self.identity, mark, now)
+        scheduler, suffix = self.policy.scheduler_name, str(write.position)
+        return scheduled(ref, decision.uid, decision.node, scheduler, self.identity, suffix, now)
 
     def since(self, stream: str) -> int:
         """Return the position of the event that what the scheduler finds for a candidate rests on."""

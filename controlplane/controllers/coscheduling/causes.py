@@ -1,7 +1,7 @@
 """Says which event a decision about a PipelineRun or Tekton's ConfigMaps rests on: of all that had to be so, what came
 last.
 
-In: a decision, and marks (`controlplane.controllers.coscheduling.marks`). Out: a position in the log, for `caused_by`.
+In: a decision, and positions (`controlplane.controllers.coscheduling.facets`). Out: a position in the log, for `caused_by`.
 Pure: one table, and a rule for which streams may cause what."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
 from controlplane.controllers.coscheduling.names import pod_name
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
-from controlplane.runtime.marks import Marks, Table, Words, cause_of
+from controlplane.runtime.facets import FacetPositions, Table, Words, cause_of
 
 R = CoschedulingReason
 # A run that nobody else manages, and that is the one of its name.
@@ -73,9 +73,9 @@ def may_cause(cause: str, stream: str) -> bool:
     return first in MAY_CAUSE.get(of, frozenset()) and (first != of or cause == stream)
 
 
-def cause(decision: events.CoschedulingDecision, state: RunState, marks: Marks) -> int:
+def cause(decision: events.CoschedulingDecision, state: RunState, positions: FacetPositions) -> int:
     """Return the position of the event that a decision about a run rests on; 0 if none is known."""
-    return cause_of(CAUSES, decision, marks, words_of(decision, state))
+    return cause_of(CAUSES, decision, positions, words_of(decision, state))
 
 
 def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:

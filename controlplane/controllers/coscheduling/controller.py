@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
-from controlplane.controllers.connectivity.marks import ConnectionMarks
+from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPlaces
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
@@ -30,9 +30,9 @@ from controlplane.controllers.coscheduling.events import (
     FlagsRefused,
     PlaceholderEvicted,
 )
+from controlplane.controllers.coscheduling.facets import RunFacets
 from controlplane.controllers.coscheduling.families import Families, parent_in
 from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
-from controlplane.controllers.coscheduling.marks import RunMarks
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
     CONFIG_MAPS,
@@ -54,7 +54,7 @@ from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import Marks, cause_of
+from controlplane.runtime.facets import FacetPositions, cause_of
 from controlplane.runtime.writes import WritingController
 from controlplane.values import Value
 
@@ -129,7 +129,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.connection = Connection(name=policy.cluster)
         self.flags, self.defaults = Flags(), ""
         self.places = ObjectPlaces(_SEEN, _GONE)
-        self._marks, self._connections = RunMarks(), ConnectionMarks()
+        self._positions, self._connections = RunFacets(), ConnectionFacets()
         self._repeats, self._whose = Deduplicator(), Whose()
         self._refusals: dict[str, str] = {}
         self._said: dict[str, str] = {}
@@ -169,7 +169,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             case "node":
                 self._fold_node(recorded, name)
             case "volume":
-                self._mark(*self._volumes.fold(recorded, name))
+                self._enqueue(*self._volumes.fold(recorded, name))
             case "coscheduling":
                 self._fold_config(recorded)
             case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
@@ -232,20 +232,20 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     def _views(self) -> tuple[bool, bool, bool]:
         return self.ready, self._sees_flags, self._sees_volumes
 
-    def _mark(self, *streams: str) -> None:
+    def _enqueue(self, *streams: str) -> None:
         self._dirty.update(dict.fromkeys(streams))
 
     def _connected(self, connection: Connection, position: int) -> None:
         before, self.connection = self._views, connection
         self._connections.fold({connection.name: connection}, [connection.name], position)
         if self.ready and before != self._views:
-            self._mark(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
+            self._enqueue(FLAGS_STREAM, DEFAULTS_STREAM, *self.runs)
 
     def _fold_run(self, recorded: Recorded) -> None:
         stream = recorded.stream
         before = self.runs.get(stream) or RunState.initial(stream)
         state = fold(before, recorded)
-        self._marks.note(stream, before, state, recorded.position)
+        self._positions.note(stream, before, state, recorded.position)
         for node in {pod.node for pod in before.pods.values()} - {pod.node for pod in state.pods.values()}:
             self._on_node.get(node, set()).discard(stream)
         for pod in state.pods.values():
@@ -253,14 +253,14 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
                 self._on_node.setdefault(pod.node, set()).add(stream)
         if state.settled:
             self.runs.pop(stream, None)
-            self._marks.forget(stream)
+            self._positions.forget(stream)
             self._families.forget(stream)
             self._volumes.forget(stream)
         else:
             self.runs[stream] = state
             self._families.note(stream, state)
             self._volumes.note(stream, state)
-        self._mark(stream, *self._families.concerned(stream, recorded.event))
+        self._enqueue(stream, *self._families.concerned(stream, recorded.event))
 
     def _fold_node(self, recorded: Recorded, name: str) -> None:
         event, before = recorded.event, self.nodes.get(name)
@@ -275,7 +275,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         elif isinstance(event, observations.NodeGone):
             self.nodes.pop(name, None)
         self._nodes_at, self._nodes_since = recorded.position, recorded.recorded_at
-        self._mark(*sorted(self._on_node.get(name, ())))
+        self._enqueue(*sorted(self._on_node.get(name, ())))
 
     def _fold_config(self, recorded: Recorded) -> None:
         stream, event = recorded.stream, recorded.event
@@ -300,7 +300,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             self._refused_at[stream] = recorded.position
         if not self._refusals[stream]:
             self._said.pop(stream, None)
-        self._mark(stream)
+        self._enqueue(stream)
 
     # --- what follows ------------------------------------------------------------------------------------------------
 
@@ -320,14 +320,14 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         ]
         return Decided(events, state.version, plan.wake)
 
-    def _marks_for(self, stream: str, decision: CoschedulingDecision) -> Marks:
-        found = {**self._marks.of(stream), "view": self._seen_since(*NEEDED)}
+    def _marks_for(self, stream: str, decision: CoschedulingDecision) -> FacetPositions:
+        found = {**self._positions.of(stream), "view": self._seen_since(*NEEDED)}
         if isinstance(decision, PlaceholderEvicted) and decision.node in self.nodes:
             found[f"node/{decision.node}.fit"] = self.nodes[decision.node].since
         volumes = self._seen_since(PERSISTENT_VOLUMES.name)
         found["nodes"], found["flags"] = self._nodes_at, self._seen_since(CONFIG_MAPS.name)
         found["volumes"] = max(self._volumes.since(stream), volumes)
-        return found | self._families.marks(stream, self._marks)
+        return found | self._families.positions(stream, self._positions)
 
     def _seen_since(self, *kinds: str) -> int:
         return self._connections.of(self.policy.cluster, kinds)[f"{self.policy.cluster}.view"]

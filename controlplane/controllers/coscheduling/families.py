@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controlplane.controllers.coscheduling import observations
 from controlplane.controllers.coscheduling.events import ModePinned
-from controlplane.controllers.coscheduling.marks import RunMarks
+from controlplane.controllers.coscheduling.facets import RunFacets
 from controlplane.controllers.coscheduling.observe import run_stream
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
 from controlplane.log.event import Event, Unknown
@@ -75,12 +75,12 @@ class Families:
         attempts = (one for name in self._descendants(stream) if name in runs for one in runs[name].attempts.values())
         return frozenset(one.pinned.follows for one in attempts if one.pinned is not None and one.live and not one.over)
 
-    def marks(self, stream: str, of: RunMarks) -> dict[str, int]:
+    def positions(self, stream: str, of: RunFacets) -> dict[str, int]:
         """Return since when the parent of a run, and the pods of its descendants, are as they are."""
         found: dict[str, int] = {}
         if (parent := self._parent.get(stream)) is not None:
-            marks = of.of(parent[0])
-            found["parent.pinned"] = marks.get(f"{parent[1]}.pinned", 0)
+            positions = of.of(parent[0])
+            found["parent.pinned"] = positions.get(f"{parent[1]}.pinned", 0)
         for child in self._descendants(stream):
             for name, position in of.of(child).items():
                 if name.startswith("tasks/"):

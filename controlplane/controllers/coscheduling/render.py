@@ -140,5 +140,5 @@ def announcement(
             kind, reason, note = "Normal", "PlaceholderEvicted", f"pod {decision.name} is moved: {decision.detail}"
         case _:
             return None
-    ref, mark = ObjectRef(PIPELINE_RUNS, namespace, run), f"{position:x}"
-    return event_about(ref, decision.attempt_uid, kind, reason, note, mark, identity, now)
+    ref, suffix = ObjectRef(PIPELINE_RUNS, namespace, run), f"{position:x}"
+    return event_about(ref, decision.attempt_uid, kind, reason, note, suffix, identity, now)

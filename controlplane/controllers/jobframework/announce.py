@@ -31,14 +31,14 @@ class Reporter(Value):
 
 
 def announcement(
-    place: ObjectRef, uid: str, decision: events.JobWrite, mark: str, by: Reporter, now: datetime
+    place: ObjectRef, uid: str, decision: events.JobWrite, suffix: str, by: Reporter, now: datetime
 ) -> Request | None:
-    """Return the Event that tells of a write that succeeded; `mark` makes its name."""
+    """Return the Event that tells of a write that succeeded; `suffix` makes its name."""
     told = _told(place, decision)
     if told is None or not uid:
         return None
     reason, note = told
-    return event_about(place, uid, "Normal", reason, note, mark, by.identity, now, controller=by.controller)
+    return event_about(place, uid, "Normal", reason, note, suffix, by.identity, now, controller=by.controller)
 
 
 def notice(place: ObjectRef, decision: events.JobNoticeDecided, by: Reporter, now: datetime) -> Request:

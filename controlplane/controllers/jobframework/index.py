@@ -230,26 +230,26 @@ class JobIndex:
             self._fold_free(recorded)
         elif recorded.stream.startswith(f"{WORD}/topology/"):
             self.topologies.fold(recorded)
-            self._mark([recorded.stream])
+            self._enqueue([recorded.stream])
         elif recorded.stream.startswith(NAMESPACE_STREAM):
             if self.namespaces.fold(recorded):
-                self._mark(self.states)
+                self._enqueue(self.states)
         elif recorded.stream.startswith(STREAM):
             for stream in self.runtimes.fold(recorded):
                 self.states[stream] = self._completed(self.states[stream])
-                self._mark([stream])
+                self._enqueue([stream])
         elif recorded.stream.startswith((f"{WORD}/flavor/", f"{WORD}/priorityclass/")):
             self.catalog.fold(recorded)
-            self._mark(self.states)
+            self._enqueue(self.states)
 
-    def _mark(self, streams: Iterable[str]) -> None:
+    def _enqueue(self, streams: Iterable[str]) -> None:
         self._dirty.update(dict.fromkeys(streams))
 
     def _connected(self, connection: Connection) -> None:
         was, before = self.ready, self.connection.synced
         self.connection = connection
         if self.ready and (not was or connection.synced - before):
-            self._mark((*self.states, *self.topologies.states))
+            self._enqueue((*self.states, *self.topologies.states))
 
     def _fold_job(self, recorded: Recorded) -> None:
         stream, before = recorded.stream, self.state(recorded.stream)
@@ -265,14 +265,14 @@ class JobIndex:
                 self._unchained(before, after, event)
             case QueuedPodGone():
                 self.stream_of.pop(event.uid, None)
-        self._mark(groups := self.sets.fold(recorded))
+        self._enqueue(groups := self.sets.fold(recorded))
         for group in groups if isinstance(event, (QueuedSetObserved, QueuedSetGone)) else ():
             self._keep(group, self.state(group))
         self._reindex(stream, before.job, after.job)
         self.runtimes.rests(stream, *(one.rests_on if one is not None else "" for one in (before.job, after.job)))
         self._keep(stream, after)
         uids = {one.uid for one in (before.job, after.job) if one is not None}
-        self._mark((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+        self._enqueue((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
 
     def _keep(self, stream: str, state: QueuedJobState) -> None:
         """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their groups are
@@ -303,13 +303,13 @@ class JobIndex:
             job = self.state(stream).job
             here = job is None or job.managed_by != MANAGED_BY
             (self.sliced.add if here and has_gated_pods(event) else self.sliced.discard)(event.uid)
-        self._mark_pods(event)
+        self._enqueue_pods(event)
         if before == stream:
             return
         self._mark_group(event.namespace, event.name)
         if before in self.states:
             self.states[before] = without_workload(self.states[before], event.uid, position)
-            self._mark([before])
+            self._enqueue([before])
         free = self._free.get((event.namespace, event.name))
         if free is not None and free.uid == event.uid:
             del self._free[event.namespace, event.name]
@@ -321,13 +321,13 @@ class JobIndex:
         if before == recorded.stream or before not in self.states:
             return
         self._keep(before, without_pod(self.states[before], event.uid, recorded))
-        self._mark([before])
+        self._enqueue([before])
 
     def _unnamed(self, event: events.JobWorkloadGone) -> None:
         self.stream_of.pop(event.uid, None)
         self.placed.discard(event.uid)
         self.sliced.discard(event.uid)
-        self._mark_pods(event)
+        self._enqueue_pods(event)
         if self._named.get((event.namespace, event.name)) == event.uid:
             del self._named[event.namespace, event.name]
             self._mark_group(event.namespace, event.name)
@@ -339,17 +339,17 @@ class JobIndex:
         if named and not any(one.slice is not None and one.slice.name == named for one in after.workloads.values()):
             self._chains.pop((event.namespace, named), None)
 
-    def _mark_pods(self, event: events.JobWorkloadObserved | events.JobWorkloadGone) -> None:
+    def _enqueue_pods(self, event: events.JobWorkloadObserved | events.JobWorkloadGone) -> None:
         """The pods of a Workload may run by what it says now."""
         first = event.slice if isinstance(event, events.JobWorkloadObserved) else None
         names = (event.name, *([first.name] if first is not None else []))
         streams = (topology_stream(event.namespace, name) for name in names)
-        self._mark([stream for stream in streams if stream in self.topologies.states])
+        self._enqueue([stream for stream in streams if stream in self.topologies.states])
 
     def _mark_group(self, namespace: str, name: str) -> None:
         """The group of pods of a name cannot have its Workload while another has the name."""
         if (stream := job_stream(POD_GROUPS, namespace, name)) in self.states:
-            self._mark([stream])
+            self._enqueue([stream])
 
     def _fold_free(self, recorded: Recorded) -> None:
         event = recorded.event
@@ -363,7 +363,7 @@ class JobIndex:
                 del self._free[event.namespace, event.name]
         else:
             return
-        self._mark(self._bound.get((event.namespace, event.name), ()))
+        self._enqueue(self._bound.get((event.namespace, event.name), ()))
 
     def _reindex(
         self, stream: str, before: events.QueuedJobObserved | None, after: events.QueuedJobObserved | None

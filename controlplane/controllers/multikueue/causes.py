@@ -1,6 +1,6 @@
 """Finds the event that a decision rests on: the last of all that had to be so.
 
-In: a decision, the marks of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
+In: a decision, the positions of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
 one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a grace,
 rests on what began the time."""
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.multikueue import events
-from controlplane.controllers.multikueue.marks import mark_of
+from controlplane.controllers.multikueue.facets import facet_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.runtime import marks
-from controlplane.runtime.marks import ANY, Marks
+from controlplane.runtime import facets
+from controlplane.runtime.facets import ANY, FacetPositions
 
 R = WorkloadReason
 # What a removal waits for, whatever its reason: the copy, and that its cluster is in view.
@@ -144,19 +144,21 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
     return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
-def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: Marks) -> list[int]:
+def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: FacetPositions) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
-    return marks.causes_of(decisions, state.marks, lambda one, own: cause_of(one, state, own, around), mark_of)
+    return facets.causes_of(decisions, state.positions, lambda one, own: cause_of(one, state, own, around), facet_of)
 
 
-def cause_of(decision: events.WorkloadDecision, state: WorkloadState, own: Marks, around: Marks) -> int:
-    """Return the position of the event that a decision rests on. `own` are the Workload's marks, `around` those outside
+def cause_of(
+    decision: events.WorkloadDecision, state: WorkloadState, own: FacetPositions, around: FacetPositions
+) -> int:
+    """Return the position of the event that a decision rests on. `own` are the Workload's positions, `around` those outside
     its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
     known = {where for name in own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
     clusters = {"c": (cluster,), "any": known, "other": known - {cluster}}
-    return max(marks.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
+    return max(facets.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
 
 
 def about(decision: events.WorkloadDecision, state: WorkloadState) -> str:

@@ -28,14 +28,14 @@ from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.condition_writes import Slots
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
-from controlplane.controllers.multikueue.context_marks import ContextMarks
+from controlplane.controllers.multikueue.context_facets import ContextFacets
 from controlplane.controllers.multikueue.core_writes import CoreWrites
 from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.existing import is_slice
+from controlplane.controllers.multikueue.facets import of_workload
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_member
-from controlplane.controllers.multikueue.marks import of_workload
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
 from controlplane.controllers.multikueue.state import (
@@ -84,7 +84,7 @@ class WorkloadIndex(SharedJobs):
         self._judgements = Judgements()
         self.history = DispatchHistory(policy)
         self.core = CoreWrites()
-        self.around = ContextMarks()
+        self.around = ContextFacets()
         self._ready = False
 
     @property
@@ -125,13 +125,13 @@ class WorkloadIndex(SharedJobs):
                 self._fold_unread(recorded)
             case "fleet":
                 self.outage = fold_outage(self.outage, recorded)
-                self._mark_workloads()
+                self._enqueue_workloads()
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self.outage = outage_resumed(self.outage, recorded)
                 self.connections = {key: self._restarted(state, recorded) for key, state in self.connections.items()}
                 self._connections_changed()
-                self._mark(FLEET_STREAM)
-                self._mark_workloads()
+                self._enqueue(FLEET_STREAM)
+                self._enqueue_workloads()
         self.around.fold(recorded, self.connections, self.jobs)
 
     def _restarted(self, state: Connection, recorded: Recorded) -> Connection:
@@ -181,7 +181,7 @@ class WorkloadIndex(SharedJobs):
             return self.history.queues.seen(cluster, kind)
         return super()._existing(cluster, kind)
 
-    def marks(self, state: WorkloadState) -> ChainMap[str, int]:
+    def positions(self, state: WorkloadState) -> ChainMap[str, int]:
         """Return where in the log what is around a Workload came to be as it is."""
         local, route = state.local, self.route(state.local) if state.local is not None else None
         check = self.checks.get(route.check) if route is not None else None
@@ -194,7 +194,7 @@ class WorkloadIndex(SharedJobs):
         once = [name for name in sorted(self.clusters) if (c := self.connections.get(name)) and c.connected_once]
         return [name for name in once if self.connections[name].phase == "Lost"], len(once)
 
-    def _mark_workloads(self, cluster: str = "") -> None:
+    def _enqueue_workloads(self, cluster: str = "") -> None:
         """Have a look taken at every Workload that is not over, or at those that a cluster can matter to.
 
         None while the management cluster is not in view: nothing is decided then, and all are looked at when it is.
@@ -230,21 +230,21 @@ class WorkloadIndex(SharedJobs):
         self._keep(stream, state)
         if stream not in self.workloads:
             self.names.gone(recorded, state)
-        self._mark(stream)
+        self._enqueue(stream)
         self._fold_unread(recorded)
         self._share(recorded)
         self._wake_components(before, state)
         for other in self.history.fold(recorded, before, state, self.workloads):
-            self._mark(other)
+            self._enqueue(other)
         if is_slice(state):
             for other in sorted(self._siblings(state)):
-                self._mark(other)
+                self._enqueue(other)
 
     def after(self, before: WorkloadState, recorded: Recorded) -> WorkloadState:
         """Return the state of a Workload after one more event of its stream; nothing is kept."""
         state = fold(before, recorded)
         state = fold_evicted(before, state, recorded, self.policy.adapters, self.connections)
-        state = msgspec.structs.replace(state, marks=of_workload(before, state, recorded))
+        state = msgspec.structs.replace(state, positions=of_workload(before, state, recorded))
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
             return without_write(state, recorded.event.target)
         if isinstance(recorded.event, observations.CloneGone):
@@ -275,7 +275,7 @@ class WorkloadIndex(SharedJobs):
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
             self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
-            self._mark(dependent)
+            self._enqueue(dependent)
         self._fold_group(stream, before, after, own)
 
     def _fold_group(
@@ -299,7 +299,7 @@ class WorkloadIndex(SharedJobs):
         concerned = {dependent for mate in mates for dependent in self._dependents.get(mate, ())} - own
         for dependent in self._resting(concerned, stream):
             self.workloads[dependent] = fold_member(self.workloads[dependent], seen.name, before, after)
-            self._mark(dependent)
+            self._enqueue(dependent)
 
     def _fold_cluster(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
@@ -308,7 +308,7 @@ class WorkloadIndex(SharedJobs):
         if isinstance(event, observations.MultiKueueClusterObserved):
             known = self.clusters.get(name)
             if self.policy.scoring is not None and known is not None and known.labels != event.labels:
-                self._mark_workloads()
+                self._enqueue_workloads()
             if known is None or known.uid != event.uid:
                 self._appeared[name] = recorded.version
             self.clusters[name] = event
@@ -318,8 +318,8 @@ class WorkloadIndex(SharedJobs):
             self._fold_connection(recorded, name)
         if observed:
             self.changed_clusters.add(name)
-            self._mark_checks()
-        self._mark(recorded.stream)
+            self._enqueue_checks()
+        self._enqueue(recorded.stream)
 
     def _fold_connection(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
@@ -334,8 +334,8 @@ class WorkloadIndex(SharedJobs):
                 self._keep(stream, fold_listed(self.workloads[stream], name, listed))
         self._connections_changed()
         if before.facts != self.connections[name].facts:
-            self._mark(FLEET_STREAM)
-            self._mark_workloads(name)
+            self._enqueue(FLEET_STREAM)
+            self._enqueue_workloads(name)
 
     def connection_of(self, name: str) -> Connection | None:
         """Return the connection to the cluster that a MultiKueueCluster means; None as long as all that is known is of
@@ -353,17 +353,17 @@ class WorkloadIndex(SharedJobs):
             and all(management.in_view(kind) or kind in management.off for kind in self.policy.awaited_kinds)
         )
         if ready and not self._ready:
-            self._mark_checks()
+            self._enqueue_checks()
             for name in self.clusters:
-                self._mark(cluster_stream(name))
+                self._enqueue(cluster_stream(name))
         if ready != self._ready:
             self._ready = ready
-            self._mark(FLEET_STREAM)
-            self._mark_workloads()
+            self._enqueue(FLEET_STREAM)
+            self._enqueue_workloads()
 
-    def _mark_checks(self) -> None:
+    def _enqueue_checks(self) -> None:
         for name in self.checks:
-            self._mark(f"admissioncheck/{name}")
+            self._enqueue(f"admissioncheck/{name}")
 
     def _fold_check(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
@@ -373,10 +373,10 @@ class WorkloadIndex(SharedJobs):
             before = self.checks.get(name)
             self.checks[name] = event
             if before is None or before.parameters != event.parameters:
-                self._mark_workloads()
+                self._enqueue_workloads()
         elif isinstance(event, observations.AdmissionCheckGone):
             self.checks.pop(name, None)
-        self._mark(recorded.stream)
+        self._enqueue(recorded.stream)
 
     def _fold_queue(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
@@ -387,7 +387,7 @@ class WorkloadIndex(SharedJobs):
             self.queues.pop(name, None)
         after = self.queues.get(name)
         if (before.execution_policy if before else "") != (after.execution_policy if after else ""):
-            self._mark_workloads()
+            self._enqueue_workloads()
 
     def _fold_config(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
@@ -395,5 +395,5 @@ class WorkloadIndex(SharedJobs):
             self.configs[name] = event
         elif isinstance(event, observations.MultiKueueConfigGone):
             self.configs.pop(name, None)
-        self._mark_checks()
-        self._mark_workloads()
+        self._enqueue_checks()
+        self._enqueue_workloads()

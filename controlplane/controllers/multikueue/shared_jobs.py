@@ -57,7 +57,7 @@ class SharedJobs(ExistingObjects):
         """Whether a job, given by its stream, is there, or a Workload that has it."""
         return job in self.jobs or job in self._dependents
 
-    def _mark(self, stream: str) -> None:
+    def _enqueue(self, stream: str) -> None:
         self._dirty[stream] = None
 
     def _fold_unread(self, recorded: Recorded) -> None:
@@ -69,15 +69,15 @@ class SharedJobs(ExistingObjects):
             state = self.workloads.get(stream)
             if state is not None and recorded.cluster in state.remotes:
                 self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
-                self._mark(stream)
+                self._enqueue(stream)
         if (copy := self.unread.fold(recorded)) is None:
             return
         kind, namespace, name = copy
         if kind == WORKLOADS.name:
-            self._mark(workload_stream(namespace, name))
+            self._enqueue(workload_stream(namespace, name))
         else:
             for stream in sorted(self.dependents(job_stream(kind, namespace, name))):
-                self._mark(stream)
+                self._enqueue(stream)
 
     def dependents(self, job: str) -> set[str]:
         """Return the streams of the Workloads that have a job, given by its stream."""
@@ -136,7 +136,7 @@ class SharedJobs(ExistingObjects):
         if before and before != stream and before in self.workloads:
             self._took_from.setdefault(before, set()).add(stream)
             self._keep(before, fold_moved(self.workloads[before], cluster, uid))
-            self._mark(before)
+            self._enqueue(before)
 
     def _share(self, recorded: Recorded) -> None:
         """Show a copy that several Workloads have, or that it is gone, to the others."""
@@ -161,13 +161,13 @@ class SharedJobs(ExistingObjects):
             if other in self.workloads:
                 self._took_from.setdefault(other, set()).add(recorded.stream)
                 self._keep(other, fold_remote(self.workloads[other], event, recorded))
-                self._mark(other)
+                self._enqueue(other)
 
     def _wake_components(self, before: WorkloadState | None, after: WorkloadState) -> None:
         """Have the other Workloads of a job looked at where what they go by has changed, and only then."""
         if self.composed(before or after) and standing(before) != standing(after):
             for other in sorted(self._siblings(before or after) | self._siblings(after)):
-                self._mark(other)
+                self._enqueue(other)
 
     def _shown(self, stream: str, before: WorkloadState | None, state: WorkloadState) -> WorkloadState:
         """Return a Workload with the copies that its job has already, when it is seen for the first time."""

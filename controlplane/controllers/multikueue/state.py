@@ -42,8 +42,8 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
     another one took its place. `relayed_members`: what was last written to the pods of a group beside the first, by name.
     `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
-    `marks`: where in the log it came to be as it is
-    (`controlplane.controllers.multikueue.marks`)."""
+    `positions`: where in the log it came to be as it is
+    (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -71,7 +71,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     relayed_at: datetime | None = None
     relayed_members: Mapping[str, Relayed] = {}
     opening: Mapping[str, datetime] = {}
-    marks: Mapping[str, int] = {}
+    positions: Mapping[str, int] = {}
 
     @property
     def owner(self) -> observations.Owner | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
-from controlplane.controllers.connectivity.marks import ConnectionMarks
+from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.controllers.connectivity.state import Connection, fold, restarted
 from controlplane.controllers.podgroups.causes import CAUSES
 from controlplane.controllers.podgroups.events import ROOM_STREAM, RoomObserved
@@ -29,7 +29,7 @@ from controlplane.kube.pod_requests import ADMITTED, effective
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
-from controlplane.runtime.marks import cause_of
+from controlplane.runtime.facets import cause_of
 from controlplane.runtime.writes import WritesNothing
 
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -150,7 +150,7 @@ class Capacity(WritesNothing):
         self.cluster = cluster
         self.sums = Sums()
         self._connection = Connection(name=cluster)
-        self._marks = ConnectionMarks()
+        self._marks = ConnectionFacets()
         self._recorded: ClusterCapacity | None = None
         self._at: datetime | None = None
         self._version = 0

@@ -1,6 +1,6 @@
 """Says which event a decision about a pod, a PodGroup or the rules rests on: of all that had to be so, what came last.
 
-In: a decision, and marks (`controlplane.controllers.podgroups.marks`). Out: a position in the log, for `caused_by`.
+In: a decision, and positions (`controlplane.controllers.podgroups.facets`). Out: a position in the log, for `caused_by`.
 Pure: one table, and a rule for which streams may cause what. Nodes, and pods of other schedulers, are in no log: what a
 cluster has rests on the event with which they came into view."""
 
@@ -15,7 +15,7 @@ from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.ownership import Resolution
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.log.event import Event
-from controlplane.runtime.marks import ANY, Marks, Table, Words, row_of
+from controlplane.runtime.facets import ANY, FacetPositions, Table, Words, row_of
 
 R = PodGroupReason
 # An owner is looked for as long as the pod has no group.
@@ -65,7 +65,7 @@ CAUSES: Table = {
 """What each kind of decision may rest on, by its reason; the words in braces are those of `words_of`."""
 
 _OWNERS = frozenset(("looked", "owner", "template"))
-"""The words that stand for owners' streams; the others are names of marks of a group's members."""
+"""The words that stand for owners' streams; the others are names of positions of a group's members."""
 
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "member": frozenset(("member", "podgroup", "owner", events.RULES_STREAM, "cluster")),
@@ -97,16 +97,16 @@ def cause(index: PodGroupIndex, stream: str, decision: Event) -> int:
     words = words_of(index, stream, decision)
     found = 0
     for whose, names in _row(type(decision), getattr(decision, "reason", "")):
-        for marks in _marks(index, stream, whose, words):
+        for positions in _positions(index, stream, whose, words):
             for name in names or words.get(whose, ()):
-                if (at := marks.get(name, 0)) > found:
+                if (at := positions.get(name, 0)) > found:
                     found = at
     return found
 
 
 @cache
 def _row(decision: type, reason: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what a row of the table names, by whose marks they are: of the object itself, of its group's members, of
+    """Return what a row of the table names, by whose positions they are: of the object itself, of its group's members, of
     none (`around`), or of what a word stands for. A word that stands for names of its own comes without any.
     """
     found: dict[str, list[str]] = {}
@@ -157,25 +157,25 @@ def _counts(index: PodGroupIndex, stream: str, decision: events.GroupStatusDecid
     }
 
 
-def _marks(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Iterable[Marks]:
-    """Return the marks of those that a decision about a stream rests on."""
-    marks = index.marks
+def _positions(index: PodGroupIndex, stream: str, whose: str, words: Words) -> Iterable[FacetPositions]:
+    """Return the positions of those that a decision about a stream rests on."""
+    positions = index.positions
     if whose in _OWNERS:
-        return [marks.of_owner(owner) for owner in words.get(whose, ())]
+        return [positions.of_owner(owner) for owner in words.get(whose, ())]
     match whose:
         case "it":
-            return (marks.of(stream),)
+            return (positions.of(stream),)
         case "around":
-            return (marks.around,)
+            return (positions.around,)
         case "group":
             member = index.members.get(stream)
             if member is None or member.resolved is None or member.seen is None:
                 return ()
-            return (marks.of(events.group_stream(member.seen.facts.namespace, member.resolved.group)),)
+            return (positions.of(events.group_stream(member.seen.facts.namespace, member.resolved.group)),)
         case "first":
             first = first_of(index.members_of(stream), stream)
             if first is None or first.seen is None:
                 return ()
-            return (marks.of(events.member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
+            return (positions.of(events.member_stream(first.seen.facts.namespace, first.seen.facts.name)),)
         case _:
-            return (marks.of_members(stream),)
+            return (positions.of_members(stream),)

@@ -23,7 +23,7 @@ from controlplane.controllers.podgroups.events import (
     group_stream,
     owner_stream,
 )
-from controlplane.controllers.podgroups.marks import PodGroupMarks
+from controlplane.controllers.podgroups.facets import PodGroupFacets
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
 from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
@@ -89,7 +89,7 @@ class PodGroupIndex:
         self.rules = RulesState()
         self.capacity: ClusterCapacity | None = None
         self.connection = Connection(name=policy.cluster)
-        self.marks = PodGroupMarks()
+        self.positions = PodGroupFacets()
         self.waiters: dict[str, set[str]] = {}
         self.admitting: dict[str, dict[str, int]] = {}
         self.unresolved: set[str] = set()
@@ -108,7 +108,7 @@ class PodGroupIndex:
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
-    def mark(self, *streams: str) -> None:
+    def enqueue(self, *streams: str) -> None:
         """Have streams decided about."""
         self._dirty.update(dict.fromkeys(streams))
 
@@ -125,15 +125,15 @@ class PodGroupIndex:
         elif stream == RULES_STREAM:
             before = self.rules
             self.rules = fold_rules(before, recorded)
-            self.marks.rules(before, self.rules, recorded.position)
-            self.mark(stream, *(sorted(self.unresolved) if self.rules.rules != before.rules else ()))
+            self.positions.rules(before, self.rules, recorded.position)
+            self.enqueue(stream, *(sorted(self.unresolved) if self.rules.rules != before.rules else ()))
         elif isinstance(event, RoomObserved):
             self.capacity = event.room
-            self.marks.around["room"] = recorded.position
+            self.positions.around["room"] = recorded.position
             waiting = [
                 (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
             ]
-            self.mark(*(name for _, name in sorted(waiting)))
+            self.enqueue(*(name for _, name in sorted(waiting)))
         elif isinstance(event, CONNECTIVITY):
             self._fold_connection(recorded)
 
@@ -191,7 +191,7 @@ class PodGroupIndex:
         stream = recorded.stream
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
-        self.marks.member(stream, before, after, recorded.position)
+        self.positions.member(stream, before, after, recorded.position)
         left, joined = place_of(before), place_of(after)
         if after.resolved is not before.resolved or left != joined:
             if left:
@@ -200,8 +200,8 @@ class PodGroupIndex:
                 self._join(joined, stream, after)
             self._note_group_change(left, joined, before, after, recorded.position)
         elif joined and isinstance(recorded.event, MemberObserved):
-            self.marks.in_group(joined, before, after, recorded.position)
-            self.mark(joined)
+            self.positions.in_group(joined, before, after, recorded.position)
+            self.enqueue(joined)
         if after.seen is None:
             self.members.pop(stream, None)
         else:
@@ -210,22 +210,22 @@ class PodGroupIndex:
             self.unresolved.add(stream)
         else:
             self.unresolved.discard(stream)
-        self.mark(stream)
+        self.enqueue(stream)
 
     def _note_group_change(
         self, left: str, joined: str, before: MemberState, after: MemberState, position: int
     ) -> None:
         if left == joined != "":
-            self.marks.in_group(joined, before, after, position)
+            self.positions.in_group(joined, before, after, position)
             return
         if left and (left in self.groups or left in self._members_of):
-            self.marks.in_group(left, before, None, position)
+            self.positions.in_group(left, before, None, position)
         if joined:
-            self.marks.in_group(joined, None, after, position)
+            self.positions.in_group(joined, None, after, position)
 
     def _join(self, group: str, stream: str, state: MemberState) -> None:
         self._members_of.setdefault(group, {})[stream] = None
-        self.mark(group)
+        self.enqueue(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             self._users.setdefault(owner.uid, {}).setdefault(group, set()).add(stream)
 
@@ -235,8 +235,8 @@ class PodGroupIndex:
         if not mates:
             self._members_of.pop(group, None)
             if group not in self.groups:
-                self.marks.forget_group(group)
-        self.mark(group)
+                self.positions.forget_group(group)
+        self.enqueue(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             groups = self._users.get(owner.uid, {})
             groups.get(group, set()).discard(stream)
@@ -251,7 +251,7 @@ class PodGroupIndex:
         state = self.owners.get(key)
         if state is not None and not state.watched and not self.waiters.get(key):
             del self.owners[key]
-            self.marks.forget_owner(key)
+            self.positions.forget_owner(key)
 
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
@@ -259,10 +259,10 @@ class PodGroupIndex:
         self.left.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
-        self.marks.group(stream, before, after, recorded.position)
+        self.positions.group(stream, before, after, recorded.position)
         if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
             self.groups.pop(stream, None)
-            self.marks.forget_group(stream)
+            self.positions.forget_group(stream)
             self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
             if len(self.left) > _REMEMBERED:
                 self.left.popitem(last=False)
@@ -271,9 +271,9 @@ class PodGroupIndex:
         if (before.seen is None) != (after.seen is None) or (
             before.seen is not None and after.seen is not None and before.seen.owner_uid != after.seen.owner_uid
         ):
-            self.mark(*self._members_of.get(stream, ()))
+            self.enqueue(*self._members_of.get(stream, ()))
         if before.seen is not after.seen or before.slot != after.slot:
-            self.mark(stream)
+            self.enqueue(stream)
 
     def _fold_owner(self, recorded: Recorded) -> None:
         key, event = recorded.stream, recorded.event
@@ -282,16 +282,16 @@ class PodGroupIndex:
         if after is None:
             return
         self.owners[key] = after
-        self.marks.owner(key, before, after, recorded.position)
-        self.mark(*sorted(self.waiters.pop(key, ())))
+        self.positions.owner(key, before, after, recorded.position)
+        self.enqueue(*sorted(self.waiters.pop(key, ())))
         self._fold_template(key, before, after)
         uids = {after.owner.uid, *(one.template.above for one in (before, after) if one is not None and one.template)}
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):
             for uid in sorted(uids):
-                self.mark(*sorted(self._users.get(uid, ())))
+                self.enqueue(*sorted(self._users.get(uid, ())))
         if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
             self.owners.pop(key, None)
-            self.marks.forget_owner(key)
+            self.positions.forget_owner(key)
 
     def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
@@ -306,6 +306,6 @@ class PodGroupIndex:
             self.connection = restarted(self.connection, recorded)
         elif recorded.stream == f"cluster/{self.policy.cluster}":
             self.connection = fold_connection(self.connection, recorded)
-        self.marks.connected(self.connection, recorded.position)
+        self.positions.connected(self.connection, recorded.position)
         if self.ready and not ready:
-            self.mark(RULES_STREAM, *self.members, *self.groups, *self._members_of)
+            self.enqueue(RULES_STREAM, *self.members, *self.groups, *self._members_of)

@@ -128,5 +128,5 @@ def announcement(
             reason, note = str(decision.reason), decision.note
         case _:
             return None
-    regarding, mark = place_of(stream, decision), f"{position:x}"
-    return event_about(regarding, uid, "Warning", reason, note, mark, identity, now, action="ResolvePodGroup")
+    regarding, suffix = place_of(stream, decision), f"{position:x}"
+    return event_about(regarding, uid, "Warning", reason, note, suffix, identity, now, action="ResolvePodGroup")

@@ -1,9 +1,9 @@
 """Names the event that a scheduler's decision rests on: of all that had to be so, what came last.
 
-In: states before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`), and a position in
+In: states before and after an event, and later a decision. Out: positions (`controlplane.runtime.facets`), and a position in
 the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on
 what had the pod wait for a node. How a group stands rests on the events of its members, whose positions come in beside
-the marks: `members` with which event they came to stand as they do, `siblings` with which enough of them had a node."""
+the positions: `members` with which event they came to stand as they do, `siblings` with which enough of them had a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import BINDING, PRE_BIND
 from controlplane.log.event import Event
-from controlplane.runtime.marks import ANY, Parts, Table
+from controlplane.runtime.facets import ANY, Parts, Table
 
 R = SchedulingReason
 
@@ -91,7 +91,7 @@ def may_cause(cause: str, stream: str) -> bool:
 
 
 def said(event: Event) -> str:
-    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    """Return the name of the facet that a decision sets by itself, for what is decided with it; "" if it sets none."""
     match event:
         case events.NodeReserved() | events.ReservationDropped():
             return "it.held"

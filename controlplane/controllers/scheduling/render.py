@@ -81,14 +81,14 @@ def _patch(ref: ObjectRef, uid: str, status: Json) -> Request:
 
 
 def tell_pod(
-    state: PodState, decision: events.SchedulingWrite, identity: str, mark: str, now: datetime
+    state: PodState, decision: events.SchedulingWrite, identity: str, suffix: str, now: datetime
 ) -> Request | None:
     """Return the Event about a write: `Scheduled`, or `FailedScheduling` with the reasons."""
     pod, ref = state.pod, ObjectRef(PODS, state.namespace, state.name)
     if pod is None:
         return None
     if isinstance(decision, events.BindingDecided):
-        return scheduled(ref, decision.uid, decision.node, pod.scheduler, identity, mark, now)
+        return scheduled(ref, decision.uid, decision.node, pod.scheduler, identity, suffix, now)
     if isinstance(decision, events.PodStatusDecided) and not pod.gates:
         return _event(
             ref,
@@ -99,20 +99,22 @@ def tell_pod(
             decision.message,
             pod.scheduler,
             identity,
-            mark,
+            suffix,
             now,
         )
     return None
 
 
-def scheduled(ref: ObjectRef, uid: str, node: str, scheduler: str, identity: str, mark: str, now: datetime) -> Request:
+def scheduled(
+    ref: ObjectRef, uid: str, node: str, scheduler: str, identity: str, suffix: str, now: datetime
+) -> Request:
     """Return the Event `Scheduled`."""
     note = f"Successfully assigned {ref.namespace}/{ref.name} to {node}"
-    return _event(ref, uid, "Normal", "Scheduled", "Binding", note, scheduler, identity, mark, now)
+    return _event(ref, uid, "Normal", "Scheduled", "Binding", note, scheduler, identity, suffix, now)
 
 
 def tell_victim(
-    state: VictimState, decision: events.SchedulingWrite, identity: str, mark: str, now: datetime
+    state: VictimState, decision: events.SchedulingWrite, identity: str, suffix: str, now: datetime
 ) -> Request | None:
     """Return the Event `Preempted`, once the victim is deleted."""
     chosen: events.VictimChosen | None = state.chosen
@@ -120,7 +122,7 @@ def tell_victim(
         return None
     ref = ObjectRef(PODS, state.namespace, state.name)
     note = f"Preempted by pod {chosen.preemptor_uid} on node {chosen.node}"
-    return _event(ref, chosen.uid, "Normal", "Preempted", "Preempting", note, chosen.scheduler, identity, mark, now)
+    return _event(ref, chosen.uid, "Normal", "Preempted", "Preempting", note, chosen.scheduler, identity, suffix, now)
 
 
 def _event(
@@ -132,9 +134,9 @@ def _event(
     note: str,
     scheduler: str,
     identity: str,
-    mark: str,
+    suffix: str,
     now: datetime,
 ) -> Request:
-    """Return the creation of an Event; sent twice, the second is refused by its name, which `mark` makes."""
+    """Return the creation of an Event; sent twice, the second is refused by its name, which `suffix` makes."""
     instance = f"{scheduler}-{identity}"
-    return event_about(ref, uid, kind, reason, note, mark, instance, now, action=action, controller=scheduler)
+    return event_about(ref, uid, kind, reason, note, suffix, instance, now, action=action, controller=scheduler)

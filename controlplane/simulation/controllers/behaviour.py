@@ -113,14 +113,14 @@ class Behaviour:
         """Bring what `key` names one step on; return after how many seconds to come back, or None."""
         raise NotImplementedError
 
-    def mark(self, key: Key) -> None:
+    def enqueue(self, key: Key) -> None:
         """Queue a key, once, behind those that are queued already."""
         if key not in self._queued:
             self._queued.add(key)
             self._dirty.append(key)
             self._wake.set()
 
-    def mark_after(self, key: Key, delay: float) -> None:
+    def enqueue_after(self, key: Key, delay: float) -> None:
         """Queue a key after `delay` seconds, unless it is due earlier anyway."""
         due = self.clock.monotonic() + delay
         if (known := self._due.get(key)) is not None and known <= due:
@@ -143,7 +143,7 @@ class Behaviour:
         if self._timers:
             now = self.clock.monotonic()
             while (due := self.next_due()) is not None and due <= now:
-                self.mark(heapq.heappop(self._timers)[2])
+                self.enqueue(heapq.heappop(self._timers)[2])
         if not self._dirty:
             return False
         key = self._dirty.popleft()
@@ -156,7 +156,7 @@ class Behaviour:
         else:
             self._failures.pop(key, None)
             if delay is not None:
-                self.mark_after(key, delay)
+                self.enqueue_after(key, delay)
         return True
 
     def drain(self, limit: int = 1_000_000) -> int:
@@ -187,7 +187,7 @@ class Behaviour:
                 await self._wait(max(0.0, due - self.clock.monotonic()))
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for a mark or for the clock, whichever comes first."""
+        """Wait for a key or for the clock, whichever comes first."""
         racers = [asyncio.create_task(self._wake.wait()), asyncio.create_task(self.clock.sleep(seconds))]
         try:
             await asyncio.wait(racers, return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +201,7 @@ class Behaviour:
             return
         count = self._failures[key] = self._failures.get(key, 0) + 1
         if status == 409 and count < 5:
-            self.mark(key)
+            self.enqueue(key)
             return
         delay = min(_RETRY_MOST, _RETRY_FIRST * 2 ** min(count, 20))
         _log.warning(
@@ -211,4 +211,4 @@ class Behaviour:
             error=f"{type(error).__name__}: {error}",
             retry_in=delay,
         )
-        self.mark_after(key, delay)
+        self.enqueue_after(key, delay)

@@ -34,9 +34,9 @@ class Claims(Behaviour):
         shown = new or old or {}
         if kind == PODS:
             for claim in claims_of(shown):
-                self.mark((meta(shown)["namespace"], claim))
+                self.enqueue((meta(shown)["namespace"], claim))
         elif kind == CLAIMS:
-            self.mark((meta(shown)["namespace"], meta(shown)["name"]))
+            self.enqueue((meta(shown)["namespace"], meta(shown)["name"]))
 
     def _is_used(self, namespace: str, name: str) -> bool:
         pods = self._view.all(PODS).values()

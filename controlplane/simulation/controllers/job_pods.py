@@ -28,9 +28,9 @@ class JobPods(Behaviour):
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         shown = new or old or {}
         if kind == JOBS and new is not None:
-            self.mark(place_of(new))
+            self.enqueue(place_of(new))
         elif kind == PODS and (reference := controller_of(shown)).get("kind") == "Job":
-            self.mark((meta(shown)["namespace"], reference["name"]))
+            self.enqueue((meta(shown)["namespace"], reference["name"]))
 
     def reconcile(self, key: Key) -> float | None:
         """Bring the pods of one Job in line."""

@@ -133,4 +133,4 @@ class JobController(Behaviour):
         if new is None:
             self._started.pop(metadata["uid"], None)
         else:
-            self.mark((kind.name, metadata["namespace"], metadata["name"]))
+            self.enqueue((kind.name, metadata["namespace"], metadata["name"]))

@@ -69,10 +69,10 @@ class Kubelet(Behaviour):
                 for state in ("orphan", "stopping", "starting", "running"):
                     self._since.pop((uid, state), None)
             elif new is not None:
-                self.mark(place_of(new))
+                self.enqueue(place_of(new))
         elif kind == NODES and (old is None or new is None):
             for place in self._view.all(PODS):
-                self.mark(place)
+                self.enqueue(place)
 
     def _left(self, pod: Json, state: str, after: timedelta) -> float:
         since = self._since.setdefault((meta(pod)["uid"], state), self.clock.monotonic())

@@ -34,7 +34,7 @@ class Nodes(Behaviour):
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         if new is not None and kind == PODS:
-            self.mark(("pod", meta(new)["namespace"], meta(new)["name"]))
+            self.enqueue(("pod", meta(new)["namespace"], meta(new)["name"]))
 
     def reconcile(self, key: Key) -> float | None:
         """Take a pod one step on."""

@@ -83,11 +83,13 @@ class ShownPods(Behaviour):
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         if kind == JOBS and new is not None:
-            self.mark(place_of(new))
+            self.enqueue(place_of(new))
         elif (
             kind == PODS and new is None and old is not None and (owner := controller_of(old)).get("kind") == JOBS.kind
         ):
-            self.mark((meta(old)["namespace"], owner["name"]))  # somebody may have deleted it: then another one comes
+            self.enqueue(
+                (meta(old)["namespace"], owner["name"])
+            )  # somebody may have deleted it: then another one comes
 
     def _run(self, job: Json, pods: list[Json], status: Json) -> None:
         """Have as many pods pending or running as are active, and those of them ready that are."""

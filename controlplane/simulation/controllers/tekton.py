@@ -48,9 +48,9 @@ class Tekton(Behaviour):
         elif kind == PIPELINE_RUNS and new is None:
             self._modes.pop(metadata["uid"], None)
         elif kind == PIPELINE_RUNS:
-            self.mark(key)
+            self.enqueue(key)
         elif kind in (TASK_RUNS, PODS) and RUN_LABEL in (metadata.get("labels") or {}):
-            self.mark((key[0], metadata["labels"][RUN_LABEL]))
+            self.enqueue((key[0], metadata["labels"][RUN_LABEL]))
 
     def _read_flag(self, flags: Json) -> None:
         """Take over the flag; what is no mode leaves the last good one."""

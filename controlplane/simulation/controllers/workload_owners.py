@@ -52,7 +52,7 @@ class Owners(Behaviour):
         shown = new or old
         assert shown is not None
         if kind.kind in _KINDS and new is not None:
-            self.mark((kind.kind, *_place(new)))
+            self.enqueue((kind.kind, *_place(new)))
         reference = controller_of(shown)
         if reference.get("kind") not in _KINDS:
             return
@@ -62,7 +62,7 @@ class Owners(Behaviour):
             mates.pop(key, None)
         else:
             mates[key] = new
-        self.mark((reference["kind"], _place(shown)[0], reference["name"]))
+        self.enqueue((reference["kind"], _place(shown)[0], reference["name"]))
 
     def reconcile(self, key: Key) -> float | None:
         """Bring one owner's dependents in line."""

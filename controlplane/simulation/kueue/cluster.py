@@ -48,8 +48,8 @@ class Kueue(Behaviour):
             clock=clock,
             gates=gates,
             writer=StatusWriter(view.store, gates),
-            mark=self.mark,
-            mark_after=self.mark_after,
+            enqueue=self.enqueue,
+            enqueue_after=self.enqueue_after,
         )
         self.queues = Queues(self.core)
         self.workloads = WorkloadReconciler(self.core, self.queues)
@@ -118,10 +118,10 @@ class Kueue(Behaviour):
         if kind == kinds.WORKLOADS:
             metadata = meta(new or old or {})
             self.queues.on_workload(old, new)
-            self.mark(("workload", metadata["namespace"], metadata["name"]))
+            self.enqueue(("workload", metadata["namespace"], metadata["name"]))
             for job in self.jobs.on_workload(old, new):
-                self.mark(("job", *job))
+                self.enqueue(("job", *job))
         elif kind in INTEGRATIONS:
-            self.mark(("job", *self.jobs.on_job(kind, old, new)))
+            self.enqueue(("job", *self.jobs.on_job(kind, old, new)))
         elif kind in QUOTA_KINDS:
             self.queues.on_object(kind, old, new)

@@ -23,7 +23,7 @@ from controlplane.simulation.kueue.status import StatusWriter, draft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """The surroundings of Kueue's controllers in one cluster. `mark` and `mark_after` queue a key of theirs, now or in
+    """The surroundings of Kueue's controllers in one cluster. `enqueue` and `enqueue_after` queue a key of theirs, now or in
     some seconds.
     """
 
@@ -32,8 +32,8 @@ class Core:
     clock: Clock
     gates: Gates
     writer: StatusWriter
-    mark: Callable[[Key], None]
-    mark_after: Callable[[Key, float], None]
+    enqueue: Callable[[Key], None]
+    enqueue_after: Callable[[Key, float], None]
 
     def now(self) -> datetime:
         """Return the time of the cluster."""

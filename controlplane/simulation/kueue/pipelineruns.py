@@ -36,7 +36,7 @@ class PipelineRunFramework(Behaviour):
     def __init__(self, name: str, kueue: Kueue) -> None:
         super().__init__(name, kueue.clock)
         self._kueue = kueue
-        self._core = dataclasses.replace(kueue.core, mark=self.mark, mark_after=self.mark_after)
+        self._core = dataclasses.replace(kueue.core, enqueue=self.enqueue, enqueue_after=self.enqueue_after)
         self._integration = _AsKueueSeesIt()
         self._runs = JobReconciler(self._core, self._bind, {PIPELINE_RUNS: self._integration})
         kueue.view.listen(self._on_change)
@@ -50,9 +50,9 @@ class PipelineRunFramework(Behaviour):
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         if kind == WORKLOADS:
             for key in self._runs.on_workload(old, new):
-                self.mark(key)
+                self.enqueue(key)
         elif kind == PIPELINE_RUNS:
-            self.mark(self._runs.on_job(kind, old, new))
+            self.enqueue(self._runs.on_job(kind, old, new))
 
     def _bind(self, kind: Kind, job: Json, name: str) -> Json | None:
         if isinstance(self._kueue, KueueManager):

@@ -65,12 +65,12 @@ class PodFramework(Behaviour):
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         if kind == WORKLOADS:
-            self.mark(("workload", *place_of(new or old or {})))
+            self.enqueue(("workload", *place_of(new or old or {})))
         elif kind == PODS:
             for pod in (one for one in (old, new) if one is not None and _queue(one)):
-                self.mark(("workload", meta(pod)["namespace"], self._workload_of(pod)))
+                self.enqueue(("workload", meta(pod)["namespace"], self._workload_of(pod)))
             if new is not None:
-                self.mark(("run", *place_of(new)))
+                self.enqueue(("run", *place_of(new)))
 
     def _admit(self, operation: Operation, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
         """Gate a pod with a queue name at its creation, and mark it as Kueue's."""

@@ -58,15 +58,15 @@ class Queues:
         self.quota.note(kind, old, new, self._now())
         namespace, name = place_of(new or old or {})
         if kind == LOCAL_QUEUES:
-            self._core.mark(("localqueue", namespace, name))
+            self._core.enqueue(("localqueue", namespace, name))
             for place in self._by_local_queue.get((namespace, name), {}):
-                self._core.mark(("workload", *place))
+                self._core.enqueue(("workload", *place))
         elif kind == CLUSTER_QUEUES:
-            self._core.mark(("clusterqueue", name))
+            self._core.enqueue(("clusterqueue", name))
         else:
             for queue in self._naming(kind, name):
-                self._core.mark(("clusterqueue", queue))
-        self._core.mark(_SCHEDULE)
+                self._core.enqueue(("clusterqueue", queue))
+        self._core.enqueue(_SCHEDULE)
 
     def _naming(self, kind: Kind, name: str) -> Iterable[str]:
         for found in self.quota.state.snapshot.queues.values():
@@ -91,7 +91,7 @@ class Queues:
             local = self._core.view.get(LOCAL_QUEUES, *(_local_queue_of(obj) or ("", "")))
             if local is not None:
                 self._publish_later(_target_of(local))
-        self._core.mark(_SCHEDULE)
+        self._core.enqueue(_SCHEDULE)
 
     # What the workload controller asks.
 
@@ -136,9 +136,9 @@ class Queues:
         self.publish(name)
         for place, local in self._core.view.all(LOCAL_QUEUES).items():
             if _target_of(local) == name:
-                self._core.mark(("localqueue", *place))
+                self._core.enqueue(("localqueue", *place))
                 for workload in self._by_local_queue.get(place, {}):
-                    self._core.mark(("workload", *workload))
+                    self._core.enqueue(("workload", *workload))
 
     def schedule(self) -> None:
         """Decide in cycles until one says nothing new."""
@@ -194,10 +194,10 @@ class Queues:
             self._core.writer.write(workload, status)
         except ApiError as error:
             if error.status == 409:
-                self._core.mark(("workload", *place_of(workload)))
-                self._core.mark(_SCHEDULE)
+                self._core.enqueue(("workload", *place_of(workload)))
+                self._core.enqueue(_SCHEDULE)
             else:
-                self._core.mark_after(_SCHEDULE, REFUSED_PAUSE)
+                self._core.enqueue_after(_SCHEDULE, REFUSED_PAUSE)
             return False
         return True
 
@@ -213,8 +213,8 @@ class Queues:
         try:
             self._core.writer.write(workload, status)
         except ApiError:
-            self._core.mark(("workload", *place_of(workload)))
-            self._core.mark(_SCHEDULE)
+            self._core.enqueue(("workload", *place_of(workload)))
+            self._core.enqueue(_SCHEDULE)
 
     def _now(self) -> float:
         return self._core.now().timestamp()
@@ -222,7 +222,7 @@ class Queues:
     # The queues' own statuses.
 
     def _publish_later(self, name: str) -> None:
-        self._core.mark_after(("clusterqueue-status", name), STATUS_PERIOD)
+        self._core.enqueue_after(("clusterqueue-status", name), STATUS_PERIOD)
 
     def publish(self, name: str) -> None:
         """Write a ClusterQueue's status, and have those of its LocalQueues written, if anything in it has changed."""
@@ -239,7 +239,7 @@ class Queues:
         self._patch(CLUSTER_QUEUES, obj, status)
         for place, local in self._core.view.all(LOCAL_QUEUES).items():
             if _target_of(local) == name:
-                self._core.mark(("localqueue", *place))
+                self._core.enqueue(("localqueue", *place))
 
     def publish_local(self, namespace: str, name: str) -> None:
         """Write a LocalQueue's status if anything in it has changed."""

@@ -55,14 +55,14 @@ class SetFramework(Behaviour):
             for owner in meta(shown).get("ownerReferences") or ():
                 adapter = next((one for one in SETS if one.kind.kind == owner.get("kind")), None)
                 if adapter is not None:
-                    self.mark((adapter.kind.name, meta(shown)["namespace"], owner["name"]))
+                    self.enqueue((adapter.kind.name, meta(shown)["namespace"], owner["name"]))
             if (key := self._of.get(place_of(shown))) is not None:
-                self.mark(key)
+                self.enqueue(key)
         elif kind.name in self._adapters:
             key = (kind.name, *place_of(shown))
             if new is not None:
                 self._of.update({(key[1], name): key for name in names_of(self._adapters[kind.name], new)})
-            self.mark(key)
+            self.enqueue(key)
 
     def _admit(self, operation: Operation, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
         """Gate the pods of a set with a queue name when it is created."""

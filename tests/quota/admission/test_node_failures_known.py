@@ -144,7 +144,7 @@ def test_another_process_goes_on_where_the_first_one_died() -> None:
     while scene.decide() or scene.carry_out():
         scene.controller = scene.replayed()
         scene.controller.index.all_dirty()
-        scene.controller.index.mark(scene.controller.failures.pods.states)
+        scene.controller.index.enqueue(scene.controller.failures.pods.states)
     scene.pass_time(1)
     assert places(scene, "w") == {"n2": 1, "n3": 1}
     assert failed(scene) == ["p"]
@@ -161,7 +161,7 @@ class Mortal(Scene):
         if len(self.log) == self.dies_after:
             self.controller = self.replayed()
             self.controller.index.all_dirty()
-            self.controller.index.mark(self.controller.failures.pods.states)
+            self.controller.index.enqueue(self.controller.failures.pods.states)
 
 
 def story(dies_after: int) -> Mortal:

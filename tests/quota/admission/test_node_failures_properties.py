@@ -45,7 +45,7 @@ class Play:
             scene.decide()
             scene.controller = scene.replayed()
             scene.controller.index.all_dirty()
-            scene.controller.index.mark(scene.controller.failures.pods.states)
+            scene.controller.index.enqueue(scene.controller.failures.pods.states)
         before = set(scene.ended)
         scene.pass_time(self.rng.choice((0, 0.5, 1, 20)))
         for name in scene.ended.keys() - before:

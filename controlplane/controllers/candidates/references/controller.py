@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.references.events import (
     NamedMissing,
     NamedObserved,
 )
-from controlplane.controllers.candidates.references.marks import CopyMarks
+from controlplane.controllers.candidates.references.facets import CopyFacets
 from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
@@ -65,7 +65,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
-        self._marks = CopyMarks(self._cluster)
+        self._positions = CopyFacets(self._cluster)
         self._told: dict[str, dict[tuple[str, str], str]] = {}
         placing.obstacles_of, placing.obstacles_at = self.obstacles, self.obstacles_at
 
@@ -124,7 +124,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
                 self.named[key] = event if isinstance(event, NamedObserved) else None
-                self._marks.named(recorded.stream, event, recorded.position)
+                self._positions.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif kind == COPIES:
@@ -150,7 +150,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             users = self._users.setdefault(there, set())
             others = [self._where[user][there] for user in users if user != stream]
             changed = before.get(there, frozenset()) ^ now.get(there, frozenset())
-            self._marks.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
+            self._positions.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
             users.add(stream) if there in now else users.discard(stream)
             if not users:
                 del self._users[there]
@@ -185,9 +185,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
             before, after = there.copies.get(key), event if isinstance(event, CopyObserved) else None
-            self._marks.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
+            self._positions.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
             if key in there.trouble:
-                self._marks.refused(f"{recorded.stream}/{key}", recorded.position)
+                self._positions.refused(f"{recorded.stream}/{key}", recorded.position)
             there = closed(there, key)
             if isinstance(event, CopyObserved):
                 there = _replace(there, copies={**there.copies, key: event})
@@ -198,7 +198,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             if isinstance(event, CopyDecided):
                 there = _replace(there, kinds=there.kinds | {event.kind})
         elif isinstance(event, CandidateWriteFailed):
-            self._marks.refused(f"{recorded.stream}/{event.target}", recorded.position)
+            self._positions.refused(f"{recorded.stream}/{event.target}", recorded.position)
             there = refused(there, event)
         elif isinstance(event, CandidateWriteUnneeded):
             there = closed(there, event.target)
@@ -309,7 +309,9 @@ class ReferenceController(WritingController[CandidateWrite]):
                 continue
             decisions.append(wanted)
         events = [
-            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._marks.cause(stream, d) or there.position)
+            NewEvent(
+                stream=stream, event=d, cluster=cluster, caused_by=self._positions.cause(stream, d) or there.position
+            )
             for d in decisions
         ]
         return Decided(events, there.version, wake)
@@ -318,7 +320,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return the last event that put something in the way of an object that a pod names, or took it away; 0 if
         there is none.
         """
-        return self._marks.obstacles((there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs)
+        return self._positions.obstacles(
+            (there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs
+        )
 
     def _following(self, stream: str, there: TargetNamespace) -> follow.Following:
         """Return what is to be done in a namespace of a target, by what was seen."""

@@ -1,6 +1,6 @@
 """Which event a decision about a source pod, a gang or a copy rests on: of all that had to be so, what came last.
 
-In: a decision, and marks (`controlplane.controllers.candidates.source.marks`). Out: a position in the log, for
+In: a decision, and positions (`controlplane.controllers.candidates.source.facets`). Out: a position in the log, for
 `caused_by`. Pure: one table, and a rule for which streams may cause what."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controlplane.controllers.candidates.source import events, gang_events
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.runtime.marks import ANY, Table, Words
+from controlplane.runtime.facets import ANY, Table, Words
 
 R = CandidateReason
 # What lets a pod be elected, or keeps it from it: what it is, and of a gang what holds all of its members.
@@ -196,7 +196,7 @@ def may_cause(cause: str, stream: str) -> bool:
 
 
 def said(decision: events.CandidateDecision) -> str:
-    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    """Return the name of the facet that a decision sets by itself, for what is decided with it; "" if it sets none."""
     match decision:
         case events.DelegateLost() | events.EpochClosed() | events.PlacementFound():
             return "pod.epoch"

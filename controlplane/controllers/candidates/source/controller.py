@@ -149,9 +149,9 @@ class SourceController(SourceCandidates):
                 self._namespaces.pop(left.name, None)
             case _:
                 return
-        self.marks.around |= {f"namespace/{name}": recorded.position for name in names ^ self._namespaces.keys()}
+        self.positions.around |= {f"namespace/{name}": recorded.position for name in names ^ self._namespaces.keys()}
         if self.targets(namespace) != targets:
-            self.marks.around[f"targets/{namespace}"] = recorded.position
+            self.positions.around[f"targets/{namespace}"] = recorded.position
         self.watch_changed = True
         self.touch_all()
 
@@ -166,7 +166,7 @@ class SourceController(SourceCandidates):
         elif isinstance(event, CandidateWriteFailed) and event.action == VirtualNodeRemoved.__name__:
             self.nodes[cluster] = virtual_node(cluster)
         if self.nodes.get(cluster) != before:
-            self.marks.around[f"node/{cluster}"] = recorded.position
+            self.positions.around[f"node/{cluster}"] = recorded.position
             self.touch_all()
 
     def _count(self, before: frozenset[tuple[str, str]], after: frozenset[tuple[str, str]]) -> None:

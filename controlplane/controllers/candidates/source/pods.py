@@ -27,12 +27,12 @@ from controlplane.controllers.candidates.source.events import (
     PermitGranted,
     StatusShown,
 )
+from controlplane.controllers.candidates.source.facets import SourceFacets
 from controlplane.controllers.candidates.source.gang_capacity import contends
 from controlplane.controllers.candidates.source.gang_decide import gang_decide
 from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, GROUP
 from controlplane.controllers.candidates.source.gang_pass import GangPlan
 from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
-from controlplane.controllers.candidates.source.marks import SourceMarks
 from controlplane.controllers.candidates.source.observations import (
     CandidateGone,
     CandidateObservationRefused,
@@ -52,7 +52,7 @@ from controlplane.kube.kinds import POD_GROUPS, ObjectRef, Request
 from controlplane.kube.requests import Obsolete, event_about
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import Marks, cause_of, causes_of
+from controlplane.runtime.facets import FacetPositions, cause_of, causes_of
 from controlplane.runtime.writes import WritingController
 
 
@@ -84,7 +84,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self.gangs = SourceGangs()
         self.obstacles_of: Callable[[str], str] = lambda stream: ""
         self.obstacles_at: Callable[[str], int] = lambda stream: 0
-        self.marks = SourceMarks()
+        self.positions = SourceFacets()
         self._streams: dict[tuple[str, str], str] = {}
         self._workloads: dict[str, set[str]] = {}
         self._granted: dict[str, str] = {}
@@ -117,29 +117,29 @@ class SourceCandidates(WritingController[CandidateWrite]):
         elif kind == GROUP:
             before = self.gangs.groups.get(recorded.stream)
             self.gangs.fold(recorded)
-            self.marks.group(before, self.gangs.state(recorded.stream), recorded)
+            self.positions.group(before, self.gangs.state(recorded.stream), recorded)
             self._tidy([recorded.stream])
         elif kind == "cluster" and isinstance(recorded.event, connectivity.EVENTS):
             self.connections[name] = fold_connection(self.connections.get(name, Connection(name=name)), recorded)
-            self.marks.connections.fold(self.connections, [name], recorded.position)
+            self.positions.connections.fold(self.connections, [name], recorded.position)
             if name == MANAGEMENT:
                 self.gangs.unseen = self.connections[name].off.get(POD_GROUPS.name, "")
             self.touch_all()
         elif recorded.stream == FLEET_STREAM:
             self.outage = fold_outage(self.outage, recorded)
-            self.marks.around[FLEET_STREAM] = recorded.position
+            self.positions.around[FLEET_STREAM] = recorded.position
             self.touch_all()
         elif isinstance(recorded.event, ServiceStarted):
             self.outage = outage_resumed(self.outage, recorded)
             self.connections = {key: restarted(known, recorded) for key, known in self.connections.items()}
-            self.marks.connections.fold(self.connections, self.connections, recorded.position)
+            self.positions.connections.fold(self.connections, self.connections, recorded.position)
             self.touch_all()
 
     def _look_again(self, refusal: CandidateObservationRefused, position: int) -> None:
         """Ask again about the pods that an object which cannot be read, or can be again, may concern."""
         for stream, state in self.sources.items():
             if concerns(refusal, state.namespace, state.name):
-                self.marks.around[f"unread/{stream}"] = position
+                self.positions.around[f"unread/{stream}"] = position
                 self._dirty[stream] = None
                 self.gangs.member(stream, state)
 
@@ -163,10 +163,10 @@ class SourceCandidates(WritingController[CandidateWrite]):
         if isinstance(event, PermitGranted):
             self._granted.pop(stream, None)
         self._regroup(stream, before, after, recorded.position)
-        groups = self.marks.pod(before, after, recorded)
+        groups = self.positions.pod(before, after, recorded)
         if after.settled:
             self.sources.pop(stream, None)
-            self.marks.forget(stream)
+            self.positions.forget(stream)
         else:
             self.sources[stream] = after
         self.gangs.member(stream, self.sources.get(stream))
@@ -174,10 +174,10 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self._dirty[stream] = None
 
     def _tidy(self, groups: Iterable[str]) -> None:
-        """Forget the marks of groups of which nothing is left."""
+        """Forget the positions of groups of which nothing is left."""
         for group in groups:
             if group not in self.gangs.groups and not self.gangs.members(group):
-                self.marks.forget(group)
+                self.positions.forget(group)
 
     def _regroup(self, stream: str, before: SourceState | None, after: SourceState, position: int) -> None:
         old = before.pod.workload if before is not None and before.pod is not None else ""
@@ -186,13 +186,13 @@ class SourceCandidates(WritingController[CandidateWrite]):
             self._workloads.get(old, set()).discard(stream)
             if not self._workloads.get(old):
                 self._workloads.pop(old, None)
-                self.marks.around.pop(f"spread/{old}", None)
+                self.positions.around.pop(f"spread/{old}", None)
         if new:
             self._workloads.setdefault(new, set()).add(stream)
         if before is None or _place(before) == _place(after):
             return
         for workload in {old, new} & self._workloads.keys():
-            self.marks.around[f"spread/{workload}"] = position
+            self.positions.around[f"spread/{workload}"] = position
             # Whoever waits for the spread to allow it may go now.
             self._dirty.update(dict.fromkeys(sorted(self._workloads[workload])))
 
@@ -284,13 +284,13 @@ class SourceCandidates(WritingController[CandidateWrite]):
     ) -> list[int]:
         gang = pass_.context.gang
         known = {known.cluster for known in state.candidates.values()} | pass_.targets().keys()
-        own = self.marks.of(stream, gang.stream if gang is not None else "", state.namespace, known)
+        own = self.positions.of(stream, gang.stream if gang is not None else "", state.namespace, known)
         own["obstacles"] = self.obstacles_at(stream)
-        own["unread"] = self.marks.around.get(f"unread/{stream}", 0)
+        own["unread"] = self.positions.around.get(f"unread/{stream}", 0)
         if pass_.placement.max_skew > 0 and state.pod is not None:
-            own["spread"] = self.marks.around.get(f"spread/{state.pod.workload}", 0)
+            own["spread"] = self.positions.around.get(f"spread/{state.pod.workload}", 0)
 
-        def cause(decision: CandidateDecision, own: Marks) -> int:
+        def cause(decision: CandidateDecision, own: FacetPositions) -> int:
             return cause_of(CAUSES, decision, own, words_of(decision, pass_)) or state.position
 
         return causes_of(decisions, own, cause, said)
@@ -315,7 +315,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
         same.
         """
         names = {target.name for target in self._targets_of(group.namespace)}
-        own = self.marks.of("", stream, group.namespace, names)
+        own = self.positions.of("", stream, group.namespace, names)
 
         def cause(said: CandidateDecision) -> int:
             words = {"c": (getattr(said, "cluster", ""),), "every": names, "mine": ("members",)}
@@ -382,8 +382,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         if told is None:
             return None
         kind, reason, note = told
-        ref, mark = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
-        return event_about(ref, state.pod.uid, kind, reason, note, mark, self.identity, now)
+        ref, suffix = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
+        return event_about(ref, state.pod.uid, kind, reason, note, suffix, self.identity, now)
 
     def refusals(self) -> Mapping[str, ElectionRefused]:
         """Return the pods that cannot be elected as they are, and why: for the dashboard and `why`."""

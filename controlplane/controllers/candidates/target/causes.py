@@ -1,6 +1,6 @@
 """Which event a decision of a target rests on: of all that had to be so, what came last.
 
-In: states of a candidate before and after an event, and later a decision. Out: marks (`controlplane.runtime.marks`),
+In: states of a candidate before and after an event, and later a decision. Out: positions (`controlplane.runtime.facets`),
 and a position in the log, for `caused_by`. What only the scheduler saw, such as a node, is in no log: its events rest
 on what had it look for one."""
 
@@ -12,7 +12,7 @@ from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.log.event import Event
-from controlplane.runtime.marks import ANY, Facets, Table
+from controlplane.runtime.facets import ANY, Facets, Table
 
 R = TargetReason
 
@@ -121,5 +121,5 @@ def may_cause(cause: str, stream: str) -> bool:
 
 
 def said(event: Event) -> str:
-    """Return the name of the mark that a decision sets by itself, for what is decided with it; "" if it sets none."""
+    """Return the name of the facet that a decision sets by itself, for what is decided with it; "" if it sets none."""
     return "it.refused" if isinstance(event, events.Refused) else ""

@@ -28,7 +28,7 @@ from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
-from controlplane.runtime.marks import Ledger, cause_of, causes_of
+from controlplane.runtime.facets import Ledger, cause_of, causes_of
 from controlplane.runtime.writes import WritingController
 
 _LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})

@@ -1,6 +1,6 @@
 """Says which event a judgement on a run rests on: of all that had to be so, what came last.
 
-In: the clusters as they were judged before and are judged now. Out: what the words of the table stand for; marks of
+In: the clusters as they were judged before and are judged now. Out: what the words of the table stand for; positions of
 the run are `run.FACET`, those of a worker `CLUSTER.FACET`. Pure. A judgement that came because something was not seen
 in time rests on what began the time: the run, or the connection."""
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged, Fit
 from controlplane.controllers.coscheduling.feasibility.decide import Judged
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER
-from controlplane.runtime.marks import ANY, Table, Words
+from controlplane.runtime.facets import ANY, Table, Words
 
 _FACETS = ("nodes", "classes", "placeholders", "flags", "view", "looks")
 CAUSES: Table = {

@@ -29,7 +29,7 @@ from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.kinds import PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, ReadAnswer
-from controlplane.runtime.marks import Facets, Marks, cause_of, changes
+from controlplane.runtime.facets import FacetPositions, Facets, cause_of, changes
 from controlplane.runtime.writes import WritesNothing
 from controlplane.values import Value
 
@@ -73,7 +73,7 @@ class JudgedRun(msgspec.Struct):
     to_judge: RunToJudge | None = None
     said: ClustersJudged | None = None
     judged: dict[str, tuple[tuple[int, ...], Judged]] = {}
-    marks: dict[str, int] = {}
+    positions: dict[str, int] = {}
 
 
 RUN: Facets[JudgedRun] = {
@@ -142,7 +142,7 @@ class FeasibilityController(WritesNothing):
         elif first == "cluster" and rest != MANAGEMENT:
             worker = self._worker(rest)
             worker.connected(fold_connection(worker.connection, recorded), recorded.position)
-            self._mark_waiting()
+            self._enqueue_waiting()
         elif isinstance(recorded.event, ServiceStarted):
             for worker in self.workers.values():
                 worker.connected(restarted(worker.connection, recorded), recorded.position)
@@ -171,7 +171,7 @@ class FeasibilityController(WritesNothing):
             self.runs.pop(stream, None)
             return
         _charge(state)
-        state.marks |= changes("run", RUN, before, state, recorded.position)
+        state.positions |= changes("run", RUN, before, state, recorded.position)
         self._dirty[stream] = None
 
     def _observed(self, state: JudgedRun, event: events.DispatchedRunObserved, recorded: Recorded) -> None:
@@ -199,14 +199,14 @@ class FeasibilityController(WritesNothing):
     def _fold_worker(self, recorded: Recorded, cluster: str) -> None:
         key = self._worker(cluster).fold(recorded)
         if key is None:
-            self._mark_waiting()
+            self._enqueue_waiting()
         else:
             self._dirty.update(dict.fromkeys(sorted(self._needers.get(recorded.stream, ()))))
 
     def _worker(self, name: str) -> WorkerCapacity:
         return self.workers.setdefault(name, WorkerCapacity(name))
 
-    def _mark_waiting(self) -> None:
+    def _enqueue_waiting(self) -> None:
         self._dirty.update({stream: None for stream, state in self.runs.items() if state.to_judge is not None})
 
     def take_dirty(self) -> list[str]:
@@ -240,15 +240,15 @@ class FeasibilityController(WritesNothing):
             kind=PIPELINE_RUNS.name, namespace=seen_.namespace, name=seen_.name, uid=seen_.uid, clusters=clusters
         )
         words = words_of(said, clusters, {name: judged for name, (_, judged) in state.judged.items()})
-        caused_by = cause_of(CAUSES, event, self._marks(state), words)
+        caused_by = cause_of(CAUSES, event, self._positions(state), words)
         new = NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=caused_by)
         return Decided([new], state.version, wake)
 
-    def _marks(self, state: JudgedRun) -> Marks:
-        """Return the marks of a run, of all workers, and of what the run names there."""
-        found = dict(state.marks)
+    def _positions(self, state: JudgedRun) -> FacetPositions:
+        """Return the positions of a run, of all workers, and of what the run names there."""
+        found = dict(state.positions)
         for name, worker in self.workers.items():
-            found |= {f"{name}.{facet}": at for facet, at in worker.marks.items()}
+            found |= {f"{name}.{facet}": at for facet, at in worker.positions.items()}
             _, judged = state.judged.get(name, ((), None))
             looks = [worker.looks[key].since for key in judged.needs if key in worker.looks] if judged else []
             found[f"{name}.looks"] = max(looks, default=0)

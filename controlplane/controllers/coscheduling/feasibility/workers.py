@@ -96,7 +96,7 @@ class _View:
 
 class WorkerCapacity:
     """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
-    `marks` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
+    `positions` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
     `flags`, `view`).
     """
 
@@ -105,7 +105,7 @@ class WorkerCapacity:
     def __init__(self, name: str) -> None:
         self.connection = Connection(name=name)
         self.version = 0
-        self.marks: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self.looks: dict[Key, Look] = {}
         self._nodes: dict[str, NodeCapacity] = {}
         self._sorted: tuple[NodeCapacity, ...] | None = None
@@ -165,7 +165,7 @@ class WorkerCapacity:
 
     def _note(self, facet: str, before: object, after: object, position: int) -> None:
         if before != after:
-            self.marks[facet] = position
+            self.positions[facet] = position
 
     def _looked(self, event: events.WorkerObjectRead, recorded: Recorded) -> Key:
         key = Key(event.api_version, event.kind, event.namespace, event.name)

@@ -28,7 +28,7 @@ def fold_namespace(index: FoldedAdmission, recorded: Recorded) -> None:
         index.changed(recorded, lambda now: index.engine.put_namespace(event.name, event.labels, now))
     elif isinstance(event, events.AdmissionNamespaceGone):
         index.changed(recorded, lambda now: index.engine.drop_namespace(event.name))
-    index.mark(f"admission/workload/{key}" for key in index.workloads if key.startswith(f"{event.name}/"))
+    index.enqueue(f"admission/workload/{key}" for key in index.workloads if key.startswith(f"{event.name}/"))
 
 
 def fold_priority_class(index: FoldedAdmission, event: Any) -> None:
@@ -40,7 +40,7 @@ def fold_priority_class(index: FoldedAdmission, event: Any) -> None:
         if seen is not None and seen.priority_class == event.name:
             wanted = event.value if seen.priority != event.value else None
             index.workloads[key] = msgspec.structs.replace(state, new_priority=wanted)
-            index.mark([f"admission/workload/{key}"])
+            index.enqueue([f"admission/workload/{key}"])
 
 
 def redefault(index: FoldedAdmission, recorded: Recorded, namespace: str, runtime_class: str) -> None:
@@ -56,14 +56,14 @@ def redefault(index: FoldedAdmission, recorded: Recorded, namespace: str, runtim
             concerns = seen.namespace == namespace
         if concerns:
             index.put(recorded, state)
-            index.mark([f"admission/workload/{key}"])
+            index.enqueue([f"admission/workload/{key}"])
 
 
 def fold_object(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
     """Take an event of a queue, flavor, check, Topology, or of what gives pods defaults."""
     event: Any = recorded.event
     stream = recorded.stream
-    index.mark([stream])
+    index.enqueue([stream])
     state = index.objects.get(stream, ObjectState())
     if isinstance(event, events.AdmissionObjectObserved):
         index.objects[stream] = seen_again(state, event, recorded)
@@ -110,23 +110,23 @@ def _fold_sample(index: FoldedAdmission, recorded: Recorded, event: events.Local
         queue = index.engine.snapshot.queues.get(local.cluster_queue) if local is not None else None
         if queue is not None and index.engine.by_usage(queue.spec):
             index.touched[queue.root().name] = recorded.position
-            index.mark([CYCLE])
+            index.enqueue([CYCLE])
 
 
 def _leading_to(index: FoldedAdmission, cluster_queue: str) -> None:
     """Let the LocalQueues be looked at that lead to a ClusterQueue: what they say is what it says."""
     found = (one for one in index.engine.queues.local.values() if one.cluster_queue == cluster_queue)
-    index.mark(stream_of(kinds.LOCAL_QUEUES, one.namespace, one.name) for one in found)
+    index.enqueue(stream_of(kinds.LOCAL_QUEUES, one.namespace, one.name) for one in found)
 
 
 def _others(index: FoldedAdmission, word: str, event: Any) -> None:
     """Let everything be looked at that a change of a queue, flavor or check may concern. They are few, and change
     seldom."""
-    index.mark(index.objects)
+    index.enqueue(index.objects)
     index.needs = needed_kinds(index.engine.snapshot)
     if word == "localqueue":
         of_queue = index.of_queue.get(f"{event.namespace}/{event.name}", ())
-        index.mark(f"admission/workload/{key}" for key in of_queue)
+        index.enqueue(f"admission/workload/{key}" for key in of_queue)
     else:
         index.all_dirty()
 

@@ -120,8 +120,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
         self.index.fold(recorded)
-        self.index.mark(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
-        self.index.mark(self.failures.fold(self.index, recorded))
+        self.index.enqueue(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
+        self.index.enqueue(self.failures.fold(self.index, recorded))
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""

@@ -82,7 +82,7 @@ class FoldedAdmission:
         node = self.engine.snapshot.queues.get(cluster_queue)
         return node.root().name if node is not None else cluster_queue
 
-    def mark(self, streams: Iterable[str]) -> None:
+    def enqueue(self, streams: Iterable[str]) -> None:
         """Let streams be decided about."""
         self._dirty.update(dict.fromkeys(streams))
 

@@ -111,7 +111,7 @@ class AdmissionIndex(FoldedAdmission):
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)
-        self.mark(replaced_streams(state, self.workload(key)))
+        self.enqueue(replaced_streams(state, self.workload(key)))
         for name in {before, self._queue_of(key)} - {""}:
             self._concerns(recorded, name, event)
 

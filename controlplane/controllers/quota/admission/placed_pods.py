@@ -100,10 +100,10 @@ def failing(place: ObjectRef, decision: PodFailureDecided, now: datetime) -> Req
     return Request("patch", place, {"status": status}, "status", uid=decision.uid, resource_version=version)
 
 
-def failed(place: ObjectRef, decision: PodFailureDecided, mark: str, identity: str, now: datetime) -> Request:
+def failed(place: ObjectRef, decision: PodFailureDecided, suffix: str, identity: str, now: datetime) -> Request:
     """Return the Kubernetes Event that tells of it."""
     said = "PodTerminatedByKueue"
-    return event_about(place, decision.uid, "Normal", said, _SAID, mark, identity, now, action="PodTerminated")
+    return event_about(place, decision.uid, "Normal", said, _SAID, suffix, identity, now, action="PodTerminated")
 
 
 def place_of(stream: str, decision: PodFailureDecided) -> ObjectRef:

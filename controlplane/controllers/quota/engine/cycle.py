@@ -182,11 +182,11 @@ class _Cycle:
         """Note which places an assignment takes. One that needs preemption takes those that it gets once its targets are gone, or,
         without targets, once everybody is: nobody else is to get them in this cycle."""
         if assignment.mode is AssignmentMode.PREEMPT and not entry.info.workload.on_unhealthy_node:
-            mark = len(self.journal)
+            savepoint = len(self.journal)
             for target in targets:
                 self.snapshot.topology.give_back(target.info.placed, self.journal)
             topology.note(assignment, topology.find(assignment.asked, entry.info, empty=not targets))
-            rollback(self.journal, mark)
+            rollback(self.journal, savepoint)
         assignment.placed = topology.placed(assignment, entry.info)
 
     # One entry after the other.
@@ -268,10 +268,10 @@ class _Cycle:
             for target in entry.targets
             if target.info.key not in preempted
         ]
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         self._displace_preempted()
         found = self._has_room(queue, usage, places, own)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def _displace_preempted(self) -> None:
@@ -286,23 +286,23 @@ class _Cycle:
         resource and to preempt for another, which it takes for one that fits (kubernetes-sigs/kueue
         pkg/scheduler/scheduler.go, fits; pkg/scheduler/flavorassigner/flavorassigner.go, findFlavorForPodSets).
         """
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         for queue, usage, kept in self.kept:
             remove_all(queue, usage, self.journal)
             self.snapshot.topology.give_back(kept, self.journal)
         found = self._has_room(entry.queue, entry.usage, places, ())
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def _has_room(
         self, queue: QueueNode, usage: Usage, places: tuple[Placed, ...], without: Iterable[PreemptionTarget]
     ) -> bool:
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         for target in without:
             self.preemptor.remove(target.queue, target.info)
         found = all(max(0, queue.available(place)) >= amount for place, amount in usage.items())
         found = found and self.snapshot.topology.has_room(places)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def _fits_elsewhere(self, entry: Entry) -> bool:
@@ -315,10 +315,10 @@ class _Cycle:
 
     def _assign_again(self, entry: Entry) -> bool:
         """Look for targets other than those that are taken, in the same flavors; return whether the entry fits."""
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         self._displace_preempted()
         self._assign_in_same_flavors(entry, self.freed.queue(entry.queue), self.preemptor_when_freed)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         if entry.assignment.mode is AssignmentMode.FIT:
             entry.assignment.defer()
         return self._fits(entry)

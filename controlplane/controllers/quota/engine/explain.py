@@ -283,10 +283,10 @@ def _would_end(queue: QueueNode, info: Info, usage: Usage, short: frozenset[Flav
         return ()
     stay = []
     for other, holder in reversed(gone):
-        mark = len(journal)
+        savepoint = len(journal)
         add_all(other, holder.usage, journal)
         if not need.fits(True):
-            rollback(journal, mark)
+            rollback(journal, savepoint)
             stay.append(holder.key)
     rollback(journal)
     return tuple(reversed(stay))

@@ -48,7 +48,7 @@ class FairPreemptor(Preemptor):
             candidates += (info for info in own if info.workload.evicted is evicted)
         if not candidates:
             return []
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         # Shares are compared as they are with the workload admitted.
         add_all(need.queue, need.requests, self.journal)
         fits, targets, spared = self._first(need, candidates)
@@ -56,7 +56,7 @@ class FairPreemptor(Preemptor):
             fits = self._second(need, spared, targets)
         remove_all(need.queue, need.requests, self.journal)
         found = self.fill_back(need, targets, True) if fits else []
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def _first(self, need: Need, candidates: Iterable[Info]) -> tuple[bool, list[PreemptionTarget], list[Info]]:
@@ -101,10 +101,10 @@ class FairPreemptor(Preemptor):
     ) -> bool:
         if self.strategies[0] == INITIAL_SHARE:
             return preemptor.rank < before.rank
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         remove_all(queue, info.usage, self.journal)
         _, after = queues.shares(queue)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return preemptor.rank <= after.rank
 
     def _second(self, need: Need, spared: Iterable[Info], targets: list[PreemptionTarget]) -> bool:
@@ -122,8 +122,8 @@ class FairPreemptor(Preemptor):
         """Remove a candidate's usage; return whether the workload fits then."""
         self.remove(queue, info)
         targets.append(PreemptionTarget(info, queue, reason))
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         remove_all(need.queue, need.requests, self.journal)
         fits = need.fits(True)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return fits

@@ -112,11 +112,11 @@ class Preemptor:
     def simulate(self, info: Info, queue: QueueNode, place: FlavorResource, amount: int) -> tuple[Possibility, int]:
         """Return what preemption could do for an amount of one resource, and how far away the quota would be then."""
         found = self.targets(Need(info, queue, {place: amount}, frozenset((place,))))
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         for target in found:
             remove_all(target.queue, target.info.usage, self.journal)
         borrowing, _ = lowest_subtree_that_fits(queue, place, amount)
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         if not found:
             return Possibility.NO_CANDIDATES, borrowing
         own = any(target.queue is queue for target in found)
@@ -152,10 +152,10 @@ class Preemptor:
     def _attempt(
         self, need: Need, candidates: Iterable[PreemptionCandidate], borrowing: bool
     ) -> list[PreemptionTarget]:
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         targets = self._removed(need, candidates, borrowing)
         found = self.fill_back(need, targets, borrowing) if targets else []
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def _removed(
@@ -181,7 +181,7 @@ class Preemptor:
         """
         if need.placeable is not None or any(info.workload.evicted for info in own):
             return None  # places are not said by quota; who is being evicted comes before others
-        mark = len(self.journal)
+        savepoint = len(self.journal)
         targets: list[PreemptionTarget] = []
         for info in own:
             remove_all(need.queue, info.usage, self.journal)
@@ -194,7 +194,7 @@ class Preemptor:
             if not need.fits(False):
                 more = self._removed(need, _in_turn(need, others, (), False), False)
                 found = found + self.fill_back(need, more, False) if more else None
-        rollback(self.journal, mark)
+        rollback(self.journal, savepoint)
         return found
 
     def fill_back(self, need: Need, targets: list[PreemptionTarget], borrowing: bool) -> list[PreemptionTarget]:
@@ -207,10 +207,10 @@ class Preemptor:
         """
         found = list(targets)
         for at in range(len(found) - 2, -1, -1):
-            mark = len(self.journal)
+            savepoint = len(self.journal)
             self.put_back(found[at].queue, found[at].info)
             if lacks():
-                rollback(self.journal, mark)
+                rollback(self.journal, savepoint)
             else:
                 found[at] = found[-1]
                 found.pop()

@@ -88,10 +88,10 @@ class _Tournament:
         self._turn.pop(child, None)
         if entry is None:
             return
-        mark = len(self._journal)
+        savepoint = len(self._journal)
         add_all(entry.queue, entry.assignment.usage, self._journal)
         share = dominant_resource_share(child)
-        rollback(self._journal, mark)
+        rollback(self._journal, savepoint)
         self._turns += 1
         self._turn[child] = self._turns
         workload = entry.info.workload

@@ -310,9 +310,9 @@ def copied(node: QuotaNode, parent: QuotaNode | None = None) -> QuotaNode:
     return found
 
 
-def rollback(journal: Journal, mark: int = 0) -> None:
-    """Restore the usages that a journal has noted since a mark."""
-    while len(journal) > mark:
+def rollback(journal: Journal, savepoint: int = 0) -> None:
+    """Restore the usages that a journal has noted since a savepoint."""
+    while len(journal) > savepoint:
         node, place, before = journal.pop()
         node._write(place, before)
 

@@ -42,7 +42,7 @@ from controlplane.controllers.scheduling.state import (
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.marks import Parts, cause_of, causes_of, newest
+from controlplane.runtime.facets import Parts, cause_of, causes_of, newest
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
@@ -58,7 +58,7 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.states: dict[str, S] = {}
-        self._marks: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, dict[str, int]] = {}
         self._dirty: dict[str, None] = {}
 
     def take_dirty(self) -> list[str]:
@@ -77,10 +77,10 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
         """Return events that are decided together about a stream, each with the event that it rests on. `others` are
         positions of other streams' events that they may rest on, by their name in the table."""
         state = self.states[stream]
-        marks = self._marks.get(stream, {})
+        positions = self._positions.get(stream, {})
         causes = causes_of(
             events,
-            marks | others if others else marks,
+            positions | others if others else positions,
             lambda event, own: cause_of(CAUSES, event, own, {}) or state.position,
             said,
         )
@@ -92,12 +92,12 @@ class Book(WritingController[SchedulingWrite], Generic[S]):
     def _keep(self, stream: str, before: S, after: S) -> None:
         if after.settled:
             self.states.pop(stream, None)
-            self._marks.pop(stream, None)
+            self._positions.pop(stream, None)
         else:
-            marks = self._marks.get(stream)
-            if marks is None:
-                marks = self._marks[stream] = {}
-            self.PARTS.note(marks, before, after, after.position)
+            positions = self._positions.get(stream)
+            if positions is None:
+                positions = self._positions[stream] = {}
+            self.PARTS.note(positions, before, after, after.position)
             self.states[stream] = after
         self._dirty[stream] = None
 
@@ -236,12 +236,12 @@ class OwnPods(PodBook[PodState]):
         """Have the state of a pod as if the first event of its stream were folded already."""
         stream, before = recorded.stream, PodState.initial(recorded.stream)
         after = self.states[stream] = pod_fold(before, recorded)
-        self._marks[stream] = {}
-        self.PARTS.note(self._marks[stream], before, after, recorded.position)
+        self._positions[stream] = {}
+        self.PARTS.note(self._positions[stream], before, after, recorded.position)
         try:
             yield
         finally:
-            del self.states[stream], self._marks[stream]
+            del self.states[stream], self._positions[stream]
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
         if before.pre_bind is not None or after.pre_bind is not None:
@@ -252,7 +252,7 @@ class OwnPods(PodBook[PodState]):
 
     def since(self, stream: str) -> int:
         """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
-        return newest(self._marks.get(stream, {}), STANDING)
+        return newest(self._positions.get(stream, {}), STANDING)
 
     def known(self) -> dict[str, tuple[str, str, str]]:
         """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""

@@ -1,6 +1,6 @@
 """Since when in the log the objects that pods name, and our copies of them, are as they are, and are named.
 
-In: objects before and after an event. Out: marks (`controlplane.runtime.marks`), and of them what a write to a copy
+In: objects before and after an event. Out: positions (`controlplane.runtime.facets`), and of them what a write to a copy
 rests on. The names are `named/KIND/NS/NAME` for an object of the source, and `copies/CLUSTER/NS/KIND/NAME` for its
 copy."""
 
@@ -13,7 +13,7 @@ from controlplane.controllers.candidates.references.events import CopyObserved, 
 from controlplane.controllers.candidates.source.causes import CAUSES
 from controlplane.controllers.candidates.source.events import CandidateWrite
 from controlplane.log.event import Event
-from controlplane.runtime.marks import Facets, cause_of, changes, newest
+from controlplane.runtime.facets import Facets, cause_of, changes, newest
 
 Named = NamedObserved | NamedMissing
 NAMED: Facets[Event] = {
@@ -24,13 +24,13 @@ NAMED: Facets[Event] = {
 }
 
 
-class CopyMarks:
-    """The marks of all named objects and copies. `cluster` is the source's name, which our copies carry."""
+class CopyFacets:
+    """The positions of all named objects and copies. `cluster` is the source's name, which our copies carry."""
 
     GIVEN = ("_copy",)
 
     def __init__(self, cluster: str) -> None:
-        self._marks: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._named: dict[str, Named] = {}
         self._copy: Facets[CopyObserved] = {
             "copy": lambda seen: (seen.uid, seen.followed, seen.mark),
@@ -40,26 +40,26 @@ class CopyMarks:
 
     def named(self, stream: str, after: Named, position: int) -> None:
         """Take note of an object of the source as an event shows it."""
-        self._marks |= changes(stream, NAMED, self._named.get(stream), after, position)
+        self._positions |= changes(stream, NAMED, self._named.get(stream), after, position)
         self._named[stream] = after
 
     def copied(self, copy: str, before: CopyObserved | None, after: CopyObserved | None, position: int) -> None:
         """Take note of a copy as it was before and is after an event."""
-        self._marks |= changes(copy, self._copy, before, after, position)
+        self._positions |= changes(copy, self._copy, before, after, position)
 
     def refused(self, copy: str, position: int) -> None:
         """Take note that an API server said no to a write to a copy, or that this is over."""
-        self._marks[f"{copy}.refused"] = position
+        self._positions[f"{copy}.refused"] = position
 
     def wanted(self, there: str, refs: Iterable[NamedObject], position: int) -> None:
         """Take note that a namespace of a target now has pods that name these objects, or has none any more."""
-        self._marks |= {f"{there}/{ref.kind}/{ref.name}.wanted": position for ref in refs}
+        self._positions |= {f"{there}/{ref.kind}/{ref.name}.wanted": position for ref in refs}
 
     def cause(self, stream: str, write: CandidateWrite) -> int:
         """Return the event that a write to a copy rests on; 0 if none is known."""
         kind, _, name = write.target.partition("/")
         words = {"object": (f"named/{kind}/{stream.split('/')[2]}/{name}",), "copy": (f"{stream}/{write.target}",)}
-        return cause_of(CAUSES, write, self._marks, words)
+        return cause_of(CAUSES, write, self._positions, words)
 
     def obstacles(self, named: Iterable[tuple[str, NamedObject]]) -> int:
         """Return the last event that put something in the way of an object that is named in a namespace of a target, or
@@ -71,4 +71,4 @@ class CopyMarks:
             found += [f"{source}.useless", f"{copy}.foreign", f"{copy}.refused"]
             if isinstance(self._named.get(source), NamedMissing):
                 found.append(f"{copy}.gone")  # the copy is of use until it is removed
-        return newest(self._marks, found)
+        return newest(self._positions, found)

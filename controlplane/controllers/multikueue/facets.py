@@ -1,13 +1,13 @@
-"""Marks what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
+"""FacetPositions what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
 at which it came to be so.
 
-In: states before and after an event. Out: `controlplane.runtime.marks.Marks`. The names are `w` for the Workload,
+In: states before and after an event. Out: `controlplane.runtime.facets.FacetPositions`. The names are `w` for the Workload,
 `CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of streams."""
 
 from __future__ import annotations
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.connectivity.marks import LOST
+from controlplane.controllers.connectivity.facets import LOST
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.events import ClusterRefused as Refused
 from controlplane.controllers.multikueue.events import CopyJudged, EffectFailed, WinnerChosen, WinnerReleased
@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
-from controlplane.runtime.marks import Facets, Marks, moved
+from controlplane.runtime.facets import FacetPositions, Facets, moved
 
 LOCAL: Facets[WorkloadObserved] = {
     "present": lambda seen: seen.uid,
@@ -79,26 +79,26 @@ CONNECTION: Facets[Connection] = {
 }
 
 
-def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded) -> Marks:
-    """Return the marks of a Workload after one more event of its stream."""
+def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded) -> FacetPositions:
+    """Return the positions of a Workload after one more event of its stream."""
     event, at, cluster = recorded.event, recorded.position, recorded.cluster
     if (
         isinstance(event, Conditioned | RemoteJobObserved)
         or before.remotes is not after.remotes
         or before.local is not after.local
     ):
-        marks = moved(before.marks, "w", LOCAL, before.local, after.local, at)
+        positions = moved(before.positions, "w", LOCAL, before.local, after.local, at)
         if cluster != MANAGEMENT:
             one, other = before.remote(cluster), after.remote(cluster)
-            marks = moved(marks, f"{cluster}/w", CLONE, one.clone, other.clone, at)
-            marks = moved(marks, f"{cluster}/j", REMOTE_JOB, one.job, other.job, at)
-        return marks
-    named = mark_of(event)
-    return {**before.marks, named: at} if named else before.marks
+            positions = moved(positions, f"{cluster}/w", CLONE, one.clone, other.clone, at)
+            positions = moved(positions, f"{cluster}/j", REMOTE_JOB, one.job, other.job, at)
+        return positions
+    named = facet_of(event)
+    return {**before.positions, named: at} if named else before.positions
 
 
-def mark_of(event: object) -> str:
-    """Return the name of the mark that an event sets by itself, "" if it sets none."""
+def facet_of(event: object) -> str:
+    """Return the name of the facet that an event sets by itself, "" if it sets none."""
     match event:
         case WinnerChosen():
             return "winner"

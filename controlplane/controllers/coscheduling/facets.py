@@ -1,6 +1,6 @@
 """Keeps since when in the log a run, what was made for it, and what it waits for are as they are.
 
-In: states of a run before and after an event. Out: marks (`controlplane.runtime.marks`). The names are the UID of an
+In: states of a run before and after an event. Out: positions (`controlplane.runtime.facets`). The names are the UID of an
 attempt, `placeholder/NAME`, `claim/NAME`, `pod/UID` for a placeholder's pod, `tasks/NAME` for the pods that follow a
 placeholder, `waits/NAME` for a pod that waits for a node, and the target of a write."""
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from controlplane.controllers.coscheduling.observations import ClaimObserved, CoschedulingObservation, PlaceholderReady
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
-from controlplane.runtime.marks import Facets, changes
+from controlplane.runtime.facets import Facets, changes
 
 K = TypeVar("K")
 ATTEMPT: Facets[RunAttempt] = {
@@ -38,41 +38,41 @@ POD: Facets[CoschedulingObservation] = {
 }
 
 
-class RunMarks:
-    """The marks of all runs."""
+class RunFacets:
+    """The positions of all runs."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, dict[str, int]] = {}
 
     def note(self, stream: str, before: RunState, after: RunState, position: int) -> None:
         """Take note of a run as it was before an event of its stream and is after it."""
-        marks = self._marks.setdefault(stream, {})
+        positions = self._positions.setdefault(stream, {})
         for uid in _changed(before.attempts, after.attempts):
             one, other = before.attempts.get(uid), after.attempts.get(uid)
-            marks |= changes(uid, ATTEMPT, one, other, position)
-            marks |= {f"placeholder/{name}.there": position for name in _placeholders_of_one(one, other)}
+            positions |= changes(uid, ATTEMPT, one, other, position)
+            positions |= {f"placeholder/{name}.there": position for name in _placeholders_of_one(one, other)}
         for uid in _changed(before.claims, after.claims):
             claims = before.claims.get(uid), after.claims.get(uid)
             name = next(claim.name for claim in claims if claim is not None)
-            marks |= changes(f"claim/{name}", CLAIM, *claims, position)
+            positions |= changes(f"claim/{name}", CLAIM, *claims, position)
         for uid in _changed(before.pods, after.pods):
-            marks |= changes(f"pod/{uid}", POD, before.pods.get(uid), after.pods.get(uid), position)
+            positions |= changes(f"pod/{uid}", POD, before.pods.get(uid), after.pods.get(uid), position)
         for uid in _changed(before.task_pods, after.task_pods):
             one_pod, other_pod = before.task_pods.get(uid), after.task_pods.get(uid)
-            marks |= {f"tasks/{pod.placeholder}.pods": position for pod in (one_pod, other_pod) if pod is not None}
+            positions |= {f"tasks/{pod.placeholder}.pods": position for pod in (one_pod, other_pod) if pod is not None}
         for uid in before.waiting.keys() ^ after.waiting.keys():
-            marks[f"waits/{(before.task_pods.get(uid) or after.task_pods[uid]).name}"] = position
-        marks |= {f"{target}.trouble": position for target in _changed(before.trouble, after.trouble)}
+            positions[f"waits/{(before.task_pods.get(uid) or after.task_pods[uid]).name}"] = position
+        positions |= {f"{target}.trouble": position for target in _changed(before.trouble, after.trouble)}
         if _current(before) != _current(after):
-            marks["current"] = position
+            positions["current"] = position
 
     def of(self, stream: str) -> dict[str, int]:
-        """Return the marks of a run."""
-        return self._marks.get(stream, {})
+        """Return the positions of a run."""
+        return self._positions.get(stream, {})
 
     def forget(self, stream: str) -> None:
-        """Drop the marks of a run of which nothing is left."""
-        self._marks.pop(stream, None)
+        """Drop the positions of a run of which nothing is left."""
+        self._positions.pop(stream, None)
 
 
 def _placeholders_of_one(before: RunAttempt | None, after: RunAttempt | None) -> list[str]:

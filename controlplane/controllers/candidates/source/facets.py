@@ -1,6 +1,6 @@
 """Since when in the log source pods, their candidates, their gangs and what is around them are as they are.
 
-In: states before and after an event. Out: marks (`controlplane.runtime.marks`). The names are `pod` for the pod and its
+In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `pod` for the pod and its
 attempt, a candidate's own name for it, `CLUSTER` for a target, `gang` for the group, `members` for any of its pods and
 their candidates, `members/CLUSTER` for any of their candidates there."""
 
@@ -19,10 +19,10 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
-from controlplane.controllers.connectivity.marks import ConnectionMarks
+from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.kube.kinds import POD_GROUPS
 from controlplane.log.event import Recorded
-from controlplane.runtime.marks import Facets, changes
+from controlplane.runtime.facets import Facets, changes
 
 POD: Facets[SourceState] = {
     "present": lambda state: state.pod.uid if state.pod else None,
@@ -74,13 +74,13 @@ GANG: Facets[SourceGangState] = {
 }
 
 
-class SourceMarks:
-    """The marks of the source side. `around` has those that are of no pod, such as `targets/NS`: since when a namespace
+class SourceFacets:
+    """The positions of the source side. `around` has those that are of no pod, such as `targets/NS`: since when a namespace
     has its targets.
     """
 
     def __init__(self) -> None:
-        self.connections = ConnectionMarks()
+        self.connections = ConnectionFacets()
         self.around: dict[str, int] = {}
         self._pods: dict[str, dict[str, int]] = {}
         self._groups: dict[str, dict[str, int]] = {}
@@ -111,16 +111,16 @@ class SourceMarks:
 
     def group(self, before: SourceGangState | None, after: SourceGangState, recorded: Recorded) -> None:
         """Take note of a group as it was before an event of its stream and is after it."""
-        marks = self._groups.setdefault(recorded.stream, {})
-        marks |= changes("gang", GANG, before, after, recorded.position)
+        positions = self._groups.setdefault(recorded.stream, {})
+        positions |= changes("gang", GANG, before, after, recorded.position)
 
     def forget(self, stream: str) -> None:
-        """Drop the marks of a pod, or of a group, of which nothing is left."""
+        """Drop the positions of a pod, or of a group, of which nothing is left."""
         self._pods.pop(stream, None)
         self._groups.pop(stream, None)
 
     def of(self, pod: str, group: str, namespace: str, clusters: set[str]) -> dict[str, int]:
-        """Return the marks for a decision on a pod, in a group or not ("" for none), or on a group; `clusters` are
+        """Return the positions for a decision on a pod, in a group or not ("" for none), or on a group; `clusters` are
         those it may concern.
         """
         found = {

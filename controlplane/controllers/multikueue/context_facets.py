@@ -1,7 +1,7 @@
 """Keeps where in the log everything around a Workload came to be as it is: its job, its queue, its check's clusters,
 the connections.
 
-In: the events of the other streams, after the index has folded them. Out: marks, as
+In: the events of the other streams, after the index has folded them. Out: positions, as
 `controlplane.controllers.multikueue.causes` names them."""
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
-from controlplane.controllers.connectivity.marks import ConnectionMarks
+from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue.marks import CONNECTION, JOB
+from controlplane.controllers.multikueue.facets import CONNECTION, JOB
 from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
-from controlplane.runtime.marks import Marks, moved
+from controlplane.runtime.facets import FacetPositions, moved
 
 _ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
 
 
-class ContextMarks:
-    """The marks of what is not on a Workload's own stream; `in_force` is the last record of the settings that
+class ContextFacets:
+    """The positions of what is not on a Workload's own stream; `in_force` is the last record of the settings that
     decisions rest on.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[str, tuple[JobObserved, Marks]] = {}
-        self._connections = ConnectionMarks(CONNECTION)
+        self._jobs: dict[str, tuple[JobObserved, FacetPositions]] = {}
+        self._connections = ConnectionFacets(CONNECTION)
         self._streams: dict[str, int] = {}
         self.in_force: PolicyInForce | None = None
 
@@ -50,17 +50,17 @@ class ContextMarks:
             self._streams[stream] = at
 
     def _fold_job(self, stream: str, after: JobObserved | None, at: int) -> None:
-        before, marks = self._jobs.get(stream, (None, {}))
+        before, positions = self._jobs.get(stream, (None, {}))
         if after is None:
             self._jobs.pop(stream, None)
         else:
-            self._jobs[stream] = (after, moved(marks, "job", JOB, before, after, at))
+            self._jobs[stream] = (after, moved(positions, "job", JOB, before, after, at))
 
     def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> ChainMap[str, int]:
-        """Return the marks around a Workload: `job` is the stream of its job, the others are names, "" for none."""
+        """Return the positions around a Workload: `job` is the stream of its job, the others are names, "" for none."""
         kind, _, rest = job.removeprefix("job/").partition("/")
         namespace, _, name = rest.partition("/")
-        views = (self._connections.marks.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
+        views = (self._connections.positions.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
         own = {
             "queue": self._streams.get(f"clusterqueue/{queue}", 0),
             "route": max(
@@ -70,12 +70,12 @@ class ContextMarks:
             "fit": self._streams.get(f"{FIT}/{job_stream(kind, namespace, name).partition('/')[2]}", 0) if job else 0,
             "outage": self._streams.get(FLEET_STREAM, 0),
         }
-        marks = self._jobs[job][1] if job in self._jobs else {}
-        return ChainMap(dict(marks), own, self._connections.marks)
+        positions = self._jobs[job][1] if job in self._jobs else {}
+        return ChainMap(dict(positions), own, self._connections.positions)
 
-    def newest(self, marks: ChainMap[str, int], clusters: Iterable[str]) -> int:
-        """Return the newest of the marks around a Workload (`of`), of connections only of those of some clusters."""
-        job, own, _ = marks.maps
+    def newest(self, positions: ChainMap[str, int], clusters: Iterable[str]) -> int:
+        """Return the newest of the positions around a Workload (`of`), of connections only of those of some clusters."""
+        job, own, _ = positions.maps
         connections = (self._connections.newest_by_cluster.get(name, 0) for name in clusters)
         return max((*job.values(), *own.values(), *connections), default=0)
 
@@ -85,4 +85,4 @@ class ContextMarks:
 
     def outage(self, of: Iterable[str]) -> int:
         """Return the newest event with which one of some clusters was lost, or was connected again."""
-        return max((self._connections.marks.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)
+        return max((self._connections.positions.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)

@@ -1,6 +1,6 @@
 """Keeps since when in the log pods, groups, owners and the rules are as they are.
 
-In: states before and after an event. Out: marks (`controlplane.runtime.marks`). The names are `it` for an object on its
+In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `it` for an object on its
 own stream, `members` for any of a group's pods, `rules` and `room` for what holds for all, `released` for what another
 group kept free and keeps no longer."""
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from controlplane.controllers.connectivity.marks import ConnectionMarks
+from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.podgroups.condition import shown_condition
 from controlplane.controllers.podgroups.objects import POD_GROUPS, PODS
 from controlplane.controllers.podgroups.state import MemberState, OwnerState, PodGroupState, RulesState
-from controlplane.runtime.marks import Facets, Ledger, Marks, Parts, changes
+from controlplane.runtime.facets import FacetPositions, Facets, Ledger, Parts, changes
 
-_NONE: Marks = {}
+_NONE: FacetPositions = {}
 
 
 MEMBER = Parts(
@@ -84,8 +84,8 @@ RULES: Facets[RulesState] = {
 }
 
 
-class PodGroupMarks:
-    """The marks of all streams. `around` has those that are of no single one, among them since when pods and groups are
+class PodGroupFacets:
+    """The positions of all streams. `around` has those that are of no single one, among them since when pods and groups are
     in view. What is returned is what is kept: it is read, not changed.
     """
 
@@ -96,7 +96,7 @@ class PodGroupMarks:
         self._owners: Ledger[OwnerState] = Ledger("it", OWNER)
         self._rules: dict[str, int] = {}
         self._shared: dict[str, dict[str, int]] = {}
-        self._connections = ConnectionMarks()
+        self._connections = ConnectionFacets()
 
     def member(self, stream: str, before: MemberState, after: MemberState, position: int) -> None:
         """Take note of a pod as it was before an event of its stream and is after it."""
@@ -111,9 +111,9 @@ class PodGroupMarks:
 
     def group(self, stream: str, before: PodGroupState, after: PodGroupState, position: int) -> None:
         """Take note of a group as it was before an event of its stream and is after it."""
-        marks = _at(self._groups, stream)
-        GROUP.note(marks, before, after, position)
-        marks.update(changes("it", FIELDS, before, after, position))
+        positions = _at(self._groups, stream)
+        GROUP.note(positions, before, after, position)
+        positions.update(changes("it", FIELDS, before, after, position))
         kept = KEEPS_FREE["kept"]
         if (was := kept(before)) is not None and was != kept(after):
             self.around["released"] = position
@@ -134,8 +134,8 @@ class PodGroupMarks:
         self._connections.fold({name: connection}, [name], position)
         self.around["view"] = self._connections.of(name, [PODS.name, POD_GROUPS.name])[f"{name}.view"]
 
-    def of(self, stream: str) -> Marks:
-        """Return the marks of a pod, a group, or the rules, by their stream."""
+    def of(self, stream: str) -> FacetPositions:
+        """Return the positions of a pod, a group, or the rules, by their stream."""
         match stream.partition("/")[0]:
             case "member":
                 return self._members.get(stream, _NONE)
@@ -144,27 +144,27 @@ class PodGroupMarks:
             case _:
                 return self._rules
 
-    def of_owner(self, stream: str) -> Marks:
-        """Return the marks of an owner."""
+    def of_owner(self, stream: str) -> FacetPositions:
+        """Return the positions of an owner."""
         return self._owners.of(stream)
 
-    def of_members(self, stream: str) -> Marks:
-        """Return the marks of a group's members."""
+    def of_members(self, stream: str) -> FacetPositions:
+        """Return the positions of a group's members."""
         return self._shared.get(stream, _NONE)
 
     def forget_group(self, stream: str) -> None:
-        """Drop the marks of a group of which nothing is left."""
+        """Drop the positions of a group of which nothing is left."""
         self._groups.pop(stream, None)
         self._shared.pop(stream, None)
 
     def forget_owner(self, stream: str) -> None:
-        """Drop the marks of an owner of which nothing is known any more."""
+        """Drop the positions of an owner of which nothing is known any more."""
         self._owners.forget(stream)
 
 
-def _at(marks: dict[str, dict[str, int]], stream: str) -> dict[str, int]:
-    """Return the marks of a stream, to add others: a dict is made for the first of them only."""
-    found = marks.get(stream)
+def _at(positions: dict[str, dict[str, int]], stream: str) -> dict[str, int]:
+    """Return the positions of a stream, to add others: a dict is made for the first of them only."""
+    found = positions.get(stream)
     if found is None:
-        found = marks[stream] = {}
+        found = positions[stream] = {}
     return found

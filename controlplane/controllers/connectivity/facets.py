@@ -1,6 +1,6 @@
 """Keeps since when in the log the connections of clusters are as they are: lost, given up, each kind in view or off.
 
-In: connections before and after an event. Out: marks `cluster/NAME.FACET` (`controlplane.runtime.marks`).
+In: connections before and after an event. Out: positions `cluster/NAME.FACET` (`controlplane.runtime.facets`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.connectivity.events import cluster_stream
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.runtime.marks import Facets, changes, newest
+from controlplane.runtime.facets import Facets, changes, newest
 
 LOST: Facets[Connection] = {
     "lost": lambda state: state.lost_since is None,
@@ -17,21 +17,21 @@ LOST: Facets[Connection] = {
 }
 
 
-class ConnectionMarks:
-    """The marks of all connections, and of each kind on them (`cluster/NAME/KIND.view`)."""
+class ConnectionFacets:
+    """The positions of all connections, and of each kind on them (`cluster/NAME/KIND.view`)."""
 
     GIVEN = ("_facets",)
 
     def __init__(self, facets: Facets[Connection] = LOST) -> None:
         self._facets = facets
         self._before: dict[str, Connection] = {}
-        self._marks: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._newest: dict[str, int] = {}
 
     @property
-    def marks(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """All of them."""
-        return self._marks
+        return self._positions
 
     @property
     def newest_by_cluster(self) -> Mapping[str, int]:
@@ -49,17 +49,20 @@ class ConnectionMarks:
             changed = changes(stream, self._facets, before, after, position)
             changed |= {f"{stream}/{kind}.view": position for kind, _ in was.items() ^ now.items()}
             if changed:
-                self._marks |= changed
+                self._positions |= changed
                 self._newest[name] = position
             self._before[name] = after
 
     def of(self, name: str, kinds: Iterable[str]) -> dict[str, int]:
-        """Return a cluster's marks for whoever looks at some kinds there: `NAME.view`, `NAME.lost` and
+        """Return a cluster's positions for whoever looks at some kinds there: `NAME.view`, `NAME.lost` and
         `NAME.forgotten`.
         """
         stream = cluster_stream(name)
-        view = newest(self._marks, [f"{stream}/{kind}.view" for kind in kinds])
-        return {f"{name}.view": view, **{f"{name}.{facet}": self._marks.get(f"{stream}.{facet}", 0) for facet in LOST}}
+        view = newest(self._positions, [f"{stream}/{kind}.view" for kind in kinds])
+        return {
+            f"{name}.view": view,
+            **{f"{name}.{facet}": self._positions.get(f"{stream}.{facet}", 0) for facet in LOST},
+        }
 
 
 def _shown(state: Connection | None) -> dict[str, str]:

@@ -16,21 +16,23 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 Facets = Mapping[str, Callable[[T], object]]
-Marks = Mapping[str, int]
+FacetPositions = Mapping[str, int]
 Words = Mapping[str, Iterable[str]]
 Table = Mapping[type, Mapping[str, tuple[str, ...]]]
 ANY = "*"
 """The row of a table for every reason that has none of its own."""
 
 
-def moved(marks: Marks, name: str, facets: Facets[T], before: T | None, after: T | None, position: int) -> Marks:
-    """Return the marks after one more event at a position; `name` is the object's."""
+def moved(
+    positions: FacetPositions, name: str, facets: Facets[T], before: T | None, after: T | None, position: int
+) -> FacetPositions:
+    """Return the positions after one more event at a position; `name` is the object's."""
     changed = changes(name, facets, before, after, position)
-    return {**marks, **changed} if changed else marks
+    return {**positions, **changed} if changed else positions
 
 
 def changes(name: str, facets: Facets[T], before: T | None, after: T | None, position: int) -> dict[str, int]:
-    """Return the marks that an event at a position sets."""
+    """Return the positions that an event at a position sets."""
     if before is after:
         return {}
     if before is None or after is None:
@@ -43,13 +45,13 @@ def changes(name: str, facets: Facets[T], before: T | None, after: T | None, pos
 
 @lru_cache(maxsize=8192)
 def _named(name: str, facet: str) -> str:
-    """Return the name of a mark: the same text for all objects of a name, of which there are many."""
+    """Return the name of a facet: the same text for all objects of a name, of which there are many."""
     return f"{name}.{facet}"
 
 
-def newest(marks: Marks, keys: Iterable[str]) -> int:
-    """Return the newest of some marks: of several things that were all needed, what came last; 0 if none is marked."""
-    return max((marks.get(key, 0) for key in keys), default=0)
+def newest(positions: FacetPositions, keys: Iterable[str]) -> int:
+    """Return the newest of some positions: of several things that were all needed, what came last; 0 if none is marked."""
+    return max((positions.get(key, 0) for key in keys), default=0)
 
 
 class Parts:
@@ -64,8 +66,8 @@ class Parts:
         self._facets = [tuple(facets.items()) for facets in parts.values()]
         self._nothing = (None,) * len(parts)
 
-    def note(self, marks: dict[str, int], before: object, after: object, position: int) -> None:
-        """Take note, in an object's marks, of what an event at a position changed; None: there was or is none."""
+    def note(self, positions: dict[str, int], before: object, after: object, position: int) -> None:
+        """Take note, in an object's positions, of what an event at a position changed; None: there was or is none."""
         were = self._fields(before) if before is not None else self._nothing
         are = self._fields(after) if after is not None else self._nothing
         for one, other, facets in zip(were, are, self._facets, strict=True):
@@ -73,11 +75,11 @@ class Parts:
                 continue
             for name, of in facets:
                 if (of(one) if one is not None else None) != (of(other) if other is not None else None):
-                    marks[name] = position
+                    positions[name] = position
 
 
 class Ledger(Generic[T]):
-    """The marks of many objects of a kind, beside the states that they are of: one short dict for each, changed in
+    """The positions of many objects of a kind, beside the states that they are of: one short dict for each, changed in
     place.
     """
 
@@ -85,43 +87,46 @@ class Ledger(Generic[T]):
 
     def __init__(self, name: str, facets: Facets[T]) -> None:
         self._name, self._facets = name, facets
-        self._marks: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, dict[str, int]] = {}
 
     def note(self, key: str, before: T | None, after: T | None, position: int) -> dict[str, int]:
-        """Take note of an object as it was before and after an event; return its marks, to add others."""
-        marks = self._marks.setdefault(key, {})
-        marks.update(changes(self._name, self._facets, before, after, position))
-        return marks
+        """Take note of an object as it was before and after an event; return its positions, to add others."""
+        positions = self._positions.setdefault(key, {})
+        positions.update(changes(self._name, self._facets, before, after, position))
+        return positions
 
     def of(self, key: str) -> dict[str, int]:
-        """Return the marks of an object."""
-        return self._marks.get(key, {})
+        """Return the positions of an object."""
+        return self._positions.get(key, {})
 
     def forget(self, key: str) -> None:
-        """Drop the marks of an object of which nothing is left."""
-        self._marks.pop(key, None)
+        """Drop the positions of an object of which nothing is left."""
+        self._positions.pop(key, None)
 
 
-def cause_of(table: Table, decision: object, marks: Marks, words: Words) -> int:
+def cause_of(table: Table, decision: object, positions: FacetPositions, words: Words) -> int:
     """Return the position of the event that a decision rests on by its table; 0 if nothing of it is marked.
 
     `words` are what stands for a word in braces in the table's keys, such as the cluster that a decision is about.
     """
     keys = row_of(table, type(decision), str(getattr(decision, "reason", "")))
-    return newest(marks, (name for key in keys for name in _spelled(key, words)))
+    return newest(positions, (name for key in keys for name in _spelled(key, words)))
 
 
 def causes_of(
-    decisions: Iterable[T], marks: Marks, cause: Callable[[T, Marks], int], said: Callable[[T], str]
+    decisions: Iterable[T],
+    positions: FacetPositions,
+    cause: Callable[[T, FacetPositions], int],
+    said: Callable[[T], str],
 ) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
-    yet, and rests on what that one rests on. `cause` is a decision's by the marks, `said` the mark that it sets by
+    yet, and rests on what that one rests on. `cause` is a decision's by the positions, `said` the facet that it sets by
     itself, "" if it sets none."""
     found: list[int] = []
     for decision in decisions:
-        found.append(cause(decision, marks))
+        found.append(cause(decision, positions))
         if name := said(decision):
-            marks = {**marks, name: found[-1]}
+            positions = {**positions, name: found[-1]}
     return found
 
 
@@ -132,7 +137,7 @@ def row_of(table: Table, kind: type, reason: str) -> tuple[str, ...]:
 
 
 def _spelled(key: str, words: Words) -> Iterator[str]:
-    """Yield the names of marks that a key of a table means: one for each thing that its word stands for."""
+    """Yield the names of positions that a key of a table means: one for each thing that its word stands for."""
     head, brace, rest = key.partition("{")
     if not brace:
         yield key
