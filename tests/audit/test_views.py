@@ -34,7 +34,6 @@ from tests.audit.database import VIEWS
 from tests.audit.samples import sample
 from tests.audit.script import Script, at, write
 from tests.audit.stories import everything
-from tests.log.migrating import migrate
 
 
 def query(url: str, text: str, *parameters: Any) -> list[dict[str, Any]]:
@@ -177,50 +176,6 @@ async def test_who_refused_is_in_what_is_waited_for(database_url: str) -> None:
         database_url, "SELECT message FROM audit.pending_reasons WHERE cluster = '@management' AND until IS NULL"
     )
     assert row["message"] == "offered to a, b; refused by a (RejectedByWorker)"
-
-
-def admitted_here(script: Script) -> None:
-    """One Workload that no cluster is looked for, and one that waits for its job on another cluster."""
-    script.workload("here-0a1b2").job().seen({"QuotaReserved": True, "Admitted": True}, checks=[])
-    there = script.workload("there-0a1b2").offered("a")
-    there.clone("a", {"QuotaReserved": True}).clone("a", {"Admitted": True}).decide()
-    there.seen({"Admitted": True}, check="Ready", cluster_name="a", nominated=[])
-
-
-WAITING = "SELECT name, waits_for FROM audit.pending_reasons WHERE cluster = '@management' AND until IS NULL"
-
-
-async def test_what_is_admitted_without_dispatch_waits_for_nothing(database_url: str) -> None:
-    script = Script("a")
-    admitted_here(script)
-    await write(database_url, script.appended)
-    assert query(database_url, WAITING) == [{"name": "there-0a1b2", "waits_for": "a to start its job"}]
-
-
-async def test_what_was_kept_of_it_before_is_not_said_after_the_migration(empty_database_url: str) -> None:
-    """And what the version before says on the way back is what it said."""
-    url = empty_database_url
-    migrate(url, "0020")
-    script = Script("a")
-    script.workload("over-0a1b2").job().seen({"QuotaReserved": True, "Admitted": True}, checks=[]).seen(
-        {"Finished": ("Succeeded", "")}
-    )
-    admitted_here(script)
-    await write(url, script.appended)
-    with psycopg.connect(url) as connection:
-        connection.execute("SELECT controlplane.keep_read_models('main', 1000, interval '-1000 days')")
-    before = query(url, "SELECT * FROM audit.pending_reasons ORDER BY name, position")
-    wrong = "its other admission checks"
-    assert {row["name"] for row in before if row["waits_for"] == wrong} == {"here-0a1b2", "over-0a1b2"}
-    assert query(url, "SELECT name FROM read_models.pending_reasons WHERE waits_for = %s", wrong)
-    migrate(url, "head")
-    after = query(url, "SELECT * FROM audit.pending_reasons ORDER BY name, position")
-    assert after == [row for row in before if row["waits_for"] != wrong]
-    with psycopg.connect(url) as connection:
-        connection.execute("SELECT controlplane.drop_read_models('main')")
-    assert query(url, "SELECT * FROM audit.pending_reasons ORDER BY name, position") == after
-    migrate(url, "0020", back=True)
-    assert query(url, "SELECT * FROM audit.pending_reasons ORDER BY name, position") == before
 
 
 async def test_an_event_of_an_unknown_type_is_shown(database_url: str) -> None:

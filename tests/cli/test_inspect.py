@@ -55,7 +55,11 @@ def position(url: str, condition: str) -> int:
         ({"a": [{"type": "X", "v": 1}]}, {"a": [{"type": "X", "v": 1}, {"type": "Y"}]}, ["a[Y]"]),
         ({"a": [{"type": "X"}, {"type": "X"}]}, {"a": [{"type": "X"}]}, ["a"]),
         ({"a": {"b": 1}}, {"a": None}, ["a"]),
-        ({"version": 1, "position": 3, "marks": {"w": 1}}, {"version": 2, "position": 9, "marks": {"w": 9}}, []),
+        (
+            {"version": 1, "position": 3, "positions": {"w": 1}},
+            {"version": 2, "position": 9, "positions": {"w": 9}},
+            [],
+        ),
     ],
 )
 def test_what_changed(before: dict[str, Any], after: dict[str, Any], paths: list[str]) -> None:

@@ -19,7 +19,6 @@ async def led(process: Process) -> None:
             await asyncio.sleep(0)
         assert METRICS.registry.get_sample_value("controlplane_leader") == 1
         METRICS.mass_outage.set(1)
-        METRICS.ungrouped_pods.set(3)
         METRICS.requeue_budget.set(5)
         stage.stop.set()
         await running
@@ -34,5 +33,5 @@ async def test_who_does_not_lead_any_more_does_not_say_so(process: Process) -> N
 
 async def test_the_service_forgets_what_only_its_leader_knows() -> None:
     await led(the_service)
-    names = ("mass_outage", "ungrouped_pods", "requeue_budget")
+    names = ("mass_outage", "requeue_budget")
     assert {name: getattr(METRICS, name)._value.get() for name in names} == dict.fromkeys(names, 0)

@@ -48,19 +48,19 @@ class Volumes(Behaviour):
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:
         shown = new or old or {}
         if kind == VOLUMES:
-            self.mark(("volume", *place_of(shown)))
+            self.enqueue(("volume", *place_of(shown)))
             claim = shown["spec"].get("claimRef")
             if claim:
-                self.mark(("claim", str(claim.get("namespace", "")), str(claim.get("name", ""))))
+                self.enqueue(("claim", str(claim.get("namespace", "")), str(claim.get("name", ""))))
         elif kind == CLAIMS:
-            self.mark(("claim", *place_of(shown)))
+            self.enqueue(("claim", *place_of(shown)))
             for place, volume in self._view.all(VOLUMES).items():
                 if _names(volume, shown):
-                    self.mark(("volume", *place))
+                    self.enqueue(("volume", *place))
         elif kind == CLASSES:
             for place, claim in self._view.all(CLAIMS).items():
                 if claim["spec"].get("storageClassName") == meta(shown)["name"]:
-                    self.mark(("claim", *place))
+                    self.enqueue(("claim", *place))
 
     def reconcile(self, key: Key) -> float | None:
         """Take a claim or a volume one step on; return after how many seconds the next is due."""
@@ -133,7 +133,7 @@ class Volumes(Behaviour):
         elif (claim.get("status") or {}).get("phase") != "Bound":
             shown = {"phase": "Bound", "accessModes": volume["spec"].get("accessModes") or []}
             self._write(claim, {"status": {**shown, "capacity": volume["spec"].get("capacity") or {}}}, "status")
-            self.mark(("volume", "", name))
+            self.enqueue(("volume", "", name))
 
     def _provision(self, claim: Json) -> float | None:
         storage = self._view.get(CLASSES, "", claim["spec"].get("storageClassName") or "")

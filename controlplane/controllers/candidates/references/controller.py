@@ -65,7 +65,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
-        self._positions = CopyFacets(self._cluster)
+        self._facets = CopyFacets(self._cluster)
         self._told: dict[str, dict[tuple[str, str], str]] = {}
         placing.obstacles_of, placing.obstacles_at = self.obstacles, self.obstacles_at
 
@@ -124,7 +124,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             if isinstance(event, (NamedObserved, NamedMissing)):
                 key = (event.kind, event.namespace, event.name)
                 self.named[key] = event if isinstance(event, NamedObserved) else None
-                self._positions.named(recorded.stream, event, recorded.position)
+                self._facets.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
                 self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
         elif kind == COPIES:
@@ -150,7 +150,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             users = self._users.setdefault(there, set())
             others = [self._where[user][there] for user in users if user != stream]
             changed = before.get(there, frozenset()) ^ now.get(there, frozenset())
-            self._positions.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
+            self._facets.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
             users.add(stream) if there in now else users.discard(stream)
             if not users:
                 del self._users[there]
@@ -185,9 +185,9 @@ class ReferenceController(WritingController[CandidateWrite]):
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
             before, after = there.copies.get(key), event if isinstance(event, CopyObserved) else None
-            self._positions.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
+            self._facets.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
             if key in there.trouble:
-                self._positions.refused(f"{recorded.stream}/{key}", recorded.position)
+                self._facets.refused(f"{recorded.stream}/{key}", recorded.position)
             there = closed(there, key)
             if isinstance(event, CopyObserved):
                 there = _replace(there, copies={**there.copies, key: event})
@@ -198,7 +198,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             if isinstance(event, CopyDecided):
                 there = _replace(there, kinds=there.kinds | {event.kind})
         elif isinstance(event, CandidateWriteFailed):
-            self._positions.refused(f"{recorded.stream}/{event.target}", recorded.position)
+            self._facets.refused(f"{recorded.stream}/{event.target}", recorded.position)
             there = refused(there, event)
         elif isinstance(event, CandidateWriteUnneeded):
             there = closed(there, event.target)
@@ -309,9 +309,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 continue
             decisions.append(wanted)
         events = [
-            NewEvent(
-                stream=stream, event=d, cluster=cluster, caused_by=self._positions.cause(stream, d) or there.position
-            )
+            NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._facets.cause(stream, d) or there.position)
             for d in decisions
         ]
         return Decided(events, there.version, wake)
@@ -320,9 +318,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return the last event that put something in the way of an object that a pod names, or took it away; 0 if
         there is none.
         """
-        return self._positions.obstacles(
-            (there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs
-        )
+        return self._facets.obstacles((there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs)
 
     def _following(self, stream: str, there: TargetNamespace) -> follow.Following:
         """Return what is to be done in a namespace of a target, by what was seen."""

@@ -24,7 +24,8 @@ from controlplane.simulation.apiserver.store import Store
 
 RULE = "the log gives the state"
 # What is a to-do list of the process, or is cut by the time that passes: not state.
-_NOT_STATE = frozenset({"policy", "requeues", "changed_clusters", "_dirty"})
+# What a state is made of, and not what it is: see `SharedJobs` of the last two.
+_NOT_STATE = frozenset({"policy", "requeues", "changed_clusters", "_dirty", "_rested", "_looked_through"})
 
 
 _Held = dict[str, Any]
