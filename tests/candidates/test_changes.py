@@ -101,6 +101,16 @@ def test_labels_and_annotations_come_and_go_and_what_the_target_added_stays() ->
     assert found["annotations"].keys() == {"ip", TEMPLATE}
 
 
+def test_a_scheduler_that_lost_its_log_changes_what_it_finds() -> None:
+    stage = running()
+    stage.sides["a"] = {}
+    stage.target_turn("a")
+    change(stage, metadata={"labels": {"app": "web"}}, spec={"containers": [{"name": "c", "image": "j"}]})
+    stage.settle()
+    assert "old" not in delegate(stage)["metadata"]["labels"]
+    assert [one["image"] for one in delegate(stage)["spec"]["containers"]] == ["j"]
+
+
 def test_candidates_that_wait_follow_too_before_anything_runs() -> None:
     stage = Stage("a", "b").ask()
     change(stage, spec={"tolerations": [TOLERATION]})

@@ -181,6 +181,9 @@ MENDED_CANDIDATES_IN_6 = [
     ),
     (930144, "", "none of the product's: a watch whose lines were lost was opened anew in what had to be quiet"),
 ]
+MENDED_CANDIDATES_IN_7 = [
+    (34, "", "a scheduler whose log went back did not know what a Pod was made of, and took no label from it any more"),
+]
 
 
 @pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED, 7))
@@ -221,6 +224,11 @@ def test_what_was_mended_in_the_fifth_edition_stays_mended(seed: int, steps: str
 @pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_IN_6))
 def test_what_was_mended_in_the_sixth_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 6)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_7)
+def test_what_was_mended_of_candidates_in_the_seventh_edition_stays_mended(seed: int, steps: str, what: str) -> None:
+    plays(seed, steps, 7, CANDIDATES)
 
 
 @pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_CANDIDATES_IN_6))

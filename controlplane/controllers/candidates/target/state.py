@@ -94,7 +94,17 @@ candidate_stream = streams_of(STREAM)
 
 def target_fold(state: TargetState, recorded: Recorded) -> TargetState:
     """Return the state after one more event of the stream."""
-    event, state = recorded.event, state.folded_to(recorded)
+    after = _folded(state.folded_to(recorded), recorded)
+    seen, pod = after.seen, after.pod
+    if after.made is not None or seen is None or pod is None or seen.changeable is None:
+        return after
+    # The log went back to before it was made. What it agrees with is what it was made of, or was changed to since.
+    agrees = pod.owner == seen.uid and pod.template == seen.template
+    return _replace(after, made=made_of(seen, pod.template)) if agrees else after
+
+
+def _folded(state: TargetState, recorded: Recorded) -> TargetState:
+    event = recorded.event
     match event:
         case events.CandidateObserved():
             return _fold_candidate(state, event)
