@@ -143,7 +143,14 @@ def test_whatever_differs_is_seen_with_the_next_batch(pair: Pair, spoil: Any, wh
 
 def test_nothing_that_is_state_is_left_out() -> None:
     names = {name.partition(".")[0] for name, _ in parts(WorkloadIndex(POLICY))}
-    assert set(vars(WorkloadIndex(POLICY))) - names == {"policy", "requeues", "changed_clusters", "_dirty"}
+    assert set(vars(WorkloadIndex(POLICY))) - names == {
+        "policy",
+        "requeues",
+        "changed_clusters",
+        "_dirty",
+        "_rested",
+        "_looked_through",
+    }
 
 
 def test_every_batch_of_a_run_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
