@@ -25,8 +25,9 @@ from controlplane.controllers.candidates.target.events import (
     PodRemoved,
 )
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
-from controlplane.kube.kinds import Kind
+from controlplane.kube.kinds import SERVICES, Kind
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.controller import ObjectChange
 from tests.candidates.stage import NS, Stage, pod
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -205,6 +206,17 @@ def test_copies_that_a_backup_brings_back_are_looked_for() -> None:
     copies.fold(recorded(5, "cluster/east", ClusterRestored(message="", restores=1)))
     assert copies.watched() == {"east": {NS}}
     assert copies.watch_changed
+
+
+def test_a_copy_that_the_log_never_asked_for_is_seen_to_be_gone() -> None:
+    """The log went back to before it was decided on; of what went while nobody looked, a list shows the name alone."""
+    copies = ReferenceController(SourceController(SourcePolicy(cluster="home"), "me"))
+    head = {"namespace": NS, "name": "settings", "uid": "c-1", "resource_version": "5", "kind": "Service"}
+    copies.fold(recorded(1, f"copies/east/{NS}", CopyObserved(**head, mark="home")))
+    stone = {"metadata": {"namespace": NS, "name": "settings", "uid": "c-1"}}
+    new = copies.observe(ObjectChange("east", "inc", SERVICES, stone, "9", True), datetime(2026, 1, 1, tzinfo=UTC))
+    assert new is not None
+    assert isinstance(new.event, CopyGone)
 
 
 def recorded(position: int, stream: str, event: Event) -> Recorded:

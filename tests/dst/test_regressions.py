@@ -183,6 +183,11 @@ MENDED_CANDIDATES_IN_6 = [
 ]
 MENDED_CANDIDATES_IN_7 = [
     (34, "", "a scheduler whose log went back did not know what a Pod was made of, and took no label from it any more"),
+    (
+        931337,
+        "7,15,19",
+        "a Service that followed was there for ever for a log that went back to before it was asked for",
+    ),
 ]
 
 

@@ -190,7 +190,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 self._facets.refused(f"{recorded.stream}/{key}", recorded.position)
             there = closed(there, key)
             if isinstance(event, CopyObserved):
-                there = _replace(there, copies={**there.copies, key: event})
+                there = _replace(there, copies={**there.copies, key: event}, kinds=there.kinds | {event.kind})
             elif key in there.copies and there.copies[key].uid == event.uid:
                 there = _replace(there, copies=without(there.copies, key))
         elif isinstance(event, CandidateWrite):
@@ -273,7 +273,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return the kinds of which there are copies in a namespace of a target, or may come to be."""
         stream = f"{COPIES}/{cluster}/{namespace}"
         there = self._at(stream)
-        kinds = {ref.kind for ref in self.named_by(stream)} | there.kinds | {one.kind for one in there.copies.values()}
+        kinds = {ref.kind for ref in self.named_by(stream)} | there.kinds
         return [*ALWAYS.values(), *(kind for name, kind in ALLOWED.items() if name in kinds)]
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
