@@ -88,6 +88,26 @@ def test_a_delegate_that_is_on_no_node_any_more_is_missing(policy: str) -> None:
     assert stage.there("a") == []
 
 
+@POLICIES
+def test_a_delegate_that_a_scheduler_without_its_log_tries_anew_is_missing(policy: str) -> None:
+    """Its Pod was deleted while nobody knew of it."""
+    stage = Stage("a", execution_policy=policy).delegated("a")
+    stage.settle()
+    stage.sides["a"] = {}
+    stage.stores["a"] = {**stage.stores["a"], "pods": {}}
+    stage.target_turn("a")
+    stage.look()
+    assert not lost(stage)
+    stage.reserve("a")
+    stage.settle()
+    assert [event.reason for event in lost(stage)] == [CandidateReason.POD_MISSING]
+    stage.reserve("a")
+    stage.settle()
+    assert stage.bind("a")
+    stage.settle()
+    assert bound(stage) == ["a"]
+
+
 def test_a_pod_that_is_back_on_its_node_is_not_missing() -> None:
     stage = Stage("a").delegated("a")
     backup = stage.stores["a"]

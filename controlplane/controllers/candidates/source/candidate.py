@@ -25,7 +25,7 @@ class Candidate(Value):
     `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
     all the same (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its
     reservation is known. `waits_since`: since when its target owes an answer: it was asked, or gave up what it had
-    found. `bound`: the UID of the object that last said that it is bound."""
+    found. `bound`: the UID of the object that last said that it is bound, `bound_by` the reservation by which it was."""
 
     cluster: str
     uid: str
@@ -36,6 +36,7 @@ class Candidate(Value):
     ready_since: datetime | None = None
     waits_since: datetime | None = None
     bound: str = ""
+    bound_by: int = 0
 
 
 class Permit(Value):
@@ -89,6 +90,7 @@ def as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) ->
         # we decide again.
         may_run=known.may_run or (bound and not _over(seen)),
         bound=seen.uid if bound else known.bound,
+        bound_by=seen.reservation if bound else known.bound_by,
     )
 
 

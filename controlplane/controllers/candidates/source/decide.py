@@ -322,6 +322,9 @@ def _delegated(pass_: PodPass) -> None:
     elif seen is None or isinstance(seen, (DelegateMissing, CandidateRefused)) or seen.uid != known.bound:
         message = seen.message if seen else "the candidate was deleted in its target"
         _lost(pass_, known, CandidateReason.POD_MISSING, message)
+    elif not isinstance(seen, CandidateBound) and seen.reservation > known.bound_by > 0:
+        # Its scheduler, whose log went back, found no Pod and began anew: a backup knows of no later reservation.
+        _lost(pass_, known, CandidateReason.POD_MISSING, "its target knows nothing of it any more and tries it anew")
     elif isinstance(seen, DelegateStatus) and seen.rejected and not _started(pass_, seen):
         _lost(pass_, known, CandidateReason.POD_REJECTED, seen.rejected)
     # While the target is in view nothing follows from a Candidate that somebody deletes there, until its pod has
