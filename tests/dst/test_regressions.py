@@ -188,6 +188,8 @@ MENDED_CANDIDATES_IN_7 = [
         "7,15,19",
         "a Service that followed was there for ever for a log that went back to before it was asked for",
     ),
+    (931436, "", "a copy that was made unseen stayed in its target, since nobody watched where its write had failed"),
+    (931640, "", "a delegate whose scheduler began anew without its log was the delegate for ever, and ran nowhere"),
 ]
 
 

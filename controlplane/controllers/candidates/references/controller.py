@@ -264,7 +264,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         found: dict[str, set[str]] = {}
         for stream in self._streams():
             there = self._there.get(stream)
-            if stream in self._users or (there is not None and (there.copies or there.effects or there.restored)):
+            if stream in self._users or (there is not None and there.may_hold_copies):
                 _, cluster, namespace = stream.split("/")
                 found.setdefault(cluster, set()).add(namespace)
         return found

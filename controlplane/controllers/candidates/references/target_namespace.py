@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from controlplane.controllers.candidates.references.events import CopyObserved
 from controlplane.controllers.candidates.source.events import CandidateWrite
-from controlplane.runtime.writes import OpenWrites, WriteFailure
+from controlplane.runtime.writes import OpenWrites, WriteFailure, says_no
 
 
 class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
@@ -19,3 +19,9 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
     copies: dict[str, CopyObserved] = {}
     restored: bool = False
     kinds: frozenset[str] = frozenset()
+
+    @property
+    def may_hold_copies(self) -> bool:
+        """Whether there are copies, or may be: of a write that failed without a no nobody knows whether it was carried out."""
+        unclear = not all(map(says_no, self.trouble.values()))
+        return bool(self.copies or self.effects or self.restored or unclear)
