@@ -20,7 +20,7 @@ MOST_WAYS = 12  # through a function
 FUNCTIONS_WITH_MORE = 40
 DEEPEST = 3  # folders below `controlplane`
 CORE = ("controlplane/controllers/", "controlplane/kube/")
-CONTRACT = {f"controlplane/runtime/{module}.py" for module in ("controller", "decision_pass", "marks", "writes")}
+CONTRACT = {f"controlplane/runtime/{module}.py" for module in ("controller", "decision_pass", "facets", "writes")}
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -144,7 +144,7 @@ def kept(state: WorkloadState) -> WorkloadState:
         state,
         version=0,
         position=0,
-        marks={},
+        positions={},
         trouble=trouble,
         attempt=min(state.attempt, 1),
         refused={name: _replace(one, attempt=1) for name, one in state.refused.items()},
