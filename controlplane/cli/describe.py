@@ -54,9 +54,7 @@ def _offer(context: click.Context, _parameter: click.Parameter, incomplete: str)
     return offered(f"{kind}s", context, incomplete)
 
 
-@click.command(cls=Verb)
-@click.argument("words", nargs=-1, required=True, metavar="KIND [NAME]...", shell_complete=_offer)
-@click.option(
+show_events_option = click.option(
     "--show-events",
     type=bool,
     default=True,
@@ -64,6 +62,12 @@ def _offer(context: click.Context, _parameter: click.Parameter, incomplete: str)
     metavar="true|false",
     help=f"What happened, the last {EVENTS} moments, below the rest.",
 )
+"""The option of a verb that describes: whether what happened stands below the rest."""
+
+
+@click.command(cls=Verb)
+@click.argument("words", nargs=-1, required=True, metavar="KIND [NAME]...", shell_complete=_offer)
+@show_events_option
 @named
 @table_options
 @history.log_option

@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from controlplane.cli import history
-from controlplane.cli.describe import EVENTS, print_all
+from controlplane.cli.describe import print_all, show_events_option
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, named, names_of
@@ -16,14 +16,7 @@ from controlplane.cli.options import table as table_options
 
 @click.command("describe", cls=Verb)
 @click.argument("names", nargs=-1, required=True, metavar="[NAMESPACE/]NAME...", shell_complete=names_of("sourcepods"))
-@click.option(
-    "--show-events",
-    type=bool,
-    default=True,
-    show_default=True,
-    metavar="true|false",
-    help=f"What happened, the last {EVENTS} moments, below the rest.",
-)
+@show_events_option
 @named
 @table_options
 @history.log_option

@@ -1,4 +1,4 @@
-"""FacetPositions what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
+"""Notes what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
 at which it came to be so.
 
 In: states before and after an event. Out: `controlplane.runtime.facets.FacetPositions`. The names are `w` for the Workload,
