@@ -9,10 +9,10 @@ import pytest
 from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.objects import read_node
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import PodMisfit
 from tests.scheduler.objects import a_pod, node, pod
 from tests.scheduler.test_preemption import running
 

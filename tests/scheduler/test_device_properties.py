@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.controllers.scheduling.devices.objects import allocated_devices
 from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.kube.devices.objects import allocated_devices
 from controlplane.kube.kinds import Json
 from tests.scheduler.generated_devices import scenario
 from tests.support.deep import examples

@@ -12,10 +12,10 @@ from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.controllers.scheduling.framework.plugin import CycleState
 from controlplane.controllers.scheduling.plugins.dynamic_resources import FINALIZER, DynamicResources
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.objects import Pod, read_pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import STRATEGIC_PATCH, Json, Request
+from controlplane.kube.pod_fields import PodMisfit
 from tests.scheduler.objects import a_node, node, pod
 
 DRIVER = "gpu.example.com"

@@ -18,10 +18,10 @@ from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.objects import read_pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.pod_groups import GROUP_NAME
 from tests.scheduler.objects import node, pod
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.controllers.scheduling.devices.selectors import Amount, Selected, SelectorError, compiled
-from controlplane.controllers.scheduling.devices.syntax import LONGEST, UnknownExpression
-from controlplane.controllers.scheduling.devices.versions import Version
+from controlplane.kube.devices.selectors import Amount, Selected, SelectorError, compiled
+from controlplane.kube.devices.syntax import LONGEST, UnknownExpression
+from controlplane.kube.devices.versions import Version
 from tests.scheduler.generated_selectors import expression
 
 DOMAIN = 'device.attributes["gpu.example.com"]'

@@ -10,10 +10,10 @@ from collections.abc import Collection
 import msgspec
 
 from controlplane.controllers.scheduling.events import PendingPodObserved, Scheduled
-from controlplane.controllers.scheduling.snapshot.fields import items, number, section, text
 from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_pod
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.pod_fields import items, number, section, text
 
 # The label of the Pods that a target makes for Candidates: the Candidate decides about them.
 CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"

@@ -1,1 +1,1 @@
-"""What DynamicResources allocates, and how: claims, classes and slices, selectors, pools, the search for devices."""
+"""What DynamicResources allocates, and how: pools, the search for devices, what is promised."""

@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 from controlplane.controllers.scheduling.devices.constraints import Constraints, UnknownConstraint
 from controlplane.controllers.scheduling.devices.counters import Counters
-from controlplane.controllers.scheduling.devices.objects import (
+from controlplane.controllers.scheduling.devices.pools import Pool, SliceError, reached
+from controlplane.controllers.scheduling.devices.result import Given, allocation_of
+from controlplane.controllers.scheduling.snapshot.objects import Node
+from controlplane.kube.devices.objects import (
     ALL,
     EXACT_COUNT,
     Device,
@@ -25,11 +28,8 @@ from controlplane.controllers.scheduling.devices.objects import (
     ResourceClaim,
     ResourceSlice,
 )
-from controlplane.controllers.scheduling.devices.pools import Pool, SliceError, reached
-from controlplane.controllers.scheduling.devices.result import Given, allocation_of
-from controlplane.controllers.scheduling.devices.selectors import Selected, SelectorError, compiled
-from controlplane.controllers.scheduling.devices.syntax import UnknownExpression
-from controlplane.controllers.scheduling.snapshot.objects import Node
+from controlplane.kube.devices.selectors import Selected, SelectorError, compiled
+from controlplane.kube.devices.syntax import UnknownExpression
 from controlplane.kube.kinds import Json
 
 MOST_STEPS = 200_000

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.scheduling.devices.objects import Device, DeviceConstraint, DeviceID, ResourceClaim
-from controlplane.controllers.scheduling.devices.versions import Version
+from controlplane.kube.devices.objects import Device, DeviceConstraint, DeviceID, ResourceClaim
+from controlplane.kube.devices.versions import Version
 
 Names = tuple[str, str]
 """A request by its own name, and by the name that a result has (that of the chosen alternative)."""

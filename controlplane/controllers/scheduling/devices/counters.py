@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from controlplane.controllers.scheduling.devices.objects import Device, DeviceID
 from controlplane.controllers.scheduling.devices.pools import Pool
+from controlplane.kube.devices.objects import Device, DeviceID
 
 _Key = tuple[str, str]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from controlplane.controllers.scheduling.devices.objects import ResourceClaim
-from controlplane.controllers.scheduling.snapshot.fields import Obj, items, text
+from controlplane.kube.devices.objects import ResourceClaim
+from controlplane.kube.pod_fields import Obj, items, text
 
 
 class PodResourceClaim(NamedTuple):

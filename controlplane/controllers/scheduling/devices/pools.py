@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from controlplane.controllers.scheduling.devices.objects import Device, ResourceSlice, Where
 from controlplane.controllers.scheduling.snapshot.objects import Node
+from controlplane.kube.devices.objects import Device, ResourceSlice, Where
 
 PoolID = tuple[str, str]
 

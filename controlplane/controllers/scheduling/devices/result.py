@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.controllers.scheduling.devices.objects import (
+from controlplane.controllers.scheduling.snapshot.objects import Node
+from controlplane.kube.devices.objects import (
     Device,
     DeviceClass,
     DeviceID,
@@ -16,7 +17,6 @@ from controlplane.controllers.scheduling.devices.objects import (
     ResourceClaim,
     ResourceSlice,
 )
-from controlplane.controllers.scheduling.snapshot.objects import Node
 from controlplane.kube.kinds import Json
 
 

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from controlplane.controllers.scheduling.devices.objects import (
+from controlplane.controllers.scheduling.devices.pools import Slices
+from controlplane.kube.devices.objects import (
     DeviceClass,
     DeviceID,
     ResourceClaim,
@@ -18,9 +19,8 @@ from controlplane.controllers.scheduling.devices.objects import (
     read_resource_claim,
     read_resource_slice,
 )
-from controlplane.controllers.scheduling.devices.pools import Slices
-from controlplane.controllers.scheduling.snapshot.fields import Obj
 from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import Obj
 
 Place = tuple[str, str]
 

@@ -28,9 +28,9 @@ from controlplane.controllers.scheduling.framework.args import (
 )
 from controlplane.controllers.scheduling.framework.registry import IN_TREE, NOT_HERE
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, items, number, strings, text
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, read_node, read_pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
+from controlplane.kube.pod_fields import Obj, PodMisfit, items, number, strings, text
 
 T = TypeVar("T")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit
+from controlplane.kube.pod_fields import Obj, PodMisfit
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Amounts = dict[str, str | int | float] | None

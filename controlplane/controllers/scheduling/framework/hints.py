@@ -19,10 +19,10 @@ from controlplane.controllers.scheduling.plugins.spread_constraints import Const
 from controlplane.controllers.scheduling.plugins.volume_restrictions import disks_conflict
 from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.node_info import conflict
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, is_scalar
 from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES
+from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, number, section, text
 from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Pod, is_scalar
 from controlplane.kube import pod_requests as asked
+from controlplane.kube.pod_fields import Obj, PodMisfit, number, section, text
 from controlplane.kube.pod_groups import GroupSpec
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.controllers.scheduling.gangs.objects import follows, read_group
-from controlplane.controllers.scheduling.snapshot.fields import Obj, PodMisfit, items, number, section, text
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
+from controlplane.kube.pod_fields import Obj, PodMisfit, items, number, section, text
 from controlplane.kube.pod_groups import (
     EMPTY,
     GangDefaults,

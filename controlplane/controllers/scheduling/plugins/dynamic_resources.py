@@ -20,7 +20,6 @@ from controlplane.controllers.scheduling.devices.allocator import (
     NotAllocated,
     Search,
 )
-from controlplane.controllers.scheduling.devices.objects import DeviceID, ResourceClaim, binding_conditions, read_terms
 from controlplane.controllers.scheduling.devices.pod_claims import claims_of
 from controlplane.controllers.scheduling.devices.pools import SliceError
 from controlplane.controllers.scheduling.devices.tables import DeviceTables
@@ -39,11 +38,12 @@ from controlplane.controllers.scheduling.framework.plugin import (
 )
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.fields import PodMisfit
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Snapshot
+from controlplane.kube.devices.objects import DeviceID, ResourceClaim, binding_conditions, read_terms
 from controlplane.kube.kinds import RESOURCE_CLAIMS, STRATEGIC_PATCH, Json, ObjectRef, Request
+from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import NodeTerm
 
 FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -10,10 +10,10 @@ from controlplane.controllers.scheduling.framework import plugin as framework
 from controlplane.controllers.scheduling.framework import status
 from controlplane.controllers.scheduling.framework.args import NodeAffinityArgs
 from controlplane.controllers.scheduling.framework.status import Status
-from controlplane.controllers.scheduling.snapshot.fields import Obj
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, NodeRules, Pod, node_affinity
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
+from controlplane.kube.pod_fields import Obj
 from controlplane.kube.selectors import NodeTerm
 
 POD = status.unresolvable("node(s) didn't match Pod's node affinity/selector")

@@ -13,9 +13,9 @@ from controlplane.controllers.scheduling.framework.plugin import (
     QueueSortPlugin,
 )
 from controlplane.controllers.scheduling.framework.status import SUCCESS, Status, unresolvable
-from controlplane.controllers.scheduling.snapshot.fields import items, text
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube.kinds import Kind, ObjectRef, Request
+from controlplane.kube.pod_fields import items, text
 
 PODS = Kind("", "v1", "Pod", "pods")
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controlplane.controllers.scheduling.snapshot.fields import Obj, items, number, section, strings, text
 from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import Obj, items, number, section, strings, text
 from controlplane.kube.selectors import NOTHING, InvalidSelector, Labels, LabelSelector, label_selector
 
 

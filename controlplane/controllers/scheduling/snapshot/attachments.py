@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.controllers.scheduling.snapshot.fields import Obj, items, number, section, text
+from controlplane.kube.pod_fields import Obj, items, number, section, text
 
 
 @dataclass(frozen=True, slots=True)

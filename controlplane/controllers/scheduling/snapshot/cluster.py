@@ -17,7 +17,6 @@ from controlplane.controllers.scheduling.snapshot.attachments import (
     read_attachment,
     read_csi_node,
 )
-from controlplane.controllers.scheduling.snapshot.fields import Obj, number, section, string_map, text
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.storage import (
     PersistentVolume,
@@ -27,6 +26,7 @@ from controlplane.controllers.scheduling.snapshot.storage import (
     read_class,
     read_volume,
 )
+from controlplane.kube.pod_fields import Obj, number, section, string_map, text
 from controlplane.kube.selectors import NOTHING, InvalidSelector, LabelSelector, label_selector, of_set
 
 Place = tuple[str, str]

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from controlplane.controllers.scheduling.devices.pod_claims import PodResourceClaim, read_pod_claims
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
-from controlplane.controllers.scheduling.snapshot.fields import (
+from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
+from controlplane.kube import pod_requests as asked
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import (
     Obj,
     PodMisfit,
     flag,
@@ -23,9 +26,6 @@ from controlplane.controllers.scheduling.snapshot.fields import (
     strings,
     text,
 )
-from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
-from controlplane.kube import pod_requests as asked
-from controlplane.kube.kinds import Json
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 from controlplane.kube.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations

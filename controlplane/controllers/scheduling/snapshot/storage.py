@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.controllers.scheduling.snapshot.fields import (
+from controlplane.controllers.scheduling.snapshot.volume_sources import NOTHING_COUNTED, VolumeSource, read_source
+from controlplane.kube.pod_fields import (
     Obj,
     PodMisfit,
     flag,
@@ -17,7 +18,6 @@ from controlplane.controllers.scheduling.snapshot.fields import (
     strings,
     text,
 )
-from controlplane.controllers.scheduling.snapshot.volume_sources import NOTHING_COUNTED, VolumeSource, read_source
 from controlplane.kube.quantities import nanos
 from controlplane.kube.selectors import EVERYTHING, NOTHING, InvalidSelector, LabelSelector, NodeTerm, label_selector
 from controlplane.kube.selectors import node_terms as parse_terms

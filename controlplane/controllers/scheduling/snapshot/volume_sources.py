@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from controlplane.controllers.scheduling.snapshot.fields import Obj, flag, section, strings, text
 from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import Obj, flag, section, strings, text
 
 DRIVERS = {
     "awsElasticBlockStore": ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),

@@ -1,4 +1,4 @@
-"""Reads ResourceClaims, DeviceClasses and ResourceSlices as DynamicResources looks at them (resource.k8s.io/v1).
+"""Reads ResourceClaims, DeviceClasses and ResourceSlices as schedulers look at them (resource.k8s.io/v1).
 
 In: Kubernetes objects as dicts. Out: `ResourceClaim`, `DeviceClass`, `ResourceSlice`; a wrong type is a `PodMisfit` that
 names the field. What goes into an allocation unchanged (configurations, tolerations) is kept as it came."""
@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from controlplane.controllers.scheduling.devices.selectors import Amount
-from controlplane.controllers.scheduling.devices.versions import Version
-from controlplane.controllers.scheduling.snapshot.fields import (
+from controlplane.kube.devices.selectors import Amount
+from controlplane.kube.devices.versions import Version
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_fields import (
     Obj,
     PodMisfit,
     flag,
@@ -20,7 +21,6 @@ from controlplane.controllers.scheduling.snapshot.fields import (
     strings,
     text,
 )
-from controlplane.kube.kinds import Json
 from controlplane.kube.quantities import nanos
 from controlplane.kube.selectors import NodeTerm, node_terms
 

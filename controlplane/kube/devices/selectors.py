@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from controlplane.controllers.scheduling.devices.syntax import Expression, UnknownExpression, parse
-from controlplane.controllers.scheduling.devices.versions import Version
+from controlplane.kube.devices.syntax import Expression, UnknownExpression, parse
+from controlplane.kube.devices.versions import Version
 from controlplane.kube.quantities import nanos
 
 Kind = str
