@@ -12,6 +12,7 @@ UNKNOWN_PATH = ("404 page not found", "the server could not find the requested r
 _PATH = re.compile(r"^/apis/(?P<group>[^/]+)/(?P<version>[^/]+)/(?:namespaces/[^/]+/)?(?P<plural>[^/?]+)")
 _OURS = "candidates.controlplane.dev"
 _KUEUE = "kueue.x-k8s.io"
+_DEVICES = "resource.k8s.io"
 
 
 def not_installed(path: str) -> str:
@@ -20,6 +21,8 @@ def not_installed(path: str) -> str:
     if found is None:
         return ""
     name = f"{found['plural']}.{found['group']}"
+    if found["group"] == _DEVICES:
+        return f"{name} with version {found['version']} is not served there: Kubernetes has it from 1.34 on"
     what = f"CustomResourceDefinition {name} with version {found['version']} is not installed there"
     if found["group"] == _OURS:
         return f"{what}: kubectl apply -k deploy/crds"

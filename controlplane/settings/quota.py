@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
+from controlplane.settings.device_class_mappings import DeviceClassMapping, DeviceClassMappings
 from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
 from controlplane.settings.scoring import selector
@@ -267,6 +268,14 @@ class QuotaResources(Value, rename="camel"):
             "(`Replace`), times what they ask for of the resource `multiplyBy`.",
         ),
     ] = ()
+    device_class_mappings: Annotated[
+        tuple[DeviceClassMapping, ...],
+        Setting(
+            DeviceClassMappings(),
+            "With `builtin`: as which resource the devices count that pods ask for by ResourceClaimTemplates, or by the extended "
+            "resources of DeviceClasses: each as one, or by a counter of the devices (`sources`).",
+        ),
+    ] = ()
 
 
 class QuotaMetricsSettings(Value, rename="camel"):
@@ -350,6 +359,15 @@ class QuotaSettings(Value, rename="camel"):
             "`managedJobsNamespaceSelector`. Empty: those of all namespaces are looked after.",
         ),
     ] = ""
+    dynamic_resources: Annotated[
+        str,
+        Setting(
+            Choice(("Count", "Reject", "Ignore")),
+            "With `builtin`: what is done about Workloads whose pods have `resourceClaims`. `Count`: their devices count by "
+            "`quota.resources.deviceClassMappings`, and who asks for others waits, as with Kueue. `Reject`: all of them wait. "
+            "`Ignore`: their devices count for nothing.",
+        ),
+    ] = "Count"
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()

@@ -15,6 +15,7 @@ from controlplane.kube.pod_fields import (
     Obj,
     PodMisfit,
     flag,
+    instant,
     items,
     number,
     section,
@@ -116,11 +117,15 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass."""
+    """A DeviceClass. `extended_resource`: the extended resource that its devices are given out for, "" for none; `created`: when it
+    was made, in seconds since 1970.
+    """
 
     name: str
     selectors: tuple[str | None, ...]
     config: tuple[Json, ...]
+    extended_resource: str = ""
+    created: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,9 +177,7 @@ def read_resource_claim(obj: Obj, where: str) -> ResourceClaim:
         namespace=text(meta, "namespace", f"{where}.metadata"),
         name=text(meta, "name", f"{where}.metadata"),
         uid=text(meta, "uid", f"{where}.metadata"),
-        requests=tuple(
-            _wanted(one, f"{inside}.requests[{at}]") for at, one in enumerate(items(devices, "requests", inside))
-        ),
+        requests=read_device_requests(devices, inside),
         constraints=tuple(
             _constraint(one, f"{inside}.constraints[{at}]")
             for at, one in enumerate(items(devices, "constraints", inside))
@@ -187,6 +190,11 @@ def read_resource_claim(obj: Obj, where: str) -> ResourceClaim:
         finalizers=strings(meta, "finalizers", f"{where}.metadata"),
         resource_version=text(meta, "resourceVersion", f"{where}.metadata"),
     )
+
+
+def read_device_requests(devices: Obj, where: str) -> tuple[DeviceRequest, ...]:
+    """Return what a claim, or a template of claims, asks for; `where` is the path of its `devices`. `PodMisfit` names the field."""
+    return tuple(_wanted(one, f"{where}.requests[{at}]") for at, one in enumerate(items(devices, "requests", where)))
 
 
 def allocated_device(result: Obj, where: str = "result") -> DeviceID | None:
@@ -263,9 +271,14 @@ def _config(obj: Obj, where: str) -> tuple[Json, ...]:
 
 def read_device_class(obj: Obj, where: str) -> DeviceClass:
     """Return a DeviceClass; `PodMisfit` names the field."""
-    spec, inside = section(obj, "spec", where), f"{where}.spec"
-    name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
-    return DeviceClass(name, _selectors(spec, inside), _config(spec, inside))
+    meta, spec, inside = section(obj, "metadata", where), section(obj, "spec", where), f"{where}.spec"
+    return DeviceClass(
+        text(meta, "name", f"{where}.metadata"),
+        _selectors(spec, inside),
+        _config(spec, inside),
+        text(spec, "extendedResourceName", inside),
+        instant(meta, "creationTimestamp", f"{where}.metadata") or 0.0,
+    )
 
 
 def read_resource_slice(obj: Obj, where: str) -> ResourceSlice:

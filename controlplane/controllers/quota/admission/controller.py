@@ -18,6 +18,7 @@ from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPl
 from controlplane.controllers.quota.admission import (
     announce,
     cycles,
+    device_events,
     events,
     facts,
     local_queue_usage,
@@ -35,13 +36,15 @@ from controlplane.controllers.quota.admission.node_failures import NodeFailures
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileWrite, look
+from controlplane.controllers.quota.admission.reconcile import look
+from controlplane.controllers.quota.admission.reconcile_step import IN_USE, ReconcileWrite
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
 from controlplane.controllers.quota.admission.topologies import ROOM
 from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
 from controlplane.controllers.quota.admission.workload_writes import write_fields
+from controlplane.controllers.quota.devices.model import DEVICE_KINDS
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, Request
@@ -66,7 +69,12 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
     `after_finished` if finished Workloads are kept for good."""
 
-    types: Sequence[type[Event]] = (*connectivity.EVENTS, *events.EVENTS, *topology_events.EVENTS)
+    types: Sequence[type[Event]] = (
+        *connectivity.EVENTS,
+        *events.EVENTS,
+        *topology_events.EVENTS,
+        *device_events.EVENTS,
+    )
     GIVEN = ("identity", "pods_ready", "after_finished", "_workers")
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
@@ -92,9 +100,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
-        found = (
-            self._of_node(change) if change.kind in (NODES, PODS_OF_TOPOLOGIES) else seen(change, workers=self._workers)
-        )
+        followed = (NODES, PODS_OF_TOPOLOGIES, *DEVICE_KINDS)
+        found = self._followed(change) if change.kind in followed else seen(change, workers=self._workers)
         if found is None:
             return None
         stream, event, bodies = found
@@ -104,11 +111,14 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return None
         return change.observed(stream, event, now, bodies)
 
-    def _of_node(self, change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
-        """Return stream, event and bodies of a Node, or of a pod on one."""
+    def _followed(self, change: ObjectChange) -> tuple[str, Event, tuple[Body, ...]] | None:
+        """Return stream, event and bodies of a Node, of a pod on one, or of what devices are counted by."""
         if change.cluster != MANAGEMENT:
             return None
         try:
+            if change.kind in DEVICE_KINDS:
+                told = self.index.devices.seen(change)
+                return (*told, ()) if told is not None else None
             found = self.index.nodes.seen(change)
             if found is None and change.kind == PODS_OF_TOPOLOGIES:
                 found = self.failures.pods.seen(change)
@@ -200,7 +210,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         replaced = slices.replaced(self.index, seen, now)
         if replaced is not None:
             return replaced, None
-        looked = look(seen, queues_of(self.index, seen), now, self.pods_ready)
+        queues = queues_of(self.index, seen)
+        looked = look(seen, queues, now, self.pods_ready)
         if looked.step is None:
             of_nodes = self.failures.step(self.index, seen, now)
             if of_nodes is not None:
@@ -208,7 +219,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             over = retention.expired(seen, self.after_finished, now, ours=is_ours(self.index, seen))
             if over.step is not None or over.wake is not None:
                 return over.step, over.wake
-        return looked.step or self._unsaid(state, now), looked.wake
+        unsaid = self._unsaid(state, now) if not queues.refusal else None
+        return looked.step or unsaid, looked.wake
 
     def _unsaid(self, state: WorkloadState, now: datetime) -> ReconcileWrite | None:
         """Return the write of why a Workload waits, where a cycle could not write it, or its write was overtaken."""

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane.controllers.quota.admission import events, topology_events
+from controlplane.controllers.quota.admission import device_facts, events, topology_events
+from controlplane.controllers.quota.devices.model import KnownDevices
 from controlplane.controllers.quota.engine import model, parse_queues, parse_workloads
 from controlplane.controllers.quota.engine.amounts import Usage, in_order
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules
@@ -22,6 +23,7 @@ from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.kube.workload_owners import GROUP_WORKLOAD
 
 DEFAULTS = EngineSettings()
+NO_DEVICES = KnownDevices()
 
 
 def workload(
@@ -30,10 +32,11 @@ def workload(
     *,
     waits: bool = False,
     by: EngineSettings = DEFAULTS,
+    known: KnownDevices = NO_DEVICES,
 ) -> model.Workload:
-    """Return a Workload, its pods with what their namespace and RuntimeClasses give them; `waits`: it is not to be tried,
-    whatever it says. One that an admission check has rejected is not tried either: again and again in vain, it would keep all
-    behind it in a StrictFIFO queue from quota."""
+    """Return a Workload, its pods with what their namespace and RuntimeClasses give them, and what the devices count as that they
+    ask for, as far as those are `known`; `waits`: it is not to be tried, whatever it says. One that an admission check has
+    rejected is not tried either: again and again in vain, it would keep all behind it in a StrictFIFO queue from quota."""
     obj: Json = {
         "metadata": {
             "namespace": seen.namespace,
@@ -56,6 +59,7 @@ def workload(
         parse_workloads.workload(obj, by.requeuing_timestamp, by.readmission_order),
         pod_sets=tuple(_counted(_pod_set(one, said, at), by.resources) for at, one in enumerate(seen.pod_sets)),
     )
+    found = device_facts.with_devices(found, seen, said, known, by.devices)
     return replace(found, requeue_at=math.inf) if waits or _rejected(seen) else found
 
 

@@ -10,11 +10,13 @@ from typing import Any
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.quota.admission import facts
+from controlplane.controllers.quota.admission.device_objects import DeviceObjects
 from controlplane.controllers.quota.admission.observe import KINDS, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import Cycles
 from controlplane.controllers.quota.admission.state import ObjectState, WorkloadState
 from controlplane.controllers.quota.admission.topologies import ROOM, NodeObjects
 from controlplane.controllers.quota.engine.info import Info
+from controlplane.controllers.quota.engine.model import Workload
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.state import State
 from controlplane.kube.kinds import Kind
@@ -42,22 +44,28 @@ class FoldedAdmission:
         self._defaults: dict[str, PodDefaults] = {}
         self.nodes = NodeObjects()
         self.needs: tuple[Kind, ...] = ()
+        self.devices = DeviceObjects(settings.devices)
+
+    @property
+    def followed(self) -> tuple[Kind, ...]:
+        """What is followed beside `KINDS`."""
+        return (*self.needs, *self.devices.needs)
 
     @property
     def ready(self) -> bool:
-        """Whether all that quota rests on is in view."""
-        return all(self.home.in_view(kind.name) for kind in (*KINDS, *self.needs))
+        """Whether all that quota rests on is in view. A cluster may not have the kinds of devices: who asks for some is told then,
+        and the others are not kept waiting."""
+        there = all(self.home.in_view(kind.name) for kind in (*KINDS, *self.needs))
+        return there and self.home.settled(kind.name for kind in self.devices.needs)
 
     @property
     def unseen(self) -> str:
         """What of that is not in view, in words; "" if all is. While the cluster is out of reach no kind is named."""
         if self.ready:
             return ""
-        names = (
-            [kind.name for kind in (*KINDS, *self.needs) if not self.home.in_view(kind.name)]
-            if self.home.connected
-            else []
-        )
+        missing = [kind.name for kind in (*KINDS, *self.needs) if not self.home.in_view(kind.name)]
+        missing += [kind.name for kind in self.devices.needs if not self.home.settled([kind.name])]
+        names = missing if self.home.connected else []
         said = "admission does not see all that quota rests on"
         return f"{said}: {', '.join(names)}" if names else said
 
@@ -109,9 +117,31 @@ class FoldedAdmission:
             self.changed(recorded, lambda now: self._put_workload(state, now))
 
     def _put_workload(self, state: WorkloadState, now: float) -> None:
-        said = self.pod_defaults(state.observed.namespace)
-        found = facts.workload(state.observed, said, waits=state.held, by=self.engine.settings)
+        found = self.counted(state)
+        self.devices.note(found)
         self.engine.put_workload(found, now)
+
+    def counted(self, state: WorkloadState) -> Workload:
+        """Return a Workload as it counts, with what its namespace, its RuntimeClasses and its devices make of what it asks for."""
+        said, by = self.pod_defaults(state.observed.namespace), self.engine.settings
+        return facts.workload(state.observed, said, waits=state.held, by=by, known=self.devices.known)
+
+    def recount(self, recorded: Recorded, keys: Iterable[str]) -> None:
+        """Count anew what Workloads ask for that have no quota and wait for some: those that an object of devices concerns."""
+        for key in list(keys):
+            state = self.workloads.get(key)
+            if state is None or state.observed is None or state.reservation is not None:
+                continue
+            if key not in self.engine.snapshot.workloads and self._counts_otherwise(key, self.counted(state)):
+                self.put(recorded, state)
+                self.enqueue([f"admission/workload/{key}"])
+
+    def _counts_otherwise(self, key: str, found: Workload) -> bool:
+        if found.refusal or key in self.devices.refused:
+            return self.devices.refused.get(key, "") != found.refusal
+        pending = self.engine.queues.of(found)
+        info = pending.find(key) if pending is not None else None
+        return info is None or info.workload.pod_sets != found.pod_sets
 
     def forget_defaults(self, namespace: str) -> None:
         """Forget what pods of a namespace get, or those of all namespaces."""

@@ -12,6 +12,7 @@ from controlplane.controllers.quota.admission.controller import AdmissionControl
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.topologies import watch_of
+from controlplane.controllers.quota.devices.model import CounterSource, DeviceMapping, DeviceRules
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
@@ -35,7 +36,17 @@ def engine_settings(settings: Settings) -> EngineSettings:
         readmission_order=settings.quota.readmission_order,
         prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
         resources=resource_rules(settings),
+        devices=device_rules(settings),
     )
+
+
+def device_rules(settings: Settings) -> DeviceRules:
+    """Return as what devices count, by the settings."""
+    found = []
+    for one in settings.quota.resources.device_class_mappings:
+        counters = (CounterSource(one.name, source.driver, source.counter, source.selector) for source in one.sources)
+        found.append(DeviceMapping(one.name, one.device_class_names, tuple(counters)))
+    return DeviceRules.of(found, settings.quota.dynamic_resources)
 
 
 def resource_rules(settings: Settings) -> ResourceRules:
@@ -99,7 +110,7 @@ def host(settings: Settings, policy: object = None) -> Sequence[HostedController
         return controller.index.unseen
 
     def wants() -> Sequence[WatchSpec]:
-        return [watch_of(kind) for kind in controller.index.needs]
+        return [watch_of(kind) for kind in controller.index.followed]
 
     return (
         HostedController(

@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.cluster_objects import fold_namespace, fold_object, fold_priority_class
+from controlplane.controllers.quota.admission.device_objects import WORDS as DEVICE_WORDS
 from controlplane.controllers.quota.admission.folded import CYCLE, FoldedAdmission
 from controlplane.controllers.quota.admission.observe import replaced_streams, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import decision_of
@@ -51,6 +52,7 @@ class AdmissionIndex(FoldedAdmission):
             self.home = fold_connection(self.home, recorded)
             if before != self.home.facts:
                 self.all_dirty()
+            self.recount(recorded, self.devices.look(self.home))
         elif isinstance(recorded.event, ServiceStarted):
             self.home = restarted(self.home, recorded)
         elif first == "admission":
@@ -63,6 +65,8 @@ class AdmissionIndex(FoldedAdmission):
                 fold_priority_class(self, recorded.event)
             elif word in NODE_WORDS:
                 self._fold_node(recorded)
+            elif word in DEVICE_WORDS:
+                self.recount(recorded, self.devices.fold(recorded.stream, recorded.event))
             elif word in _OBJECTS:
                 fold_object(self, recorded, word)
 
@@ -143,6 +147,7 @@ class AdmissionIndex(FoldedAdmission):
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
+        self.devices.ask(key, event)
         self.workloads[key] = state = without_said(seen_again(state, event, recorded))
         if state.reservation is None and state.placement is None:
             self.put(recorded, state)
@@ -158,6 +163,7 @@ class AdmissionIndex(FoldedAdmission):
         self.of_queue.get(f"{event.namespace}/{state.observed.queue}", set()).discard(key)
         self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, state.observed.queue)] = None
         self._drop(recorded, key)
+        self.devices.ask(key, None)
         self.workloads[key] = WorkloadState(version=recorded.version, position=recorded.position, posted=state.posted)
         self._forget(key)
 

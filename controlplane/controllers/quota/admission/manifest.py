@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.admission import events, topology_events
+from controlplane.controllers.quota.admission import device_events, events, topology_events
 from controlplane.controllers.quota.admission.phrases import PHRASES, WRITES
 from controlplane.controllers.quota.admission.reasons import REASONS
 from controlplane.runtime.hosting import GrantedRights
 from controlplane.runtime.manifest import Deferred, Manifest
 
-_EVENTS = (*events.EVENTS, *topology_events.EVENTS)
+_EVENTS = (*events.EVENTS, *topology_events.EVENTS, *device_events.EVENTS)
 MANIFEST = Manifest(
     title="Admission by quota",
     intro="Recorded where `quota.mode` is `builtin`.",
@@ -40,6 +40,9 @@ MANIFEST = Manifest(
         "admission/limitrange/NS/NAME": "a LimitRange",
         "admission/runtimeclass/NAME": "a RuntimeClass",
         "admission/topology/NAME": "a Topology",
+        "admission/claimtemplate/NS/NAME": "a ResourceClaimTemplate that a Workload may name",
+        "admission/deviceclass/NAME": "a DeviceClass, where devices count as quota",
+        "admission/resourceslice/NAME": "a ResourceSlice, where devices are counted by what is published of them",
         "admission/node/NAME": "a Node, with the pods on it that no topology has placed",
         "admission/placed/NS/NAME": "the pods of a Workload that a topology has placed",
         "admission/room": "what ended on nodes",

@@ -21,7 +21,7 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.placed_pods import PLACED, PlacedPods, PlacedPodsState, pods_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile import ReconcileWrite
+from controlplane.controllers.quota.admission.reconcile_step import ReconcileWrite
 from controlplane.controllers.quota.admission.workload_writes import status_of
 from controlplane.controllers.quota.engine.reasons import NODE_FAILURES
 from controlplane.controllers.quota.topology.parse import unhealthy_nodes

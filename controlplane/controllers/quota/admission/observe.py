@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.quota.admission import events, topology_events, worker_usage
+from controlplane.controllers.quota.admission import device_objects, events, topology_events, worker_usage
 from controlplane.controllers.quota.admission.state import WorkloadState
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
 from controlplane.controllers.quota.topology.parse import parse_topology
@@ -58,6 +58,7 @@ SEEN: dict[type[Event], Kind] = {
     topology_events.AdmissionNodeObserved: kinds.NODES,
     topology_events.AdmissionPodObserved: kinds.PODS_OF_TOPOLOGIES,
     topology_events.AdmissionPlacedPodObserved: kinds.PODS_OF_TOPOLOGIES,
+    **device_objects.SEEN,
 }
 GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionWorkloadGone: kinds.WORKLOADS,
@@ -75,6 +76,7 @@ GONE: dict[type[ObjectVanished], Kind] = {
     topology_events.AdmissionNodeGone: kinds.NODES,
     topology_events.AdmissionPodGone: kinds.PODS_OF_TOPOLOGIES,
     topology_events.AdmissionPlacedPodGone: kinds.PODS_OF_TOPOLOGIES,
+    **device_objects.GONE,
 }
 _GONE = {kind: event for event, kind in GONE.items() if event is not events.WorkerUsageGone}
 _QUEUES = (kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES)
@@ -245,6 +247,7 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         topology_request=section(obj, "topologyRequest", where),
         excess=list(found.excess),
         resources=_asked(spec),
+        claims=items(spec, "resourceClaims", f"{where}.template.spec"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.quota.admission import events, topology_events
+from controlplane.controllers.quota.admission import device_events, events, topology_events
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.log.event import Event
 from controlplane.runtime.phrases import Phrase, refused_write, told
@@ -97,6 +97,11 @@ def _placed(event: topology_events.TopologyAssignmentDecided) -> str:
     return f"Workload is to be placed in domains of its topology{then}, in {event.cluster_queue}"
 
 
+def _slice(event: device_events.AdmissionResourceSliceObserved) -> str:
+    count = len(event.spec.get("devices") or ())
+    return f"ResourceSlice {event.name} has {count} device{'' if count == 1 else 's'} of {event.spec.get('driver')}"
+
+
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.AdmissionWorkloadObserved: "Workload is in LocalQueue {e.queue}",
@@ -123,6 +128,12 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.AdmissionRuntimeClassGone: "RuntimeClass {e.name} is gone",
         topology_events.AdmissionTopologyObserved: "Topology {e.name} is there",
         topology_events.AdmissionTopologyGone: "Topology {e.name} is gone",
+        device_events.AdmissionClaimTemplateObserved: "ResourceClaimTemplate {e.namespace}/{e.name} is there",
+        device_events.AdmissionClaimTemplateGone: "ResourceClaimTemplate {e.namespace}/{e.name} is gone",
+        device_events.AdmissionDeviceClassObserved: "DeviceClass {e.name} is there",
+        device_events.AdmissionDeviceClassGone: "DeviceClass {e.name} is gone",
+        device_events.AdmissionResourceSliceObserved: _slice,
+        device_events.AdmissionResourceSliceGone: "ResourceSlice {e.name} is gone",
         topology_events.AdmissionNodeObserved: _node,
         topology_events.AdmissionNodeGone: "Node {e.name} is gone",
         topology_events.AdmissionPodObserved: _takes,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, topology_events
-from controlplane.controllers.quota.admission.reconcile import IN_USE
+from controlplane.controllers.quota.admission.reconcile_step import IN_USE
 from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
 from controlplane.controllers.quota.engine.info import total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP

@@ -41,6 +41,9 @@ class AdmissionReason(StrEnum):
     SLICE_REPLACED = "WorkloadSliceReplaced"
     PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
+    # what devices count
+    DEVICES_NOT_COUNTED = "DevicesNotCounted"
+    DEVICES_COUNTED = "DevicesCounted"
     # what topologies say
     DOMAINS_FIT = "TopologyDomainsFit"
     DOMAINS_DO_NOT_FIT = "TopologyDomainsDoNotFit"
@@ -105,6 +108,8 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.SLICE_REPLACED: _same("another slice of the same job took the place of the Workload"),
     R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
+    R.DEVICES_NOT_COUNTED: _same("the devices that the Workload asks for cannot be counted as quota"),
+    R.DEVICES_COUNTED: _same("the devices that the Workload asks for can be counted now"),
     R.DOMAINS_FIT: _same("the pods of the Workload have places in domains of the topology"),
     R.DOMAINS_DO_NOT_FIT: _same("no domains of the topology have places for the pods of the Workload"),
     R.NODES_FAILED: _same("nodes that the pods of the Workload were placed on have failed, and none takes their place"),

@@ -6,7 +6,7 @@ to look again (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go,
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -14,12 +14,17 @@ from controlplane.controllers.quota.admission import events, pods_ready
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
+from controlplane.controllers.quota.admission.reconcile_step import (
+    IN_USE,
+    ReconcileResult,
+    ReconcileWrite,
+    WorkloadQueues,
+)
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine import model, reasons
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
 
-IN_USE = "kueue.x-k8s.io/resource-in-use"
 _BY_SCHEDULER = frozenset(
     {
         reasons.WAITING_FOR_QUOTA,
@@ -31,46 +36,9 @@ _BY_SCHEDULER = frozenset(
         reasons.PENDING_EVALUATION,
     }
 )
+_UNTRIED = "Workload is pending evaluation in the scheduling queue"
 # What a Workload says that is in its queue again and was not tried since.
 _BYPASSED = frozenset({"", ws.DEACTIVATED, ws.PENDING_EVALUATION, ws.SUSPENDED, "Pending"})
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadQueues:
-    """The queues of a Workload. `local` and `cluster` are as they were seen, None if they are not there; `name` is the
-    ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
-    the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
-    it is not even tried, since one like it did not fit; `tried`: it was, and its condition does not say so yet."""
-
-    local: events.AdmissionLocalQueueObserved | None = None
-    cluster: events.AdmissionClusterQueueObserved | None = None
-    name: str = ""
-    active: bool = False
-    checks: Collection[str] = ()
-    problem: str = ""
-    no_fit: str = ""
-    tried: bool = False
-
-
-@dataclass(slots=True)
-class ReconcileWrite:
-    """What is to be written: the status afterwards, or another thing than the status. `deletes`: it is to be deleted."""
-
-    reason: R
-    status: Json | None = None
-    evicted: str = ""
-    message: str = ""
-    spec: Json | None = None
-    finalizers: list[str] | None = None
-    deletes: bool = False
-
-
-@dataclass(slots=True)
-class ReconcileResult:
-    """What was found about a Workload. `wake`: when to look again though nothing happens."""
-
-    step: ReconcileWrite | None = None
-    wake: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -193,6 +161,22 @@ def _inactive(case: _Case) -> Found:
         yield case.done(R.REQUEUE_STATE_CLEARED)
 
 
+def _devices(case: _Case) -> Found:
+    """A Workload whose devices cannot be counted is told so, and is not queued before they can."""
+    work, refusal = case.work, case.queues.refusal
+    if not work.pending or not case.seen.active:
+        return
+    if refusal:
+        if work.unreserve(ws.MISCONFIGURED, refusal):
+            work.set(ws.REQUEUED, "False", ws.INADMISSIBLE, refusal)
+            yield case.done(R.DEVICES_NOT_COUNTED, message=refusal)
+        yield _STOP
+    elif _restarted(work, ws.INADMISSIBLE):
+        work.drop(ws.REQUEUED)
+        work.unreserve(ws.PENDING_EVALUATION, _UNTRIED)
+        yield case.done(R.DEVICES_COUNTED)
+
+
 def _stopped(spec: Json) -> bool:
     return (spec.get("stopPolicy") or model.NO_STOP) != model.NO_STOP
 
@@ -268,7 +252,7 @@ def _untried(case: _Case, told: tuple[str, str]) -> tuple[str, str]:
     """Return what is said of one that was not tried since it was put into its queue."""
     if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
-    untried = (ws.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
+    untried = (ws.PENDING_EVALUATION, _UNTRIED)
     return told if told[0] in _BY_SCHEDULER else untried
 
 
@@ -386,6 +370,7 @@ _RULES: tuple[Callable[[_Case], Found], ...] = (
     _retry_time,
     _active,
     _inactive,
+    _devices,
     _local_queue_restarted,
     _gate,
     _cluster_queue,

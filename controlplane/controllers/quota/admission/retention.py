@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile import IN_USE, ReconcileResult, ReconcileWrite
+from controlplane.controllers.quota.admission.reconcile_step import IN_USE, ReconcileResult, ReconcileWrite
 from controlplane.controllers.quota.admission.workload_status import FINISHED, WorkloadStatus, moment
 
 

@@ -12,7 +12,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
-from controlplane.controllers.quota.admission.reconcile import ReconcileWrite
+from controlplane.controllers.quota.admission.reconcile_step import ReconcileWrite
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.admission.workload_writes import status_of
 from controlplane.controllers.quota.engine.amounts import Usage, sub

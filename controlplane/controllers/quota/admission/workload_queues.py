@@ -4,10 +4,11 @@ In: what is known, and the Workload as it was seen. Out: `WorkloadQueues`, on wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, facts
-from controlplane.controllers.quota.admission.reconcile import WorkloadQueues
+from controlplane.controllers.quota.admission.reconcile_step import WorkloadQueues
 from controlplane.controllers.quota.engine.admissibility import misconfigured
 from controlplane.controllers.quota.engine.cycle import checks_for, checks_for_all
 from controlplane.controllers.quota.engine.model import NO_STOP
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
+    refusal = index.devices.refused.get(f"{seen.namespace}/{seen.name}", "")
+    return replace(_queues_of(index, seen), refusal=refusal)
+
+
+def _queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     local: events.AdmissionLocalQueueObserved | None = index.seen(kinds.LOCAL_QUEUES, seen.namespace, seen.queue)
     if local is None or (local.spec.get("stopPolicy") or NO_STOP) != NO_STOP:
         return WorkloadQueues(local=local)

@@ -20,7 +20,7 @@ REQUEUED, FINISHED, DEACTIVATION_TARGET = "Requeued", "Finished", "DeactivationT
 BLOCKED = "BlockedOnPreemptionGates"
 MISCONFIGURED, SUSPENDED, DEACTIVATED = "Misconfigured", "Suspended", "Deactivated"
 PENDING_EVALUATION, GATED, ON_HOLD = "PendingEvaluation", "AdmissionGated", "OnHold"
-NO_RESERVATION = "NoReservation"
+NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 _MESSAGE_LIMIT = 32 * 1024

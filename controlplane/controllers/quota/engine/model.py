@@ -234,7 +234,7 @@ class Workload:
     0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
     and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`. `replaces`: the
     namespace and name of the workload slice whose place it is to take, "" for none. `of_pod`: its one owner is a pod, and it is no
-    group's: it is gone once that pod is.
+    group's: it is gone once that pod is. `refusal`: why the devices that it asks for cannot be counted; it is not queued then.
     """
 
     namespace: str
@@ -264,6 +264,7 @@ class Workload:
     unhealthy_nodes: tuple[str, ...] = ()
     replaces: str = ""
     of_pod: bool = False
+    refusal: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -283,7 +284,8 @@ class Workload:
     @property
     def admissible(self) -> bool:
         """Whether it may be queued."""
-        return self.reserved_at is None and self.active and not self.finished and not self.held
+        waits = self.reserved_at is None and self.active and not self.finished
+        return waits and not self.held and not self.refusal
 
     @cached_property
     def on_unhealthy_node(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.controllers.quota.devices.model import NO_MAPPINGS, DeviceRules
 from controlplane.controllers.quota.engine.fair_preemption import STRATEGIES
 from controlplane.controllers.quota.engine.model import LONGEST_RUN
 from controlplane.controllers.quota.engine.resource_rules import AS_ASKED, ResourceRules
@@ -19,7 +20,8 @@ class EngineSettings:
     `readmission_order`: whether, of those of a priority, who was evicted since its cluster was lost comes before others, the
     `LongestRun` first, or queues by its `Timestamp` as others do, which is Kueue's order.
     `prioritize_preemptors`: who waits for those that it preempted is considered before others, and what they leave is kept
-    for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts."""
+    for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts. `devices`: as what devices
+    count."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
@@ -29,3 +31,4 @@ class EngineSettings:
     readmission_order: str = LONGEST_RUN
     prioritize_preemptors: bool = False
     resources: ResourceRules = AS_ASKED
+    devices: DeviceRules = NO_MAPPINGS

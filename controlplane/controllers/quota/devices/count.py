@@ -1,0 +1,112 @@
+"""Counts the devices of a Workload: those of its claims, of its extended resources, and by counters.
+
+In: its pod sets, what is known of the cluster, the rules. Out: for each pod set what one pod counts for beside what it asks for, or
+`DeviceRefusal`, in the order in which Kueue looks (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go `handleDRA`,
+ff69552e). The same Workload with the same objects comes to the same, whenever it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.controllers.quota.devices.claims import devices_by_class, shortages
+from controlplane.controllers.quota.devices.counters import counter_charges
+from controlplane.controllers.quota.devices.extended import extended_charges
+from controlplane.controllers.quota.devices.model import (
+    IGNORE,
+    REJECT,
+    CountedDevices,
+    DeviceRules,
+    DevicesAsked,
+    KnownDevices,
+)
+from controlplane.controllers.quota.devices.refusal import DeviceRefusal, internal, not_found
+from controlplane.controllers.quota.engine.amounts import in_order
+from controlplane.kube.devices.objects import DeviceRequest
+from controlplane.kube.kinds import RESOURCE_CLAIM_TEMPLATES
+from controlplane.kube.quantities import NANO
+
+NOT_ENABLED = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
+NO_CLAIMS = "KueueDRAIntegration feature does not support use of resource claims"
+
+
+def counted_devices(
+    namespace: str, asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules
+) -> dict[str, CountedDevices]:
+    """Return what counts for each pod set of a Workload, by its name; those without devices are left out."""
+    claims = [claim for one in asked for claim in one.claims]
+    names = any(claim.template is not None or claim.claim is not None for claim in claims)
+    if rules.mode == REJECT and names:
+        raise DeviceRefusal.of_all(NOT_ENABLED)
+    if rules.mode in (REJECT, IGNORE):
+        return {}
+    if any(claim.claim is not None for claim in claims):
+        raise DeviceRefusal.of_all(NO_CLAIMS)
+    of_claims = {one.name: _of_claims(namespace, one, at, known, rules) for at, one in enumerate(asked)}
+    extended = _of_extended(asked, known, rules)
+    of_counters = {one.name: _of_counters(namespace, one, at, known, rules) for at, one in enumerate(asked)}
+    found = {}
+    for one in asked:
+        adds: dict[str, int] = {}
+        for part in (of_claims[one.name], extended[one.name].adds, of_counters[one.name]):
+            for resource, amount in part.items():
+                adds[resource] = adds.get(resource, 0) + amount
+        replaces = extended[one.name].replaces
+        if adds or replaces:
+            found[one.name] = CountedDevices(adds, replaces)
+    return found
+
+
+def _of_claims(namespace: str, asked: DevicesAsked, at: int, known: KnownDevices, rules: DeviceRules) -> dict[str, int]:
+    """Return what the devices of a pod set's claims count as, in billionths, without those that count by counters."""
+    found: dict[str, int] = {}
+    for where, name, requests in _templates(namespace, asked, at, known, f" in podset {asked.name}"):
+        try:
+            counts = devices_by_class(requests)
+        except DeviceRefusal as refusal:
+            raise DeviceRefusal(one.of(where, name) for one in refusal.problems) from refusal
+        if errors := shortages(requests, known, rules, where):
+            raise DeviceRefusal(one.of("", name) for one in errors)
+        for device_class, count in in_order(counts).items():
+            resource = rules.resources.get(device_class)
+            if resource is None:
+                why = f"DeviceClass {device_class} is not mapped in DRA configuration for podset {asked.name}"
+                raise DeviceRefusal([not_found(f"{where}.resourceClaimTemplateName", why)])
+            if not rules.counters.get(device_class):
+                found[resource] = found.get(resource, 0) + count * NANO
+    return found
+
+
+def _of_counters(
+    namespace: str, asked: DevicesAsked, at: int, known: KnownDevices, rules: DeviceRules
+) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for where, _, requests in _templates(namespace, asked, at, known, ""):
+        for resource, amount in counter_charges(requests, known, rules, where).items():
+            found[resource] = found.get(resource, 0) + amount * NANO
+    return found
+
+
+def _of_extended(asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules) -> dict[str, CountedDevices]:
+    found, errors = {}, []
+    for at, one in enumerate(asked):
+        found[one.name], wrong = extended_charges(one, known, rules, f"spec.podSets[{at}].template.spec")
+        errors += wrong
+    if errors:
+        raise DeviceRefusal(errors)
+    return found
+
+
+def _templates(
+    namespace: str, asked: DevicesAsked, at: int, known: KnownDevices, place: str
+) -> Iterator[tuple[str, str, tuple[DeviceRequest, ...]]]:
+    """Yield the path, the template's name and the requests of each claim of a pod set that is made of a template."""
+    for number, claim in enumerate(asked.claims):
+        if claim.template is None:
+            continue
+        where = f"spec.podSets[{at}].template.spec.resourceClaims[{number}]"
+        requests = known.templates.get((namespace, claim.template))
+        if requests is None:
+            why = known.why_not(RESOURCE_CLAIM_TEMPLATES, claim.template)
+            said = f"failed to get claim spec for ResourceClaimTemplate {claim.template}{place}: {why}"
+            raise DeviceRefusal([internal(where, said)])
+        yield where, claim.template, requests
