@@ -13,6 +13,7 @@ from typing import LiteralString
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.quota.admission.events import AdmissionWorkloadObserved
 from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.devices.model import COUNT
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
@@ -39,6 +40,7 @@ WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
   AND NOT (s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0')
   AND NOT (s.stream >= 'admission/node/' AND s.stream < 'admission/node0')
   AND NOT (s.stream >= 'admission/placed/' AND s.stream < 'admission/placed0')
+  AND NOT (s.stream >= 'admission/resourceslice/' AND s.stream < 'admission/resourceslice0')
 ORDER BY f.position"""
 # Of each Node, and of each pod on one, what was seen last. Where no flavor names a topology there are none.
 _NODES: LiteralString = """
@@ -49,6 +51,21 @@ SELECT position FROM (
     ORDER BY e.data ->> 'uid', e.position DESC
 ) n
 WHERE n.type IN ('AdmissionNodeObserved', 'AdmissionPodObserved')
+ORDER BY n.position"""
+# Of each object that devices are counted by what was seen last. Where nobody asks for devices there are none.
+_DEVICES: LiteralString = """
+SELECT n.position FROM audit.streams s
+CROSS JOIN LATERAL (
+    SELECT e.position, e.type FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
+      AND e.type IN ('AdmissionClaimTemplateObserved', 'AdmissionClaimTemplateGone', 'AdmissionDeviceClassObserved',
+                     'AdmissionDeviceClassGone', 'AdmissionResourceSliceObserved', 'AdmissionResourceSliceGone')
+    ORDER BY e.version DESC LIMIT 1
+) n
+WHERE s.log = %(log)s
+  AND ((s.stream >= 'admission/claimtemplate/' AND s.stream < 'admission/claimtemplate0')
+    OR (s.stream >= 'admission/deviceclass/' AND s.stream < 'admission/deviceclass0')
+    OR (s.stream >= 'admission/resourceslice/' AND s.stream < 'admission/resourceslice0'))
 ORDER BY n.position"""
 _SAMPLES: LiteralString = """
 SELECT e.position FROM audit.streams s
@@ -132,6 +149,8 @@ def _whole(
     until = _until(reader)
     if index.needs:
         objects = [*objects, *_read(reader, [row["position"] for row in reader.rows(_NODES, until=until)])]
+    if settings.devices.mode == COUNT:
+        objects = [*objects, *_read(reader, [row["position"] for row in reader.rows(_DEVICES, until=until)])]
     positions = [row["position"] for row in reader.rows(_WORKLOADS, until=until, queues=list(queues))]
     if settings.admission_fair_sharing is not None:
         positions += [row["position"] for row in reader.rows(_SAMPLES, until=until)]

@@ -34,15 +34,26 @@ def answer(
     reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime
 ) -> dict[str, Any] | None:
     """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does. One that waits for
-    an object that cannot be read has position 0.
+    an object that cannot be read, or whose devices cannot be counted, has position 0.
     """
     index, key = load(reader, settings, namespace, name), f"{namespace}/{name}"
     wait = explain(index.engine, key, now.timestamp()) if index is not None else None
     if index is None or wait is None:
-        unread = _unread(reader, index, namespace, name)
+        unread = _uncounted(index, key) or _unread(reader, index, namespace, name)
         return {**plain(Wait("", 0, 0, (), False, inadmissible=unread)), "estimate": None} if unread else None
     found = quota_estimate.estimate(index, quota_runs.recorded(reader), key, wait, now)
     return {**plain(wait), "estimate": quota_estimate.plain(found, now)}
+
+
+def _uncounted(index: AdmissionIndex | None, key: str) -> str:
+    """Return why the devices of a Workload cannot be counted, "" if they can: as its condition says it, if that says so yet."""
+    refusal = index.devices.refused.get(key, "") if index is not None else ""
+    state = index.workloads.get(key) if index is not None else None
+    if not refusal or state is None or state.observed is None:
+        return refusal
+    conditions = {one.get("type"): one for one in state.observed.status.get("conditions") or ()}
+    said = conditions.get("Requeued", {})
+    return str(said.get("message") or refusal) if said.get("reason") == "Inadmissible" else refusal
 
 
 def _unread(reader: LogReader, index: AdmissionIndex | None, namespace: str, name: str) -> str:

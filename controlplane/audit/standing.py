@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from controlplane.audit.devices_wait import waits_for_devices
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
@@ -37,7 +38,8 @@ def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> S
 
 
 def quota_of(queue: str, message: str) -> str:
-    """Return what a Workload without quota waits for: a queue that is not there, or holds, where Kueue's message says so."""
+    """Return what a Workload without quota waits for: a queue that is not there, or holds, or devices, where Kueue's message says
+    so."""
     if found := _UNUSABLE.match(message):
         what, wrong = found.groups()
         return f"{what}, which does not exist" if wrong == "doesn't exist" else f"{what} to be active"
@@ -45,7 +47,7 @@ def quota_of(queue: str, message: str) -> str:
         return (
             f"the ClusterQueue of {queue} to take its namespace" if queue else "a ClusterQueue that takes its namespace"
         )
-    return f"quota in {queue}" if queue else "quota"
+    return waits_for_devices(message) or (f"quota in {queue}" if queue else "quota")
 
 
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"

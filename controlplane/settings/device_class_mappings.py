@@ -1,4 +1,4 @@
-"""Reads as which resources of quota devices count, as Kueue's configuration has it (`resources.deviceClassMappings`,
+"""Reads as which resources devices count, as Kueue's configuration has it (`resources.deviceClassMappings`,
 kubernetes-sigs/kueue apis/config/v1beta2/configuration_types.go, pkg/config/validation.go, ff69552e).
 
 In: a list out of a settings file, or JSON out of a variable. Out: values."""

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
-from controlplane.settings.device_class_mappings import DeviceClassMapping, DeviceClassMappings
-from controlplane.settings.resource_transformations import RESOURCE, Transformation, Transformations
+from controlplane.settings.quota_resources import QuotaResources
+from controlplane.settings.resource_transformations import RESOURCE
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
 from controlplane.settings.scoring import selector
 from controlplane.settings.words import FILE, PORT, YES_NO
@@ -248,34 +248,6 @@ class VisibilitySettings(Value, rename="camel"):
     key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
     port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8082
-
-
-class QuotaResources(Value, rename="camel"):
-    """What of the requests of pods counts as quota; what Kueue calls `resources` in its configuration."""
-
-    exclude_resource_prefixes: Annotated[
-        tuple[str, ...],
-        Setting(
-            Items("prefixes of resources, such as example.com/", r"[A-Za-z0-9][-A-Za-z0-9_./]*", 316),
-            "With `builtin`: resources whose name begins so are left out of quota, whatever asks for them.",
-        ),
-    ] = ()
-    transformations: Annotated[
-        tuple[Transformation, ...],
-        Setting(
-            Transformations(),
-            "With `builtin`: what is counted for each unit of a resource that pods ask for, beside it (`Retain`) or in its place "
-            "(`Replace`), times what they ask for of the resource `multiplyBy`.",
-        ),
-    ] = ()
-    device_class_mappings: Annotated[
-        tuple[DeviceClassMapping, ...],
-        Setting(
-            DeviceClassMappings(),
-            "With `builtin`: as which resource the devices count that pods ask for by ResourceClaimTemplates, or by the extended "
-            "resources of DeviceClasses: each as one, or by a counter of the devices (`sources`).",
-        ),
-    ] = ()
 
 
 class QuotaMetricsSettings(Value, rename="camel"):

@@ -201,7 +201,9 @@ class EngineQuota:
         claim = _claim(live)
         seen = claim.wanted
         asked = msgspec.structs.replace(seen, status={"reclaimablePods": seen.status.get("reclaimablePods") or []})
-        found = facts.workload(asked, self._index.pod_defaults(seen.namespace), by=self._settings)
+        found = facts.workload(
+            asked, self._index.pod_defaults(seen.namespace), by=self._settings, known=self._index.devices.known
+        )
         return replace(
             found, pods_ready=True, queued_at=claim.queued_at or found.queued_at, lost_after=claim.lost_after
         )

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.device_objects import WORDS as DEVICE_WORDS
 from controlplane.controllers.quota.admission.topologies import NODE_WORDS
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read
 from controlplane.log.event import Event, Recorded
@@ -22,7 +23,7 @@ ADMISSION = "admission"
 _WORKLOAD = "workload"
 _OBJECTS = frozenset(
     {"clusterqueue", "cohort", "localqueue", "flavor", "check", "namespace", "limitrange", "runtimeclass", "topology"}
-)
+).union(DEVICE_WORDS)
 
 
 PREEMPTED = "preempted"

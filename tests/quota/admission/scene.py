@@ -16,6 +16,7 @@ from controlplane.controllers.quota.admission.controller import AdmissionControl
 from controlplane.controllers.quota.admission.facts import by_place
 from controlplane.controllers.quota.admission.observe import KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.controllers.quota.devices.model import NO_MAPPINGS, DeviceRules
 from controlplane.controllers.quota.engine.resource_rules import AS_ASKED, ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
@@ -48,12 +49,14 @@ class Scene:
         past_usage: AdmissionFairSharing | None = None,
         after_finished: timedelta | None = None,
         resources: ResourceRules = AS_ASKED,
+        devices: DeviceRules = NO_MAPPINGS,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
             block_admission=block_admission,
             admission_fair_sharing=past_usage,
             resources=resources,
+            devices=devices,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished)
         self.codec = Codec(self.controller.types)

@@ -11,7 +11,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.devices.count import counted_devices
 from controlplane.controllers.quota.devices.extended import asks_for_extended
 from controlplane.controllers.quota.devices.model import (
-    ClaimReference,
+    ClaimAsked,
     CountedDevices,
     DeviceRules,
     DevicesAsked,
@@ -44,9 +44,7 @@ def with_devices(
 
 def _asked(facts: events.PodSetFacts, said: PodDefaults) -> DevicesAsked:
     spec = given(facts.resources, said)
-    claims = (
-        ClaimReference(one.get("resourceClaimTemplateName"), one.get("resourceClaimName")) for one in facts.claims
-    )
+    claims = (ClaimAsked(one.get("resourceClaimTemplateName"), one.get("resourceClaimName")) for one in facts.claims)
     return DevicesAsked(facts.name, tuple(claims), spec.get("initContainers") or (), spec.get("containers") or ())
 
 

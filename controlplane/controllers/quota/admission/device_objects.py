@@ -7,12 +7,11 @@ Pure. What is not followed costs nothing: without a mapping, and without a Workl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.quota.admission import device_events as events
 from controlplane.controllers.quota.admission.events import AdmissionObjectObserved, AdmissionWorkloadObserved
 from controlplane.controllers.quota.devices.extended import asks_for_extended
@@ -186,15 +185,16 @@ class DeviceObjects:
             self._drop(kind, gone)
         return self._concerned(kind, event)
 
-    def look(self, home: Connection) -> Iterable[str]:
-        """Take what can be seen of the cluster; return the Workloads that it concerns, if that is another thing than before."""
-        kinds = {kind.name for kind in DEVICE_KINDS}
-        view = {kind: home.off.get(kind, "") for kind in sorted(kinds) if kind in home.synced or kind in home.off}
-        came = {kind: why for kind, why in view.items() if self.view.get(kind) != why}
+    def look(self, in_view: Collection[str], off: Mapping[str, str]) -> Iterable[str]:
+        """Take which kinds are in view, and why others cannot be; return the Workloads that it concerns, if that is another thing than
+        before."""
+        names = sorted(kind.name for kind in DEVICE_KINDS)
+        view = {name: off.get(name, "") for name in names if name in in_view or name in off}
+        came = any(self.view.get(name) != why for name, why in view.items())
         self.view |= view
         if not came:
             return ()
-        self.known.unseen = {kind: why for kind, why in self.view.items() if why}
+        self.known.unseen = {name: why for name, why in self.view.items() if why}
         return self.asking
 
     def _concerned(self, kind: Kind, event: Any) -> Iterable[str]:

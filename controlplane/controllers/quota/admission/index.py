@@ -52,7 +52,7 @@ class AdmissionIndex(FoldedAdmission):
             self.home = fold_connection(self.home, recorded)
             if before != self.home.facts:
                 self.all_dirty()
-            self.recount(recorded, self.devices.look(self.home))
+            self.recount(recorded, self.devices.look(self.home.synced, self.home.off))
         elif isinstance(recorded.event, ServiceStarted):
             self.home = restarted(self.home, recorded)
         elif first == "admission":

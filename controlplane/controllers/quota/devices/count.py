@@ -33,27 +33,33 @@ def counted_devices(
     namespace: str, asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules
 ) -> dict[str, CountedDevices]:
     """Return what counts for each pod set of a Workload, by its name; those without devices are left out."""
-    claims = [claim for one in asked for claim in one.claims]
-    names = any(claim.template is not None or claim.claim is not None for claim in claims)
-    if rules.mode == REJECT and names:
-        raise DeviceRefusal.of_all(NOT_ENABLED)
-    if rules.mode in (REJECT, IGNORE):
+    if not _are_counted(asked, rules):
         return {}
-    if any(claim.claim is not None for claim in claims):
-        raise DeviceRefusal.of_all(NO_CLAIMS)
-    of_claims = {one.name: _of_claims(namespace, one, at, known, rules) for at, one in enumerate(asked)}
+    of_claims = [_of_claims(namespace, one, at, known, rules) for at, one in enumerate(asked)]
     extended = _of_extended(asked, known, rules)
-    of_counters = {one.name: _of_counters(namespace, one, at, known, rules) for at, one in enumerate(asked)}
+    of_counters = [_of_counters(namespace, one, at, known, rules) for at, one in enumerate(asked)]
     found = {}
-    for one in asked:
-        adds: dict[str, int] = {}
-        for part in (of_claims[one.name], extended[one.name].adds, of_counters[one.name]):
+    for one, *parts, more in zip(asked, of_claims, of_counters, extended, strict=True):
+        adds = dict(more.adds)
+        for part in parts:
             for resource, amount in part.items():
                 adds[resource] = adds.get(resource, 0) + amount
-        replaces = extended[one.name].replaces
-        if adds or replaces:
-            found[one.name] = CountedDevices(adds, replaces)
+        if adds or more.replaces:
+            found[one.name] = CountedDevices(adds, more.replaces)
     return found
+
+
+def _are_counted(asked: Sequence[DevicesAsked], rules: DeviceRules) -> bool:
+    """Return whether devices are counted at all; `DeviceRefusal` where claims are not looked at."""
+    claims = [claim for one in asked for claim in one.claims]
+    by_name = any(claim.claim is not None for claim in claims)
+    if rules.mode == REJECT and (by_name or any(claim.template is not None for claim in claims)):
+        raise DeviceRefusal.of_all(NOT_ENABLED)
+    if rules.mode in (REJECT, IGNORE):
+        return False
+    if by_name:
+        raise DeviceRefusal.of_all(NO_CLAIMS)
+    return True
 
 
 def _of_claims(namespace: str, asked: DevicesAsked, at: int, known: KnownDevices, rules: DeviceRules) -> dict[str, int]:
@@ -86,10 +92,11 @@ def _of_counters(
     return found
 
 
-def _of_extended(asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules) -> dict[str, CountedDevices]:
-    found, errors = {}, []
+def _of_extended(asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules) -> list[CountedDevices]:
+    found, errors = [], []
     for at, one in enumerate(asked):
-        found[one.name], wrong = extended_charges(one, known, rules, f"spec.podSets[{at}].template.spec")
+        counted, wrong = extended_charges(one, known, rules, f"spec.podSets[{at}].template.spec")
+        found.append(counted)
         errors += wrong
     if errors:
         raise DeviceRefusal(errors)

@@ -6,7 +6,8 @@ each init container for itself, and the larger of the two counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from controlplane.controllers.quota.devices.model import CountedDevices, DeviceRules, DevicesAsked, KnownDevices
 from controlplane.controllers.quota.devices.refusal import DeviceProblem, invalid
@@ -14,8 +15,6 @@ from controlplane.kube.devices.objects import DeviceClass
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import MOST, NANO, spell, to_milli
-
-_KINDS = ("initContainers", "containers")
 
 
 def is_extended(resource: str) -> bool:
@@ -40,6 +39,13 @@ def selected_classes(classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClas
     return found
 
 
+class _Asking(NamedTuple):
+    """What one container asks for of extended resources that classes have, in billionths; `where` is its path."""
+
+    where: str
+    requests: Mapping[str, int]
+
+
 def extended_charges(
     asked: DevicesAsked, known: KnownDevices, rules: DeviceRules, where: str
 ) -> tuple[CountedDevices, list[DeviceProblem]]:
@@ -47,38 +53,46 @@ def extended_charges(
     classes = selected_classes(known.classes)
     if not classes:
         return CountedDevices(), []
-    several = (
-        [_requests(one, f"{where}.{_KINDS[0]}[{at}]", classes) for at, one in enumerate(asked.init_containers)],
-        [_requests(one, f"{where}.{_KINDS[1]}[{at}]", classes) for at, one in enumerate(asked.containers)],
-    )
+    init = _asking(asked.init_containers, f"{where}.initContainers", classes)
+    together = _asking(asked.containers, f"{where}.containers", classes)
     adds: dict[str, int] = {}
     replaces: set[str] = set()
     errors: list[DeviceProblem] = []
-    for name in sorted({name for listed in several for _, found in listed for name in found}):
-        first = next(path for listed in several for path, found in listed if name in found)
-        key, wrong = _counted_as(name, classes[name], rules, first)
+    for name in sorted({name for one in (*init, *together) for name in one.requests}):
+        key, total, wrong = _charge(name, classes[name], rules, init, together)
+        errors += wrong
         if not wrong:
-            wrong = list(_fractions(name, several))
-        total = max(
-            max((found.get(name, 0) for _, found in several[0]), default=0),
-            sum(found.get(name, 0) for _, found in several[1]),
-        )
-        if not wrong and total > MOST * NANO:
-            why = "total extended resource quantity overflows int64"
-            wrong = [invalid(f"{first}.resources.requests.{name}", spell("", to_milli(total)), why)]
-        if wrong:
-            errors += wrong
-            continue
-        replaces.add(name)
-        adds[key] = adds.get(key, 0) + total
+            replaces.add(name)
+            adds[key] = adds.get(key, 0) + total
     return CountedDevices(adds, frozenset(replaces)), errors
 
 
-def _requests(container: Json, where: str, classes: Mapping[str, DeviceClass]) -> tuple[str, dict[str, int]]:
-    """Return what a container asks for of the extended resources that classes have, in billionths; limits where it asks for none."""
-    resources = container.get("resources") or {}
-    asked = amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-    return where, {n: amount for n, amount in asked.items() if amount > 0 and is_extended(n) and n in classes}
+def _asking(containers: Sequence[Json], where: str, classes: Mapping[str, DeviceClass]) -> list[_Asking]:
+    """Return what containers ask for; limits count where they ask for nothing."""
+    found = []
+    for at, container in enumerate(containers):
+        resources = container.get("resources") or {}
+        asked = amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+        wanted = {name: amount for name, amount in asked.items() if amount > 0 and is_extended(name)}
+        found.append(_Asking(f"{where}[{at}]", {name: wanted[name] for name in wanted.keys() & classes.keys()}))
+    return found
+
+
+def _charge(
+    name: str, device_class: DeviceClass, rules: DeviceRules, init: Sequence[_Asking], together: Sequence[_Asking]
+) -> tuple[str, int, list[DeviceProblem]]:
+    """Return as what an extended resource counts, and how much of it; or why it does not."""
+    asking = [one for one in (*init, *together) if name in one.requests]
+    key, wrong = _counted_as(name, device_class, rules, asking[0].where)
+    wrong = wrong or [_fraction(one, name) for one in asking if one.requests[name] % NANO]
+    total = max(
+        max((one.requests.get(name, 0) for one in init), default=0),
+        sum(one.requests.get(name, 0) for one in together),
+    )
+    if not wrong and total > MOST * NANO:
+        why = "total extended resource quantity overflows int64"
+        wrong = [invalid(f"{asking[0].where}.resources.requests.{name}", spell("", to_milli(total)), why)]
+    return key, total, wrong
 
 
 def _counted_as(
@@ -94,9 +108,6 @@ def _counted_as(
     return rules.resources.get(device_class.name, name), []
 
 
-def _fractions(name: str, several: Sequence[Sequence[tuple[str, Mapping[str, int]]]]) -> Iterator[DeviceProblem]:
-    for listed in several:
-        for path, found in listed:
-            if found.get(name, 0) % NANO:
-                where, why = f"{path}.resources.requests.{name}", "extended resource quantity must be an integer"
-                yield invalid(where, spell("", to_milli(found[name])), why)
+def _fraction(asking: _Asking, name: str) -> DeviceProblem:
+    where, amount = f"{asking.where}.resources.requests.{name}", spell("", to_milli(asking.requests[name]))
+    return invalid(where, amount, "extended resource quantity must be an integer")

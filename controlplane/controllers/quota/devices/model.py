@@ -60,7 +60,7 @@ NO_MAPPINGS = DeviceRules()
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimReference:
+class ClaimAsked:
     """An entry of a pod's `spec.resourceClaims`: the template that its claim is made of, or the claim; None for what it does not
     name."""
 
@@ -73,7 +73,7 @@ class DevicesAsked:
     """A pod set: its claims in their order, and its containers, their requests with all defaults."""
 
     name: str
-    claims: tuple[ClaimReference, ...] = ()
+    claims: tuple[ClaimAsked, ...] = ()
     init_containers: Sequence[Json] = ()
     containers: Sequence[Json] = ()
 
