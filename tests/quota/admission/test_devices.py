@@ -156,7 +156,7 @@ def test_devices_that_can_be_partitioned_count_by_their_counter() -> None:
     template(scene, device_class="mig.example.com")
     submit(scene, count=2)
     scene.settle()
-    assert used(scene) == {"cpu": "2", "gpu.memory": str(20 * 2**30)}
+    assert used(scene) == {"cpu": "2", "gpu.memory": "20Gi"}
 
 
 def test_the_extended_resource_of_a_class_counts_as_what_the_class_does() -> None:
@@ -260,7 +260,7 @@ def test_who_waits_for_devices_is_tried_when_a_slice_shows_them() -> None:
     )
     slice_of(scene, resourceSliceCount=1)
     scene.settle()
-    assert used(scene) == {"cpu": "1", "gpu.memory": str(10 * 2**30)}
+    assert used(scene) == {"cpu": "1", "gpu.memory": "10Gi"}
 
 
 def test_a_workload_that_cannot_be_counted_keeps_nobody_waiting() -> None:

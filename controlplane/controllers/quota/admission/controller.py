@@ -229,7 +229,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return None
         pending = self.index.engine.queues.pending.get(waits.cluster_queue)
         info = pending.find(f"{seen.namespace}/{seen.name}") if pending is not None else None
-        status = cycles.waiting(seen, info, waits.why, waits.message, now)
+        status = cycles.waiting(seen, info, waits.why, waits.message, now, self.index.engine.settings.devices.in_bytes)
         return ReconcileWrite(R.CONDITIONS_SYNCED, status) if status != seen.status else None
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:

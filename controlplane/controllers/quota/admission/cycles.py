@@ -96,7 +96,7 @@ def _reservation(
     number: int,
     now: datetime,
 ) -> events.QuotaReservationDecided:
-    admission = admission_of(decision.admission)
+    admission = admission_of(decision.admission, index.engine.settings.devices.in_bytes)
     status = status_of(seen, now)
     status.reserve(admission, decision.checks)
     slices.keep_cluster(index, decision, status)
@@ -133,13 +133,19 @@ def borrowed(engine: State, cluster_queue: str, amounts: Usage, more: Usage) -> 
 
 
 def waiting(
-    seen: events.AdmissionWorkloadObserved, info: Info | None, reason: str, message: str, now: datetime
+    seen: events.AdmissionWorkloadObserved,
+    info: Info | None,
+    reason: str,
+    message: str,
+    now: datetime,
+    in_bytes: frozenset[str],
 ) -> Json:
-    """Return the status of a Workload that waits: why, and what it asks for where that is known."""
+    """Return the status of a Workload that waits: why, and what it asks for where that is known; `in_bytes`: resources that are
+    spelled as bytes."""
     status = status_of(seen, now)
     status.unreserve(reason, message)
     if info is not None:
-        status.request_resources(_requests(info))
+        status.request_resources(_requests(info, in_bytes))
     return status.status
 
 
@@ -152,7 +158,8 @@ def _inadmissible(
 ) -> events.WorkloadInadmissible:
     pending = index.engine.queues.pending.get(decision.cluster_queue)
     info = pending.find(decision.workload) if pending is not None else None
-    status = waiting(seen, info, decision.reason, decision.message, now)
+    in_bytes = index.engine.settings.devices.in_bytes
+    status = waiting(seen, info, decision.reason, decision.message, now, in_bytes)
     # Where such a write is open, or was refused, it is said once that is over, by what the Workload's own stream decides.
     state = index.workload(decision.workload)
     found = write_fields(seen.status, status) if not (says_why(state) or rests(state, now)) else {}
@@ -179,12 +186,12 @@ def _inadmissible(
     )
 
 
-def _requests(info: Info) -> list[Json]:
+def _requests(info: Info, in_bytes: frozenset[str]) -> list[Json]:
     return [
         {
             "name": one.name,
             **(
-                {"resources": {name: spelled(name, amount) for name, amount in one.requests.items()}}
+                {"resources": {name: spelled(name, amount, in_bytes) for name, amount in one.requests.items()}}
                 if one.requests
                 else {}
             ),

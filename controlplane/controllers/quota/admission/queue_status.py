@@ -33,9 +33,9 @@ def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObser
     node = index.engine.snapshot.queues[seen.name]
     pending = index.engine.queues.pending.get(seen.name)
     admitted = [info for key, info in node.workloads.items() if is_admitted(index, key)]
-    status = copy.deepcopy(seen.status)
-    status["flavorsReservation"] = cluster_queue_usage(node, node.usage)
-    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted))
+    status, in_bytes = copy.deepcopy(seen.status), index.engine.settings.devices.in_bytes
+    status["flavorsReservation"] = cluster_queue_usage(node, node.usage, in_bytes)
+    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted), in_bytes)
     status["reservingWorkloads"] = len(node.workloads)
     status["admittedWorkloads"] = len(admitted)
     status["pendingWorkloads"] = len(pending) if pending is not None else 0
@@ -77,7 +77,7 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
     for field, usage in (("flavorsReservation", total_usage(own)), ("flavorsUsage", total_usage(admitted))):
         if node is not None:
-            status[field] = local_queue_usage(node, usage)
+            status[field] = local_queue_usage(node, usage, index.engine.settings.devices.in_bytes)
         else:
             status.pop(field, None)
     WorkloadStatus(status, seen.generation, now).set(ACTIVE, *local_readiness(index, stopped=stopped, name=name))

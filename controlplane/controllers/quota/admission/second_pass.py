@@ -49,7 +49,7 @@ def assignment(
     now: datetime,
 ) -> of_topology.TopologyAssignmentDecided:
     """Return that a Workload is placed; with that it is admitted, if all its checks are ready."""
-    admission = admission_of(decision.admission)
+    admission = admission_of(decision.admission, index.engine.settings.devices.in_bytes)
     status = status_of(seen, now)
     status.status["unhealthyNodes"] = None
     status.reserve(admission, decision.checks)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from controlplane.kube.devices.objects import DeviceClass, DeviceRequest, ResourceSlice
 from controlplane.kube.kinds import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Json, Kind
@@ -42,6 +43,11 @@ class DeviceRules:
     mode: str = COUNT
     resources: Mapping[str, str] = field(default_factory=dict)
     counters: Mapping[str, tuple[CounterSource, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def in_bytes(self) -> frozenset[str]:
+        """The resources that are counted by counters: they are spelled as bytes, as Kueue does."""
+        return frozenset(source.resource for several in self.counters.values() for source in several)
 
     @classmethod
     def of(cls, mappings: Sequence[DeviceMapping], mode: str = COUNT) -> DeviceRules:

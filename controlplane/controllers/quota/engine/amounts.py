@@ -18,6 +18,9 @@ Requests = dict[str, int]
 
 Usage = dict[FlavorResource, int]
 
+NO_BYTES: frozenset[str] = frozenset()
+"""No resources but Kubernetes' own are bytes."""
+
 UNLIMITED = 2**63 - 1
 LEAST = -(2**63)
 _LARGE = 2**62  # two of less cannot leave 64 bits
@@ -60,14 +63,16 @@ def requested(resource: str, billionths: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def spelled(resource: str, amount: int) -> str:
-    """Return an amount as Kueue's messages and admissions spell it."""
+def spelled(resource: str, amount: int, in_bytes: frozenset[str] = NO_BYTES) -> str:
+    """Return an amount as Kueue's messages and admissions spell it; `in_bytes`: resources that are bytes as memory is."""
     if amount == UNLIMITED:
         return "<unlimited>"
     if resource == "cpu":
         return spell(resource, amount)
     # Bytes that are no multiple of 1024 are spelled in powers of 1000.
-    return spell(resource if is_binary(resource) and amount % 1024 == 0 else "", amount * 1000)
+    if amount % 1024 == 0 and (is_binary(resource) or resource in in_bytes):
+        return spell("memory", amount * 1000)
+    return spell("", amount * 1000)
 
 
 @lru_cache(maxsize=4096)

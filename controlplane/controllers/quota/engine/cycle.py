@@ -71,7 +71,7 @@ class _Cycle:
 
     def __init__(self, state: State, now: float) -> None:
         self.snapshot = state.snapshot
-        self.fair_sharing = state.settings.fair_sharing
+        self.fair_sharing, self.in_bytes = state.settings.fair_sharing, state.settings.devices.in_bytes
         self.prioritize_preemptors = state.settings.prioritize_preemptors
         self.blocked, self.block_admission = state.blocked, state.settings.block_admission
         self.waits_for_pods = state.waits_for_pods
@@ -148,6 +148,7 @@ class _Cycle:
             fair_sharing=self.fair_sharing,
             nominated=entry.nominated,
             replaces=None if entry.second_pass else replaced_slice(info, queue.workloads, self.freed.gone),
+            in_bytes=self.in_bytes,
         )
 
         def with_targets(assignment: Assignment) -> Found | None:

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from controlplane.controllers.quota.engine import reasons, slices
-from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub, summed
+from controlplane.controllers.quota.engine.amounts import (
+    NO_BYTES,
+    FlavorResource,
+    Requests,
+    Usage,
+    add,
+    in_order,
+    sub,
+    summed,
+)
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
@@ -35,7 +44,8 @@ Flavors = dict[str, FlavorAssignment]
 
 class FlavorAssigner:
     """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and resource.
-    `replaces`: the slice whose place the workload is to take; it keeps its flavors, and needs what it has not."""
+    `replaces`: the slice whose place the workload is to take; it keeps its flavors, and needs what it has not. `in_bytes`: resources
+    that are spelled as bytes."""
 
     def __init__(
         self,
@@ -50,7 +60,9 @@ class FlavorAssigner:
         ignore_undeclared: bool = False,
         nominated: Mapping[str, Mapping[str, str]] | None = None,
         replaces: Info | None = None,
+        in_bytes: frozenset[str] = NO_BYTES,
     ) -> None:
+        self.in_bytes = in_bytes
         self.info = info
         self.queue = queue
         self.flavors = flavors
@@ -173,13 +185,13 @@ class FlavorAssigner:
         queue, (flavor, resource) = self.queue, place
         wanted, most = add(used, amount), queue.potential_available(place)
         if wanted > most:
-            told = reasons.beyond_all(resource, flavor, used, amount, most)
+            told = reasons.beyond_all(resource, flavor, used, amount, most, self.in_bytes)
             return Granular(Possibility.NO_FIT, 0), told, reasons.EXCEEDS_MAX_QUOTA
         borrowing, may_reclaim = lowest_subtree_that_fits(queue, place, wanted)
         available = max(0, queue.available(place))
         if wanted <= available:
             return Granular(Possibility.FIT, borrowing), "", ""
-        told = reasons.unused_missing(resource, flavor, sub(wanted, available))
+        told = reasons.unused_missing(resource, flavor, sub(wanted, available), self.in_bytes)
         if queue.quota(place).nominal >= wanted or may_reclaim or self._preempts_while_borrowing:
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""

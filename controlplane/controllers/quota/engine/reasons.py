@@ -74,17 +74,18 @@ class MissingQuota(NamedTuple):
     never: bool = False
 
 
-def unused_missing(resource: str, flavor: str, missing: int) -> str:
-    """Return the message of quota that others use; `missing` in the engine's units."""
-    return f"insufficient unused quota for {resource} in flavor {flavor}, {spelled(resource, missing)} more needed"
+def unused_missing(resource: str, flavor: str, missing: int, in_bytes: frozenset[str]) -> str:
+    """Return the message of quota that others use; `missing` in the engine's units, `in_bytes` as in `spelled`."""
+    amount = spelled(resource, missing, in_bytes)
+    return f"insufficient unused quota for {resource} in flavor {flavor}, {amount} more needed"
 
 
-def beyond_all(resource: str, flavor: str, used: int, amount: int, most: int) -> str:
+def beyond_all(resource: str, flavor: str, used: int, amount: int, most: int, in_bytes: frozenset[str]) -> str:
     """Return the message of quota that there is not: `amount` after `used` by pod sets before, of `most`."""
+    before, asked, all_ = (spelled(resource, one, in_bytes) for one in (used, amount, most))
     return (
-        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
-        f"({spelled(resource, used)}) + current podset request ({spelled(resource, amount)}) > maximum capacity "
-        f"({spelled(resource, most)})"
+        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests ({before}) "
+        f"+ current podset request ({asked}) > maximum capacity ({all_})"
     )
 
 

@@ -5,7 +5,7 @@ pkg/cache/scheduler/clusterqueue.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.engine.amounts import Usage, spelled
+from controlplane.controllers.quota.engine.amounts import NO_BYTES, Usage, spelled
 from controlplane.controllers.quota.engine.model import PodSetAssignment, QuotaAdmission
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.topology.parse import rendered
@@ -23,19 +23,19 @@ _REASONS = (
 )
 
 
-def admission_of(given: QuotaAdmission) -> Json:
-    """Return an admission as it is written."""
+def admission_of(given: QuotaAdmission, in_bytes: frozenset[str] = NO_BYTES) -> Json:
+    """Return an admission as it is written; `in_bytes`: resources that are spelled as bytes."""
     return {
         "clusterQueue": given.cluster_queue,
-        "podSetAssignments": [_assignment(one) for one in given.pod_sets],
+        "podSetAssignments": [_assignment(one, in_bytes) for one in given.pod_sets],
     }
 
 
-def _assignment(given: PodSetAssignment) -> Json:
+def _assignment(given: PodSetAssignment, in_bytes: frozenset[str]) -> Json:
     made: Json = {
         "name": given.name,
         "flavors": dict(given.flavors),
-        "resourceUsage": {resource: spelled(resource, amount) for resource, amount in given.usage.items()},
+        "resourceUsage": {resource: spelled(resource, amount, in_bytes) for resource, amount in given.usage.items()},
         "count": given.count,
     }
     if given.topology is not None:
@@ -54,7 +54,7 @@ def readiness(snapshot: QuotaSnapshot, queue: QueueNode) -> tuple[bool, str, str
     return False, reason, f"Can't admit new workloads: {', '.join(found)}."
 
 
-def cluster_queue_usage(queue: QueueNode, usage: Usage) -> list[Json]:
+def cluster_queue_usage(queue: QueueNode, usage: Usage, in_bytes: frozenset[str] = NO_BYTES) -> list[Json]:
     """Return amounts as `flavorsReservation` and `flavorsUsage` of a ClusterQueue have them: with what of each is borrowed."""
     found = []
     for group in queue.spec.groups:
@@ -66,21 +66,21 @@ def cluster_queue_usage(queue: QueueNode, usage: Usage) -> list[Json]:
                 resources.append(
                     {
                         "name": resource,
-                        "total": spelled(resource, used),
-                        "borrowed": spelled(resource, over) if over > 0 else "0",
+                        "total": spelled(resource, used, in_bytes),
+                        "borrowed": spelled(resource, over, in_bytes) if over > 0 else "0",
                     }
                 )
             found.append({"name": flavor, "resources": resources})
     return found
 
 
-def local_queue_usage(queue: QueueNode, usage: Usage) -> list[Json]:
+def local_queue_usage(queue: QueueNode, usage: Usage, in_bytes: frozenset[str] = NO_BYTES) -> list[Json]:
     """Return amounts as `flavorsReservation` and `flavorsUsage` of a LocalQueue have them."""
     return [
         {
             "name": flavor,
             "resources": [
-                {"name": resource, "total": spelled(resource, usage.get((flavor, resource), 0))}
+                {"name": resource, "total": spelled(resource, usage.get((flavor, resource), 0), in_bytes)}
                 for resource in sorted(group.covered)
             ],
         }
