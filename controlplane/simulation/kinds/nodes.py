@@ -52,8 +52,6 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         list_map_keys={"status.reservedFor": ("uid",)},
         generation=False,
     ),
-    ServedKind(kinds.RESOURCE_SLICES, status_subresource=False),
-    ServedKind(kinds.DEVICE_CLASSES, status_subresource=False),
     ServedKind(kinds.CSI_NODES, status_subresource=False, generation=False),
     ServedKind(kinds.VOLUME_ATTACHMENTS, columns=(Column("Attacher", ".spec.attacher"), AGE), generation=False),
     ServedKind(
