@@ -31,8 +31,8 @@ _LONGEST_WAIT = timedelta(minutes=1)
 class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
     """A job, its Workloads by UID, and at which positions they were seen. `pods`: those that the job is made of, by UID, if
     it is made of pods. `job_since`: when the job was seen first; `said`: the last note of each reason.
-    `vain`: at which version of a target a write changed nothing, so that it is not tried again. `lost`: how many Workloads went one
-    soon after the other while the job was there, the last of them at `lost_at`."""
+    `vain`: at which version of a target a write changed nothing, so that it is not tried again. `lost`: how many Workloads others
+    deleted one soon after the other, the last of them at `lost_at`."""
 
     version: int = 0
     position: int = 0
@@ -146,6 +146,9 @@ def _with_workload(state: QueuedJobState, event: events.JobWorkloadObserved, pos
 def _lost(state: QueuedJobState, event: events.JobWorkloadGone, recorded: Recorded) -> QueuedJobState:
     if event.uid not in state.workloads:
         return state
+    effect = state.effects.get(f"Workload/{event.name}")
+    if effect is not None and isinstance(effect.decision, events.JobWorkloadRemovalDecided):
+        return without_workload(state, event.uid, recorded.position)  # it was to go
     again = state.lost_at is not None and recorded.recorded_at - state.lost_at < _APART
     state = _replace(state, lost=state.lost + 1 if again else 1, lost_at=recorded.recorded_at)
     return without_workload(state, event.uid, recorded.position)
