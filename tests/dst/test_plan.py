@@ -10,7 +10,7 @@ import pytest
 from controlplane.dst.engine.plan import Plan, chosen, spell
 from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.shrink import shrink
-from controlplane.dst.engine.story import command, story, verdict
+from controlplane.dst.engine.story import command, story, summary
 from controlplane.dst.engine.trace import TraceLine, Violation
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
@@ -170,4 +170,4 @@ def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> 
     assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"
     assert command(plan) == "controlplane simulate --seed 3 --story"
     assert command(plan_of(3, edition=1)) == "controlplane simulate --seed 3 --plan 1 --story"
-    assert verdict(outcome).startswith("seed 3: FAILED, a rule: so")
+    assert summary(outcome).startswith("seed 3: FAILED, a rule: so")

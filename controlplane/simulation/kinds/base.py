@@ -363,6 +363,12 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         ),
     ),
     ServedKind(
+        kinds.PRIORITY_CLASSES,
+        status_subresource=False,
+        short_names=("pc",),
+        columns=(Column("Value", ".value", "integer"), AGE),
+    ),
+    ServedKind(
         WORKLOAD_PRIORITY_CLASSES,
         status_subresource=False,
         short_names=("wpc",),
