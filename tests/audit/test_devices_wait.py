@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.audit.quota_wait import answer, sentences, waits
+from controlplane.audit.reads import READ, LogReader
 from controlplane.audit.standing import quota_of
 from controlplane.controllers.quota.devices.count import NO_CLAIMS, NOT_ENABLED
+from controlplane.controllers.quota.engine.explain import explain
+from tests.audit.database import keep
+from tests.quota.admission.devices import selecting, slice_of, submit, template, told, with_devices
+from tests.quota.admission.scene import NS
 
 _CLAIM = "spec.podSets[0].template.spec.resourceClaims[0]"
 _TO_CHANGE = "somebody to change its resourceClaims"
@@ -55,3 +61,25 @@ _TO_CHANGE = "somebody to change its resourceClaims"
 )  # fmt: skip
 def test_it_is_named_what_has_to_come_or_change(message: str, waits_for: str) -> None:
     assert quota_of("q", message) == waits_for
+
+
+async def test_why_tells_it_from_the_log(database_url: str) -> None:
+    """What is read of the log counts the devices of all that wait, and says of one that cannot be counted why."""
+    scene = with_devices(quota="3")
+    template(scene, "two", count=2)
+    template(scene, "lost", **selecting("device.driver == 'none'"))
+    slice_of(scene)
+    for name, of in (("runs", "two"), ("waits", "two"), ("uncounted", "lost"), ("early", "none")):
+        submit(scene, name, of)
+        scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    engine, settings = scene.controller.index.engine, scene.settings
+    with LogReader.connect(database_url) as reader:
+        wait = waits(reader, settings, NS, "waits", scene.now)
+        assert wait is not None
+        assert wait == explain(engine, f"{NS}/waits", scene.now.timestamp())
+        for name in ("uncounted", "early"):
+            said = answer(reader, settings, NS, name, scene.now)
+            assert said is not None
+            assert list(sentences(said)) == [f"It is not considered: {told(scene, name)[1]}."]
+        assert answer(reader, settings, NS, "runs", scene.now) is None
