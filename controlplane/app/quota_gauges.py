@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -39,10 +39,18 @@ _CLUSTER_QUEUE_STATES, _CONDITION_STATES = ("pending", "active", "terminating"),
 
 
 class QuotaGauges(Collector):
-    """See the module. `resources`: also quotas and usage of ClusterQueues; `local_queues`: also what is by LocalQueue."""
+    """See the module. `resources`: also quotas and usage of ClusterQueues; `local_queues`: also what is by LocalQueue; `left_out`:
+    Cohorts that are not reported now."""
 
-    def __init__(self, index: AdmissionIndex, *, resources: bool, local_queues: bool) -> None:
-        self._index = index
+    def __init__(
+        self,
+        index: AdmissionIndex,
+        *,
+        resources: bool,
+        local_queues: bool,
+        left_out: Collection[str] = (),
+    ) -> None:
+        self._index, self._left_out = index, left_out
         self._resources, self._local_queues = resources, local_queues
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -55,7 +63,8 @@ class QuotaGauges(Collector):
         self._finished(found)
         self._unadmitted(found)
         for cohort in self._index.engine.snapshot.cohorts():
-            self._cohort(found, cohort, admitted)
+            if cohort.name not in self._left_out:
+                self._cohort(found, cohort, admitted)
         if self._local_queues:
             self._by_local_queue(found, admitted)
         return [found[name] for name in GAUGES if name in found]

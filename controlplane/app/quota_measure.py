@@ -41,7 +41,8 @@ class QuotaReport:
         local_queues = self._settings.local_queues == "yes"
         self._measure = QuotaMeasure(self._metrics.quota, self._index, local_queues=local_queues)
         resources = self._settings.cluster_queue_resources == "yes"
-        self._gauges = QuotaGauges(self._index, resources=resources, local_queues=local_queues)
+        left_out = self._measure.left_out
+        self._gauges = QuotaGauges(self._index, resources=resources, local_queues=local_queues, left_out=left_out)
         self._metrics.registry.register(self._gauges)
 
     def folded(self, several: Sequence[Recorded]) -> None:
@@ -59,13 +60,16 @@ class QuotaReport:
 
 class QuotaMeasure:
     """See the module. It is made when a process begins to lead, and serves for as long as it does. `local_queues`: those
-    are counted too."""
+    are counted too. `left_out`: Cohorts that were deleted though ClusterQueues name them: as with Kueue they are not reported
+    before something changes below them."""
 
     def __init__(self, metrics: QuotaMetrics, index: AdmissionIndex, *, local_queues: bool) -> None:
         self._metrics, self._index, self._local_queues = metrics, index, local_queues
         self._seen = {key: state.observed for key, state in index.workloads.items() if state.observed is not None}
         self._preempting: dict[str, str] = {}
         self._cohorts: set[str] = set()
+        self._specs: dict[str, int] = {}
+        self.left_out: set[str] = set()
 
     def folded(self, several: Sequence[Recorded]) -> None:
         """Count what some more events brought about."""
@@ -74,27 +78,45 @@ class QuotaMeasure:
             event: Any = recorded.event
             if recorded.stream.startswith(_WORKLOAD):
                 self._of_workload(recorded.stream.removeprefix(_WORKLOAD), recorded, event)
-            match event:
-                case events.QuotaReservationDecided():
-                    cycles[event.cycle] = True
-                case events.WorkloadInadmissible():
-                    cycles.setdefault(event.cycle, False)
-                case events.AdmissionClusterQueueGone():
-                    self._metrics.forget_cluster_queue(recorded.stream.removeprefix("admission/clusterqueue/"))
-                case events.AdmissionLocalQueueGone():
-                    _, _, namespace, name = recorded.stream.split("/")
-                    self._metrics.forget_local_queue(namespace, name)
-                case events.AdmissionCohortGone():
-                    self._forget_cohorts({recorded.stream.removeprefix("admission/cohort/")})
+            if isinstance(event, events.QuotaReservationDecided):
+                cycles[event.cycle] = True
+            elif isinstance(event, events.WorkloadInadmissible):
+                cycles.setdefault(event.cycle, False)
+            else:
+                self._of_queue(recorded.stream, event)
             if recorded.stream.startswith(_TREE):
                 self._forget_cohorts(self._cohorts - {one.name for one in self._index.engine.snapshot.cohorts()})
         for admits in cycles.values():
             self._metrics.attempts.labels("success" if admits else "inadmissible", ROLE).inc()
 
+    def _of_queue(self, stream: str, event: Any) -> None:
+        """Forget what is gone, and note which Cohorts are not reported for now."""
+        name = stream.rpartition("/")[2]
+        match event:
+            case events.AdmissionClusterQueueGone():
+                self._metrics.forget_cluster_queue(name)
+            case events.AdmissionLocalQueueGone():
+                self._metrics.forget_local_queue(stream.split("/")[2], name)
+            case events.AdmissionCohortGone():
+                self._forget_cohorts({name})
+                self.left_out.add(name)
+            case events.AdmissionCohortObserved():
+                self.left_out.discard(name)
+            case events.AdmissionClusterQueueObserved():
+                if self._specs.get(name) not in (None, event.generation):
+                    self._report_above(name)
+                self._specs[name] = event.generation
+
     def _forget_cohorts(self, names: Collection[str]) -> None:
         for name in names:
             self._metrics.forget_cohort(name)
             self._cohorts.discard(name)
+
+    def _report_above(self, cluster_queue: str) -> None:
+        """Report the Cohorts again that a ClusterQueue is in, "" for none."""
+        node = self._index.engine.snapshot.queues.get(cluster_queue) if self.left_out else None
+        for cohort in node.ancestors() if node is not None else ():
+            self.left_out.discard(cohort.name)
 
     def _of_workload(self, key: str, recorded: Recorded, event: Any) -> None:
         if isinstance(event, events.AdmissionWorkloadObserved):
@@ -124,6 +146,7 @@ class QuotaMeasure:
             return new.is_true(condition) and not old.is_true(condition)
 
         place, released = self._place(after), self._place(before)
+        self._report_above((place.cluster_queue or released.cluster_queue) if _used_anew(old, new) else "")
         metrics, kind, queued = self._metrics, after.priority_class, _queued_since(after, new)
         if new.reserved and not old.reserved:
             _count(metrics.reserved, place, kind)
@@ -220,6 +243,11 @@ def _reason(status: WorkloadStatus, condition: str) -> str:
 
 def _since(status: WorkloadStatus, type_: str) -> datetime | None:
     return moment((status.condition(type_) or {}).get("lastTransitionTime"))
+
+
+def _used_anew(old: WorkloadStatus, new: WorkloadStatus) -> bool:
+    """Whether a Workload came to quota, gave it back, or was admitted."""
+    return (old.reserved, old.is_true(ws.ADMITTED)) != (new.reserved, new.is_true(ws.ADMITTED))
 
 
 def _queued_since(seen: events.AdmissionWorkloadObserved, status: WorkloadStatus) -> datetime | None:

@@ -27,6 +27,8 @@ from controlplane.log import schema
 from controlplane.log.connect import Database
 from controlplane.settings import mask_urls
 from controlplane.simulation import world as simulated
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kinds.nodes import DEVICE_CLAIM_KINDS
 from controlplane.simulation.world import ClusterSpec, World
 from controlplane.tasks import end, to_the_end
 
@@ -141,6 +143,7 @@ def _world(folder: DataFolder, fleet: LocalFleet, *, kueue: bool) -> World:
         address=fleet.address,
         job_pods=True,
         kueue=kueue,
+        kinds=(*DEFAULT_KINDS, *DEVICE_CLAIM_KINDS),
     )
     quota = {"cpu": fleet.cpu, "memory": f"{_MEMORY_OF_A_WORKER}Gi"}
     workers = {

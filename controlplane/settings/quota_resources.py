@@ -1,4 +1,4 @@
-"""The settings of what counts as quota of what pods ask for; Kueue has them under `resources` in its configuration."""
+"""The settings of what counts of all that pods ask for; Kueue has them under `resources` in its configuration."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from controlplane.values import Value
 
 
 class QuotaResources(Value, rename="camel"):
-    """What of the requests of pods counts as quota; what Kueue calls `resources` in its configuration."""
+    """What of the requests of pods counts; what Kueue calls `resources` in its configuration."""
 
     exclude_resource_prefixes: Annotated[
         tuple[str, ...],
         Setting(
             Items("prefixes of resources, such as example.com/", r"[A-Za-z0-9][-A-Za-z0-9_./]*", 316),
-            "With `builtin`: resources whose name begins so are left out of quota, whatever asks for them.",
+            "With `builtin`: resources whose name begins so do not count, whatever asks for them.",
         ),
     ] = ()
     transformations: Annotated[

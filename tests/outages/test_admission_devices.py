@@ -18,10 +18,12 @@ from controlplane.kube.kinds import (
 from controlplane.settings import Settings
 from controlplane.settings.device_class_mappings import CountedCounter, DeviceClassMapping
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kinds.nodes import DEVICE_CLAIM_KINDS
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_admission import balance
 
 Make = Callable[..., Awaitable[Stage]]
+SERVED = (*DEFAULT_KINDS, *DEVICE_CLAIM_KINDS)
 MAPPINGS = (
     DeviceClassMapping("gpus", ("gpu.example.com",)),
     DeviceClassMapping("memory-of-gpus", ("mig.example.com",), (CountedCounter("memory", "gpu.example.com", "true"),)),
@@ -70,7 +72,7 @@ def told(on: Stage, name: str) -> str:
 
 
 async def test_no_more_devices_are_admitted_than_there_is_quota_whoever_leads(stage: Make) -> None:
-    on = await stage("a", settings=counting(), manager_is={"kueue": False})
+    on = await stage("a", settings=counting(), manager_is={"kueue": False}, kinds=SERVED)
     offer(on, gpus="3")
     template(on, "two", "gpu.example.com", count=2)
     submit(on, "first", "two")
@@ -86,7 +88,7 @@ async def test_no_more_devices_are_admitted_than_there_is_quota_whoever_leads(st
 
 
 async def test_who_asks_for_what_is_not_there_waits_until_it_comes(stage: Make) -> None:
-    on = await stage("a", settings=counting(), manager_is={"kueue": False})
+    on = await stage("a", settings=counting(), manager_is={"kueue": False}, kinds=SERVED)
     offer(on, **{"memory-of-gpus": "25Gi"})
     submit(on, "part", "mig")
     await on.until(lambda: 'ResourceClaimTemplate.resource.k8s.io "mig" not found' in told(on, "part"), "no template")
@@ -109,8 +111,7 @@ async def test_who_asks_for_what_is_not_there_waits_until_it_comes(stage: Make) 
 
 
 async def test_a_cluster_that_does_not_serve_the_kinds_admits_all_others(stage: Make) -> None:
-    served = tuple(one for one in DEFAULT_KINDS if one.kind.group != "resource.k8s.io")
-    on = await stage("a", settings=counting(), manager_is={"kueue": False}, kinds=served)
+    on = await stage("a", settings=counting(), manager_is={"kueue": False})
     submit(on, "plain")
     submit(on, "asks", "two")
     await on.until(lambda: told(on, "plain").startswith("Quota reserved"), "who asks for no devices is admitted")

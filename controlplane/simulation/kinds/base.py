@@ -350,24 +350,6 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         columns=(Column("Handler", ".handler"), AGE),
         generation=False,
     ),
-    ServedKind(kinds.RESOURCE_CLAIM_TEMPLATES, status_subresource=False, columns=(AGE,), generation=False),
-    ServedKind(kinds.DEVICE_CLASSES, status_subresource=False, columns=(AGE,)),
-    ServedKind(
-        kinds.RESOURCE_SLICES,
-        status_subresource=False,
-        columns=(
-            Column("Node", ".spec.nodeName"),
-            Column("Driver", ".spec.driver"),
-            Column("Pool", ".spec.pool.name"),
-            AGE,
-        ),
-    ),
-    ServedKind(
-        kinds.PRIORITY_CLASSES,
-        status_subresource=False,
-        short_names=("pc",),
-        columns=(Column("Value", ".value", "integer"), AGE),
-    ),
     ServedKind(
         WORKLOAD_PRIORITY_CLASSES,
         status_subresource=False,

@@ -52,6 +52,8 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         list_map_keys={"status.reservedFor": ("uid",)},
         generation=False,
     ),
+    ServedKind(kinds.RESOURCE_SLICES, status_subresource=False),
+    ServedKind(kinds.DEVICE_CLASSES, status_subresource=False),
     ServedKind(kinds.CSI_NODES, status_subresource=False, generation=False),
     ServedKind(kinds.VOLUME_ATTACHMENTS, columns=(Column("Attacher", ".spec.attacher"), AGE), generation=False),
     ServedKind(
@@ -61,6 +63,13 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
         list_map_keys=_CONDITIONS,
     ),
 )
+
+DEVICE_CLAIM_KINDS: tuple[ServedKind, ...] = (
+    ServedKind(kinds.RESOURCE_CLAIM_TEMPLATES, status_subresource=False, columns=(AGE,), generation=False),
+    ServedKind(kinds.DEVICE_CLASSES, status_subresource=False, columns=(AGE,)),
+    ServedKind(kinds.RESOURCE_SLICES, status_subresource=False, columns=(Column("Driver", ".spec.driver"), AGE)),
+)
+"""What the devices that claims ask for are counted by."""
 
 NODE_KINDS: tuple[ServedKind, ...] = (*DEFAULT_KINDS, *SCHEDULING_KINDS)
 """Everything that a cluster with nodes serves."""
