@@ -22,6 +22,7 @@ ROLE = "leader"
 """The label `replica_role`: only the leader reserves quota and counts."""
 
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
+_SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CLASS, _EVICTED = "priority_class", "reason underlying_cause priority_class"
 
 
@@ -202,8 +203,16 @@ class QuotaMetrics:
             "Workloads that were admitted below a Cohort.",
         )
 
-    def _one(self, kind: type[M], name: str, labels: str, doc: str) -> M:
-        buckets = _BUCKETS if issubclass(kind, Histogram) else ()
+        self.gate_removal = self._one(
+            Histogram,
+            "pod_scheduling_gate_removal_seconds",
+            "name cluster_queue is_group",
+            "From the admission of a Workload until a scheduling gate of a pod of it is gone.",
+            _SHORT,
+        )
+
+    def _one(self, kind: type[M], name: str, labels: str, doc: str, buckets: tuple[float, ...] = ()) -> M:
+        buckets = (buckets or _BUCKETS) if issubclass(kind, Histogram) else ()
         made = self._new(kind, name, f"{labels} replica_role", doc, buckets, prefix=PREFIX)
         self._made.append((frozenset(labels.split()), made))
         return made

@@ -13,12 +13,16 @@ from typing import Any
 from prometheus_client import Histogram
 
 from controlplane.app.quota_gauges import QuotaGauges
+from controlplane.controllers.jobframework.events import QueuedJobGone, QueuedJobObserved
+from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
-from controlplane.kube.kinds import Json
-from controlplane.kube.slices import SLICE_REPLACED
+from controlplane.job_kinds.gated import KUEUE_GATE
+from controlplane.kube.kinds import PODS, Json
+from controlplane.kube.slices import ELASTIC_GATE, SLICE_REPLACED
+from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Recorded
 from controlplane.quota_metrics import ROLE, ByQueue, QueuePlace, QuotaMetrics
 from controlplane.settings.quota import QuotaMetricsSettings
@@ -69,6 +73,7 @@ class QuotaMeasure:
         self._preempting: dict[str, str] = {}
         self._cohorts: set[str] = set()
         self._specs: dict[str, int] = {}
+        self._gates: dict[str, frozenset[str]] = {}
         self.left_out: set[str] = set()
 
     def folded(self, several: Sequence[Recorded]) -> None:
@@ -82,12 +87,39 @@ class QuotaMeasure:
                 cycles[event.cycle] = True
             elif isinstance(event, events.WorkloadInadmissible):
                 cycles.setdefault(event.cycle, False)
+            elif isinstance(event, TopologyPodObserved | QueuedJobObserved):
+                self._of_pod(event, recorded.recorded_at)
+            elif isinstance(event, TopologyPodGone | QueuedJobGone):
+                self._gates.pop(event.uid, None)
             else:
                 self._of_queue(recorded.stream, event)
             if recorded.stream.startswith(_TREE):
                 self._forget_cohorts(self._cohorts - {one.name for one in self._index.engine.snapshot.cohorts()})
         for admits in cycles.values():
             self._metrics.attempts.labels("success" if admits else "inadmissible", ROLE).inc()
+
+    def _of_pod(self, event: TopologyPodObserved | QueuedJobObserved, now: datetime) -> None:
+        """Observe how long after the admission of its Workload a gate of a pod is gone."""
+        if isinstance(event, TopologyPodObserved):
+            gates, seen = frozenset(event.gates), self._seen.get(f"{event.namespace}/{event.workload}")
+        elif event.kind == PODS.name:
+            gates, seen = frozenset({KUEUE_GATE} if event.suspended else ()), None
+        else:
+            return
+        gone = self._gates.get(event.uid, frozenset()) - gates
+        self._gates[event.uid] = gates
+        for gate in gone.intersection((KUEUE_GATE, TOPOLOGY_GATE, ELASTIC_GATE)):
+            seen = seen or self._owned_by(event.uid)
+            admitted = _since(as_read(seen.status), ws.ADMITTED) if seen is not None else None
+            if seen is None or admitted is None or not as_read(seen.status).is_true(ws.ADMITTED):
+                continue
+            of_group = str(seen.of_group).lower()
+            metric = self._metrics.gate_removal.labels(gate, self._place(seen).cluster_queue, of_group, ROLE)
+            metric.observe(max(0.0, (now - admitted).total_seconds()))
+
+    def _owned_by(self, uid: str) -> events.AdmissionWorkloadObserved | None:
+        """Return the Workload of a pod that is a job of its own, None if there is none."""
+        return next((one for one in self._seen.values() if any(owner.uid == uid for owner in one.owners)), None)
 
     def _of_queue(self, stream: str, event: Any) -> None:
         """Forget what is gone, and note which Cohorts are not reported for now."""

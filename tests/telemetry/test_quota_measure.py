@@ -9,10 +9,16 @@ import pytest
 
 from controlplane.app.measure import Measure
 from controlplane.app.quota_measure import QuotaReport
+from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.jobframework.events import QueuedJobObserved
+from controlplane.controllers.jobframework.topology_events import TopologyPodObserved
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.job_kinds.gated import KUEUE_GATE
 from controlplane.kube import kinds
 from controlplane.kube.slices import REPLACEMENT_FOR
+from controlplane.kube.topologies import TOPOLOGY_GATE
+from controlplane.log.event import Recorded
 from controlplane.quota_metrics import GAUGES
 from controlplane.settings.quota import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
@@ -39,6 +45,19 @@ class Meter:
         if new:
             self.measure.folded(new, live)
         return self
+
+    def pod(self, uid: str, kind: str, gates: list[str]) -> None:
+        """Hear that a pod was seen with some gates: one that a topology places, of the Workload `a`, or one that is a job itself."""
+        known = {"namespace": NS, "name": uid, "uid": uid, "resource_version": "1"}
+        event = (
+            TopologyPodObserved(**known, workload="a", gates=gates)
+            if kind == "placed"
+            else QueuedJobObserved(**known, kind=kind, suspended=bool(gates))
+        )
+        recorded = Recorded(
+            position=1, stream="job/x", version=1, event=event, cluster=MANAGEMENT, recorded_at=self.scene.now
+        )
+        self.measure.folded([recorded], True)
 
     def settle(self) -> Meter:
         self.scene.settle()
@@ -336,6 +355,28 @@ def test_every_gauge_has_the_labels_that_the_reference_names() -> None:
     for name in GAUGES:
         family = found[f"kueue_{name}"]
         assert all(tuple(sample.labels) == table[family.name] for sample in family.samples), name
+
+
+def test_it_is_measured_how_long_after_admission_gates_are_gone() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "1")
+    meter = Meter(scene).settle()
+    for uid, kind, gates in (
+        ("t", "placed", [TOPOLOGY_GATE, "mine"]),
+        ("job-a", "pods", [KUEUE_GATE]),
+        ("x", "pods", []),
+    ):
+        meter.pod(uid, kind, gates)
+    scene.pass_time(3)
+    for uid, kind in (("t", "placed"), ("t", "placed"), ("job-a", "pods"), ("x", "pods")):
+        meter.pod(uid, kind, [])
+    place = {"cluster_queue": "q", "is_group": "false"}
+    for gate in (TOPOLOGY_GATE, KUEUE_GATE):
+        name = "pod_scheduling_gate_removal_seconds"
+        assert meter.read(f"{name}_count", name=gate, **place) == 1
+        assert meter.read(f"{name}_sum", name=gate, **place) == 3
+    assert meter.count("pod_scheduling_gate_removal_seconds_count") == 2
 
 
 def test_a_deleted_cohort_that_queues_still_name_is_not_reported_before_something_changes_below_it() -> None:
