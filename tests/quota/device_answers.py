@@ -3,6 +3,7 @@ that cannot be said."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from fractions import Fraction
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -15,9 +16,11 @@ from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
 from controlplane.kube.quantities import NANO, nanos
+from controlplane.log.event import Recorded
 from controlplane.runtime.controller import ObjectChange
 from controlplane.settings.device_class_mappings import DeviceClassMappings
 
+NEVER = datetime.min.replace(tzinfo=UTC)
 KINDS: dict[str, Kind] = {
     "ResourceClaimTemplate": kinds.RESOURCE_CLAIM_TEMPLATES,
     "DeviceClass": kinds.DEVICE_CLASSES,
@@ -59,7 +62,8 @@ def answer(question: Json) -> Json:
         obj["metadata"]["resourceVersion"] = "1"
         found = devices.seen(ObjectChange(MANAGEMENT, "one", KINDS[obj["kind"]], obj, "1", gone=False))
         assert found is not None
-        devices.fold(*found)
+        stream, event = found
+        devices.fold(Recorded(position=0, stream=stream, version=0, event=event, cluster=MANAGEMENT, recorded_at=NEVER))
     seen = observe.workload(question["workload"])
     workload = facts.workload(seen, by=settings, known=devices.known)
     if workload.refusal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission import device_events, events
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
@@ -182,9 +182,17 @@ def test_who_waits_for_devices_is_tried_when_a_slice_shows_them() -> None:
     assert told(scene)[1].endswith(
         "insufficient matching devices for counter driver: 0 device(s) match but 1 requested"
     )
-    slice_of(scene, resourceSliceCount=1)
-    scene.settle()
+    for memory in ("5Gi", "10Gi"):
+        slice_of(scene, memory, resourceSliceCount=1)
+        scene.settle()
+    assert used(scene) is None
+    scene.pass_time(1)
     assert used(scene) == {"cpu": "1", "gpu.memory": "10Gi"}
+    (recounted,) = scene.said(device_events.DevicesRecounted)
+    assert recounted.reason == "ResourceSlicesChanged"
+    slice_of(scene, "20Gi")
+    scene.pass_time(5)
+    assert len(scene.said(device_events.DevicesRecounted)) == 1, "nobody waits"
 
 
 def test_a_workload_that_cannot_be_counted_keeps_nobody_waiting() -> None:

@@ -47,8 +47,8 @@ def test_the_order_in_which_objects_come_does_not_count(seed: int, order: int) -
         if again and obj["kind"] != "Workload":
             scene.delete(KINDS[obj["kind"]], obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
             _show(scene, obj)
-    assert _counted(scene) == answer(asked)
     scene.settle()
+    scene.pass_time(2)
     assert _counted(scene) == answer(asked)
     assert scene.replayed().index.devices.kept() == scene.controller.index.devices.kept()
 

@@ -29,6 +29,7 @@ from controlplane.controllers.quota.admission import (
     slices,
     topology_events,
 )
+from controlplane.controllers.quota.admission.device_objects import DEVICES
 from controlplane.controllers.quota.admission.folded import CYCLE
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.node_failures import REASONS as OF_NODES
@@ -148,6 +149,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return Decided(found, 0, second_pass.next_try(self.index, now), others)
         if stream == ROOM:
             return self._room(now)
+        if stream == DEVICES:
+            return self._devices(now)
         if stream.startswith("admission/workload/"):
             return self._workload(stream, now)
         if stream.startswith(placed_pods.PLACED):
@@ -164,6 +167,12 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         freed, wake = nodes.room_freed(self.index.engine, now)
         found = [self._new(ROOM, freed, nodes.freed_at)] if freed is not None else []
         return Decided(found, nodes.version, wake)
+
+    def _devices(self, now: datetime) -> Decided:
+        devices, quota = self.index.devices, self.index.engine.snapshot.workloads
+        recounted, wake = devices.recount(lambda key: key not in quota, now)
+        found = [self._new(DEVICES, recounted, devices.position)] if recounted is not None else []
+        return Decided(found, devices.version, wake)
 
     def _pods(self, stream: str, now: datetime) -> Decided:
         """Return which pods of a Workload are to fail where they are placed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.admission.events import AdmissionObjectObserved
+from controlplane.controllers.quota.admission.events import AdmissionDecision, AdmissionObjectObserved
 from controlplane.log.event import Event
 from controlplane.runtime.observations import ObjectVanished
 
@@ -33,6 +33,10 @@ class AdmissionResourceSliceGone(ObjectVanished):
     """The ResourceSlice was deleted."""
 
 
+class DevicesRecounted(AdmissionDecision):
+    """ResourceSlices have changed: who waits and asks for devices is counted anew, for all that changed meanwhile."""
+
+
 EVENTS: tuple[type[Event], ...] = (
     AdmissionClaimTemplateObserved,
     AdmissionClaimTemplateGone,
@@ -40,4 +44,5 @@ EVENTS: tuple[type[Event], ...] = (
     AdmissionDeviceClassGone,
     AdmissionResourceSliceObserved,
     AdmissionResourceSliceGone,
+    DevicesRecounted,
 )

@@ -7,13 +7,15 @@ Pure. What is not followed costs nothing: without a mapping, and without a Workl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 import msgspec
 
 from controlplane.controllers.quota.admission import device_events as events
 from controlplane.controllers.quota.admission.events import AdmissionObjectObserved, AdmissionWorkloadObserved
+from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.devices.extended import asks_for_extended
 from controlplane.controllers.quota.devices.model import COUNT, DEVICE_KINDS, DeviceRules, KnownDevices
 from controlplane.controllers.quota.engine.model import Workload
@@ -22,7 +24,7 @@ from controlplane.kube.conditions import is_true
 from controlplane.kube.devices.objects import read_device_class, read_device_requests, read_resource_slice
 from controlplane.kube.fields import UNFIT, items, section, text
 from controlplane.kube.kinds import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Json, Kind, meta
-from controlplane.log.event import Event
+from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished, ObservationsAhead
 
@@ -41,6 +43,9 @@ GONE: dict[type[ObjectVanished], Kind] = {
     events.AdmissionDeviceClassGone: DEVICE_CLASSES,
     events.AdmissionResourceSliceGone: RESOURCE_SLICES,
 }
+DEVICES = "admission/devices"
+"""The stream of what follows from changes of devices."""
+_TOGETHER = timedelta(seconds=1)
 _WORD = {kind: word for word, kind in WORDS.items()}
 _EVENT = {kind: event for event, kind in SEEN.items()}
 _GONE = {kind: event for event, kind in GONE.items()}
@@ -91,7 +96,9 @@ def _read(kind: Kind, event: Any) -> Any:
 class DeviceObjects:
     """See the module. `known`: what was read of the objects; `asking`: Workloads that have not finished and ask for devices, each with
     the templates that it names, `named` by how many; `needs`: the kinds that are to be followed; `refused`: why those cannot be
-    counted that cannot be, as the engine was told last; `view`: the kinds that were in view, or why they could not be seen."""
+    counted that cannot be, as the engine was told last; `view`: the kinds that were in view, or why they could not be seen. `changed`:
+    when a slice changed first since who waits was counted last: a driver that starts publishes all of its slices, and who waits is
+    counted once for all of them; `position`: where in the log the last of them is."""
 
     def __init__(self, rules: DeviceRules) -> None:
         self.rules = rules
@@ -101,6 +108,8 @@ class DeviceObjects:
         self.named: Counter[str] = Counter()
         self.refused: dict[str, str] = {}
         self.view: dict[str, str] = {}
+        self.changed: datetime | None = None
+        self.position = self.version = 0
         self._ahead: ObservationsAhead[Any] = ObservationsAhead()
         self._follow()
 
@@ -167,23 +176,47 @@ class DeviceObjects:
 
     # What is in the log.
 
-    def fold(self, stream: str, event: Any) -> Iterable[str]:
-        """Take one more event; return the Workloads that it concerns, once all of its kind is in view."""
-        kind = WORDS[stream.split("/")[1]]
+    def fold(self, recorded: Recorded) -> Iterable[str]:
+        """Take one more event; return the Workloads that are to be counted anew for it."""
+        if recorded.stream == DEVICES:
+            self.changed, self.version = None, recorded.version
+            return self.asking
+        kind, event = WORDS[recorded.stream.split("/")[1]], cast("Any", recorded.event)
+        if not self._takes(kind, recorded.stream, event) or kind.name not in self.view:
+            return ()
+        if kind == RESOURCE_CLAIM_TEMPLATES:
+            name = f"{event.namespace}/{event.name}"
+            return [key for key, templates in self.asking.items() if name in templates]
+        if kind == DEVICE_CLASSES:
+            return self.asking
+        self.changed, self.position = self.changed or recorded.recorded_at, recorded.position
+        return ()
+
+    def recount(
+        self, waits: Callable[[str], bool], now: datetime
+    ) -> tuple[events.DevicesRecounted | None, datetime | None]:
+        """Return that who waits is to be counted anew, or when to look again; neither if nobody waits."""
+        if self.changed is None or not any(map(waits, self.asking)):
+            return None, None
+        due = self.changed + _TOGETHER
+        return (None, due) if due > now else (events.DevicesRecounted(reason=AdmissionReason.SLICES_CHANGED), None)
+
+    def _takes(self, kind: Kind, stream: str, event: Any) -> bool:
+        """Take an observation, or an end; return whether it says something new."""
         if isinstance(event, AdmissionObjectObserved):
             self._ahead.folded(stream, event)
             before, self.objects[stream] = self.objects.get(stream), event
             if before is not None and _same(before, event):
-                return ()
+                return False
             self._put(kind, event)
         else:
             gone = self.objects.get(stream)
             if gone is None or gone.uid != event.uid:
-                return ()
+                return False
             self._ahead.folded(stream, None)
             del self.objects[stream]
             self._drop(kind, gone)
-        return self._concerned(kind, event)
+        return True
 
     def look(self, in_view: Collection[str], off: Mapping[str, str]) -> Iterable[str]:
         """Take which kinds are in view, and why others cannot be; return the Workloads that it concerns, if that is another thing than
@@ -195,18 +228,12 @@ class DeviceObjects:
         if not came:
             return ()
         self.known.unseen = {name: why for name, why in self.view.items() if why}
-        return self.asking
-
-    def _concerned(self, kind: Kind, event: Any) -> Iterable[str]:
-        if kind.name not in self.view:
-            return ()
-        if kind == RESOURCE_CLAIM_TEMPLATES:
-            name = f"{event.namespace}/{event.name}"
-            return [key for key, templates in self.asking.items() if name in templates]
+        self.known.memo.clear()
         return self.asking
 
     def _put(self, kind: Kind, event: Any) -> None:
         found = _read(kind, event)
+        self.known.memo.clear()
         if kind == RESOURCE_CLAIM_TEMPLATES:
             self.known.templates[event.namespace, event.name] = found
             if f"{event.namespace}/{event.name}" in self.named:
@@ -217,6 +244,7 @@ class DeviceObjects:
             self.known.slices[event.name] = found
 
     def _drop(self, kind: Kind, event: Any) -> None:
+        self.known.memo.clear()
         if kind == RESOURCE_CLAIM_TEMPLATES:
             self.known.templates.pop((event.namespace, event.name), None)
         elif kind == DEVICE_CLASSES:
@@ -233,6 +261,7 @@ class DeviceObjects:
             "asking": dict(self.asking),
             "refused": dict(self.refused),
             "view": dict(self.view),
+            "changed": (self.changed, self.position, self.version),
         }
 
     def give(self, given: dict[str, Any]) -> None:
@@ -240,6 +269,7 @@ class DeviceObjects:
         self.objects, self.asking, self.refused, self.view = (
             dict(given[name]) for name in ("objects", "asking", "refused", "view")
         )
+        self.changed, self.position, self.version = given["changed"]
         self.known = KnownDevices(unseen={kind: why for kind, why in self.view.items() if why})
         self.named = Counter(one for several in self.asking.values() for one in several)
         for stream, event in self.objects.items():

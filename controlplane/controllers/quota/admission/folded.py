@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.quota.admission import facts
-from controlplane.controllers.quota.admission.device_objects import DeviceObjects
+from controlplane.controllers.quota.admission.device_objects import DEVICES, DeviceObjects
 from controlplane.controllers.quota.admission.observe import KINDS, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import Cycles
 from controlplane.controllers.quota.admission.state import ObjectState, WorkloadState
@@ -98,7 +98,7 @@ class FoldedAdmission:
         """Let everything be decided about."""
         self._dirty.update(dict.fromkeys(f"admission/workload/{key}" for key in self.workloads))
         self._dirty.update(dict.fromkeys(self.objects))
-        self._dirty[ROOM] = self._dirty[CYCLE] = None
+        self._dirty[ROOM] = self._dirty[DEVICES] = self._dirty[CYCLE] = None
 
     def _queue_of(self, key: str) -> str:
         """Return the ClusterQueue that a Workload waits in or has quota of."""

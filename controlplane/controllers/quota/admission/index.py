@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.quota.admission import events, topology_events
 from controlplane.controllers.quota.admission.cluster_objects import fold_namespace, fold_object, fold_priority_class
+from controlplane.controllers.quota.admission.device_objects import DEVICES
 from controlplane.controllers.quota.admission.device_objects import WORDS as DEVICE_WORDS
 from controlplane.controllers.quota.admission.folded import CYCLE, FoldedAdmission
 from controlplane.controllers.quota.admission.observe import replaced_streams, stream_of
@@ -56,19 +57,24 @@ class AdmissionIndex(FoldedAdmission):
         elif isinstance(recorded.event, ServiceStarted):
             self.home = restarted(self.home, recorded)
         elif first == "admission":
-            word, _, place = rest.partition("/")
-            if word == "workload":
-                self._fold_workload(recorded, place)
-            elif word == "namespace":
-                fold_namespace(self, recorded)
-            elif word == "priorityclass":
-                fold_priority_class(self, recorded.event)
-            elif word in NODE_WORDS:
-                self._fold_node(recorded)
-            elif word in DEVICE_WORDS:
-                self.recount(recorded, self.devices.fold(recorded.stream, recorded.event))
-            elif word in _OBJECTS:
-                fold_object(self, recorded, word)
+            self._fold_admission(recorded, *rest.partition("/")[::2])
+
+    def _fold_admission(self, recorded: Recorded, word: str, place: str) -> None:
+        """Take an event of what quota rests on, by the words of its stream."""
+        if word == "workload":
+            self._fold_workload(recorded, place)
+        elif word == "namespace":
+            fold_namespace(self, recorded)
+        elif word == "priorityclass":
+            fold_priority_class(self, recorded.event)
+        elif word in NODE_WORDS:
+            self._fold_node(recorded)
+        elif word in DEVICE_WORDS or recorded.stream == DEVICES:
+            self.recount(recorded, self.devices.fold(recorded))
+            if self.devices.changed is not None:
+                self._dirty[DEVICES] = None
+        elif word in _OBJECTS:
+            fold_object(self, recorded, word)
 
     def _fold_node(self, recorded: Recorded) -> None:
         """Take an event of a Node, or of a pod on one: they concern those who wait, and no object of ours."""

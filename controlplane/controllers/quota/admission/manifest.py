@@ -46,6 +46,7 @@ MANIFEST = Manifest(
         "admission/node/NAME": "a Node, with the pods on it that no topology has placed",
         "admission/placed/NS/NAME": "the pods of a Workload that a topology has placed",
         "admission/room": "what ended on nodes",
+        "admission/devices": "that devices are counted anew",
         "admission/refused/KIND/NS/NAME": "an object that cannot be read",
     },
 )

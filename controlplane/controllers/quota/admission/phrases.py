@@ -134,6 +134,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         device_events.AdmissionDeviceClassGone: "DeviceClass {e.name} is gone",
         device_events.AdmissionResourceSliceObserved: _slice,
         device_events.AdmissionResourceSliceGone: "ResourceSlice {e.name} is gone",
+        device_events.DevicesRecounted: "who waits and asks for devices is to be counted anew",
         topology_events.AdmissionNodeObserved: _node,
         topology_events.AdmissionNodeGone: "Node {e.name} is gone",
         topology_events.AdmissionPodObserved: _takes,

@@ -44,6 +44,7 @@ class AdmissionReason(StrEnum):
     # what devices count
     DEVICES_NOT_COUNTED = "DevicesNotCounted"
     DEVICES_COUNTED = "DevicesCounted"
+    SLICES_CHANGED = "ResourceSlicesChanged"
     # what topologies say
     DOMAINS_FIT = "TopologyDomainsFit"
     DOMAINS_DO_NOT_FIT = "TopologyDomainsDoNotFit"
@@ -110,6 +111,7 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
     R.DEVICES_NOT_COUNTED: _same("the devices that the Workload asks for cannot be counted as quota"),
     R.DEVICES_COUNTED: _same("the devices that the Workload asks for can be counted now"),
+    R.SLICES_CHANGED: _same("ResourceSlices have changed, and Workloads wait that ask for devices"),
     R.DOMAINS_FIT: _same("the pods of the Workload have places in domains of the topology"),
     R.DOMAINS_DO_NOT_FIT: _same("no domains of the topology have places for the pods of the Workload"),
     R.NODES_FAILED: _same("nodes that the pods of the Workload were placed on have failed, and none takes their place"),

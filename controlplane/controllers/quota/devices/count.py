@@ -7,6 +7,7 @@ ff69552e). The same Workload with the same objects comes to the same, whenever i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from controlplane.controllers.quota.devices.claims import devices_by_class, shortages
 from controlplane.controllers.quota.devices.counters import counter_charges
@@ -70,7 +71,9 @@ def _of_claims(namespace: str, asked: DevicesAsked, at: int, known: KnownDevices
             counts = devices_by_class(requests)
         except DeviceRefusal as refusal:
             raise DeviceRefusal(one.of(where, name) for one in refusal.problems) from refusal
-        if errors := shortages(requests, known, rules, where):
+        if errors := known.found(
+            (name, namespace, where, "selected"), partial(shortages, requests, known, rules, where)
+        ):
             raise DeviceRefusal(one.of("", name) for one in errors)
         for device_class, count in in_order(counts).items():
             resource = rules.resources.get(device_class)
@@ -86,10 +89,24 @@ def _of_counters(
     namespace: str, asked: DevicesAsked, at: int, known: KnownDevices, rules: DeviceRules
 ) -> dict[str, int]:
     found: dict[str, int] = {}
-    for where, _, requests in _templates(namespace, asked, at, known, ""):
-        for resource, amount in counter_charges(requests, known, rules, where).items():
+    for where, name, requests in _templates(namespace, asked, at, known, ""):
+        charges = known.found(
+            (name, namespace, where, "counted"), partial(_charges_or_refusal, requests, known, rules, where)
+        )
+        if isinstance(charges, DeviceRefusal):
+            raise DeviceRefusal(charges.problems)
+        for resource, amount in charges.items():
             found[resource] = found.get(resource, 0) + amount * NANO
     return found
+
+
+def _charges_or_refusal(
+    requests: Sequence[DeviceRequest], known: KnownDevices, rules: DeviceRules, where: str
+) -> dict[str, int] | DeviceRefusal:
+    try:
+        return counter_charges(requests, known, rules, where)
+    except DeviceRefusal as refusal:
+        return refusal
 
 
 def _of_extended(asked: Sequence[DevicesAsked], known: KnownDevices, rules: DeviceRules) -> list[CountedDevices]:

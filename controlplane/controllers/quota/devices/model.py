@@ -4,13 +4,15 @@ In: settings, pod sets, objects of resource.k8s.io/v1. Out: values that the coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from controlplane.kube.devices.objects import DeviceClass, DeviceRequest, ResourceSlice
 from controlplane.kube.kinds import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Json, Kind
 
+T = TypeVar("T")
 COUNT, REJECT, IGNORE = "Count", "Reject", "Ignore"
 DEVICE_KINDS = (RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
 """The kinds that the counting rests on."""
@@ -87,12 +89,21 @@ class DevicesAsked:
 @dataclass(slots=True)
 class KnownDevices:
     """What is known of a cluster: what each ResourceClaimTemplate asks for, by namespace and name; DeviceClasses and ResourceSlices
-    by name. `unseen`: why the objects of a kind cannot be seen, by the kind's name."""
+    by name. `unseen`: why the objects of a kind cannot be seen, by the kind's name. `memo`: what was found out of all of this; whoever
+    changes any of it clears that."""
 
     templates: dict[tuple[str, str], tuple[DeviceRequest, ...]] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
+    memo: dict[object, Any] = field(default_factory=dict)
+
+    def found(self, key: object, find: Callable[[], T]) -> T:
+        """Return what is found out once as long as nothing changes."""
+        if key not in self.memo:
+            self.memo[key] = find()
+        found: T = self.memo[key]
+        return found
 
     def slices_of(self, driver: str | None = None) -> list[ResourceSlice]:
         """Return the slices of a driver, or all, by their names."""
