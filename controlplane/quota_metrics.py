@@ -207,7 +207,7 @@ class QuotaMetrics:
             Histogram,
             "pod_scheduling_gate_removal_seconds",
             "name cluster_queue is_group",
-            "From the admission of a Workload until a scheduling gate of a pod of it is gone.",
+            "From the admission of a Workload until a gate of a pod of it is gone.",
             _SHORT,
         )
 
