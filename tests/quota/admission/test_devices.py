@@ -213,3 +213,11 @@ def test_a_workload_that_is_put_aside_is_not_told_of_its_devices() -> None:
     scene.put(kinds.WORKLOADS, "a", NS, spec={**scene.of("a")["spec"], "active": False})
     scene.settle()
     assert told(scene)[0] == "Deactivated"
+
+
+def test_a_workload_that_is_on_hold_stays_so() -> None:
+    scene = with_devices()
+    submit(scene)
+    scene.set_condition("a", "QuotaReserved", "False", "OnHold")
+    scene.settle()
+    assert told(scene) == ("OnHold", "by hand")

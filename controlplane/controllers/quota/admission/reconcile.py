@@ -161,10 +161,16 @@ def _inactive(case: _Case) -> Found:
         yield case.done(R.REQUEUE_STATE_CLEARED)
 
 
+def _on_hold(work: WorkloadStatus) -> bool:
+    """Whether whoever keeps the job lets it wait."""
+    reserved = work.condition(ws.QUOTA_RESERVED)
+    return reserved is not None and reserved.get("status") == "False" and reserved.get("reason") == ws.ON_HOLD
+
+
 def _devices(case: _Case) -> Found:
     """A Workload whose devices cannot be counted is told so, and is not queued before they can."""
     work, refusal = case.work, case.queues.refusal
-    if not work.pending or not case.seen.active:
+    if not work.pending or not case.seen.active or _on_hold(work):
         return
     if refusal:
         if work.unreserve(ws.MISCONFIGURED, refusal):
