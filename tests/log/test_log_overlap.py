@@ -1,0 +1,327 @@
+"""While a batch is in flight the next one is judged on top of it: whatever becomes of the first, the second is what it would
+have been after it, and nobody is told of anything that is not in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+
+import psycopg
+import pytest
+
+from controlplane.log import insistent_line
+from controlplane.log.batch import Batch
+from controlplane.log.event import Append, Fenced, NewEvent, VersionConflict
+from controlplane.log.postgres import PostgresLog
+from tests.log.words import Saw, everything, outcome, postgres_opener, request, saw, shape, until
+from tests.support.deep import deep_after
+
+Sent = Callable[[Batch], Awaitable[tuple[str, datetime]]]
+
+
+class Held:
+    """An appender's way to the database: each batch waits until it is let go, by `go` before it is sent or `answer` after."""
+
+    def __init__(self, log: PostgresLog) -> None:
+        self._sent: Sent = log.appender._append
+        self.batches: list[Batch] = []
+        self.go, self.answer = asyncio.Event(), asyncio.Event()
+        self.answer.set()
+        self.fails: list[Exception] = []
+        """What is raised instead of the next answers."""
+        log.appender._append = self._append  # type: ignore[method-assign]
+
+    async def _append(self, batch: Batch) -> tuple[str, datetime]:
+        self.batches.append(batch)
+        await self.go.wait()
+        answer = await self._sent(batch)
+        await self.answer.wait()
+        if self.fails:
+            raise self.fails.pop(0)
+        return answer
+
+
+@pytest.fixture
+async def opener(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., PostgresLog]]:
+    monkeypatch.setattr(insistent_line, "AGAIN", 0.0)
+    async with postgres_opener(database_url) as open_:
+        yield open_
+
+
+async def begun(
+    opener: Callable[..., PostgresLog], *asked: Append
+) -> tuple[PostgresLog, Held, list[asyncio.Task[int]]]:
+    """A log with one event in stream a, where the first request is in flight and the others are judged on top of it."""
+    log = opener()
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 0)))
+    held = Held(log)
+    tasks = [asyncio.create_task(log.append(asked[0]))]
+    await until(lambda: len(held.batches) == 1)
+    tasks += [asyncio.create_task(log.append(one)) for one in asked[1:]]
+    await until(lambda: drafted(log) == len(asked) - 1)
+    return log, held, tasks
+
+
+def drafted(log: PostgresLog) -> int:
+    draft = log.appender._draft
+    return len(draft.group) if draft is not None else -1
+
+
+async def answers(tasks: list[asyncio.Task[int]]) -> list[int | str]:
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    return [one if isinstance(one, int) else type(one).__name__ for one in found]
+
+
+async def numbers(log: PostgresLog) -> list[tuple[str, int, int]]:
+    return [
+        (stream, version, event.n)
+        for _, stream, version, event in shape(await everything(log))
+        if isinstance(event, Saw)
+    ]
+
+
+async def test_what_is_asked_for_meanwhile_is_judged_and_made_ready(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(
+        opener, request(saw("a", 1), a=1), request(saw("a", 2), a=2), request(saw("b", 3), a=2)
+    )
+    draft = log.appender._draft
+    assert draft is not None
+    assert (draft.batch.new, draft.batch.after) == ([1, None], 2) or draft.batch.new == [1, 1]
+    held.go.set()
+    assert await answers(tasks) == [1, 1, "VersionConflict"]
+    assert [len(batch) for batch in held.batches] == [1, 1]
+    assert held.batches[1] is draft.batch, "it is sent as it was judged"
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]
+
+
+async def test_the_arrays_of_a_full_batch_are_made_meanwhile(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(opener, request(saw("a", 1)), *(request(saw("a", n)) for n in range(2, 5)))
+    draft = log.appender._draft
+    assert draft is not None
+    assert draft.batch._arrays is None
+    log.appender._max = 4
+    tasks += [asyncio.create_task(log.append(request(saw("a", n)))) for n in range(5, 8)]
+    await until(lambda: drafted(log) == 4)
+    await asyncio.sleep(0)
+    assert draft.batch._arrays is not None
+    held.go.set()
+    assert await answers(tasks) == [1] * 7
+    assert [len(batch) for batch in held.batches] == [1, 4, 2]
+
+
+async def test_nobody_is_told_of_a_conflict_with_what_is_not_committed(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(opener, request(saw("a", 1), a=1), request(saw("b", 2), a=1))
+    assert log.appender._draft is not None
+    assert log.appender._draft.batch.new == [None]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not tasks[1].done()
+    held.go.set()
+    assert await answers(tasks) == [1, "VersionConflict"]
+
+
+async def test_a_conflict_with_what_the_database_refused_is_none(opener: Callable[..., PostgresLog]) -> None:
+    bad = NewEvent(stream="a", event=Saw(n=1), source="s", mark=5, cluster="no text in PostgreSQL: \x00")
+    log, held, tasks = await begun(opener, Append([bad], {"a": 1}), request(saw("b", 2, source="s", mark=5), a=1))
+    assert log.appender._draft is not None
+    assert log.appender._draft.batch.new == [None]
+    held.go.set()
+    assert await answers(tasks) == ["LogError", 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("b", 1, 2)]
+
+
+async def test_an_answer_that_is_lost_changes_nothing_of_the_next_batch(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(
+        opener, request(saw("a", 1), a=1), request(saw("a", 2), a=2), request(saw("a", 3), a=1)
+    )
+    held.fails = [psycopg.OperationalError("the answer is lost")] * 2
+    held.go.set()
+    assert await answers(tasks) == [1, 1, "VersionConflict"]
+    assert len({batch.id for batch in held.batches}) == 2
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]
+    assert await log.append(request(saw("a", 4), a=3)) == 1
+
+
+async def test_who_appends_in_between_has_both_judged_anew_in_their_order(opener: Callable[..., PostgresLog]) -> None:
+    _, held, tasks = await begun(opener, request(saw("b", 1)), request(saw("a", 2), a=1), request(saw("b", 3), b=1))
+    beside = opener()
+    await beside.assist()
+    await beside.append(request(saw("a", 9)))
+    held.go.set()
+    assert await answers(tasks) == [1, "VersionConflict", 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 9), ("b", 1, 1), ("b", 2, 3)]
+
+
+async def test_who_appends_after_the_batch_in_flight_has_the_next_judged_anew(
+    opener: Callable[..., PostgresLog],
+) -> None:
+    _, held, tasks = await begun(opener, request(saw("b", 1)), request(saw("a", 2), a=1), request(saw("b", 3), b=1))
+    held.answer.clear()
+    held.go.set()
+    beside = opener()
+    await beside.assist()
+    while not await beside.read(1):
+        await asyncio.sleep(0)
+    await beside.append(request(saw("a", 9)))
+    held.answer.set()
+    assert await answers(tasks) == [1, "VersionConflict", 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("b", 1, 1), ("a", 2, 9), ("b", 2, 3)]
+
+
+async def test_whoever_takes_the_log_over_has_both_fenced_off(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(opener, request(saw("a", 1), a=1), request(saw("b", 2), a=1), request(saw("b", 3)))
+    other = opener()
+    await other.take_epoch("other")
+    held.go.set()
+    assert await answers(tasks) == ["Fenced"] * 3
+    assert await numbers(opener()) == [("a", 1, 0)]
+    with pytest.raises(Fenced):
+        await log.append(request(saw("b", 4)))
+    await log.take_epoch("one again")
+    assert await log.append(request(saw("b", 5), a=1, b=0)) == 1
+
+
+async def test_what_is_taken_back_before_it_is_sent_is_not_written(opener: Callable[..., PostgresLog]) -> None:
+    _, held, tasks = await begun(
+        opener, request(saw("a", 1)), request(saw("b", 2)), request(saw("b", 3), b=1), request(saw("c", 4))
+    )
+    tasks[0].cancel()
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    held.go.set()
+    assert await answers(tasks[2:]) == ["VersionConflict", 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("c", 1, 4)]
+
+
+async def test_who_closes_the_log_leaves_nobody_waiting(opener: Callable[..., PostgresLog]) -> None:
+    log, _, tasks = await begun(opener, request(saw("a", 1)), request(saw("b", 2)), request(saw("b", 3), b=1))
+    await log.close()
+    assert await answers(tasks) == ["CancelledError"] * 3
+
+
+async def test_the_next_batch_is_on_its_way_before_the_callers_of_the_last_are_told(
+    opener: Callable[..., PostgresLog],
+) -> None:
+    _, held, tasks = await begun(opener, request(saw("a", 1), a=1), request(saw("b", 2), b=0))
+    told: list[bool] = []
+    sent = held._sent
+
+    async def looked(batch: Batch) -> tuple[str, datetime]:
+        told.append(tasks[0].done())
+        return await sent(batch)
+
+    held._sent = looked
+    held.go.set()
+    assert await answers(tasks) == [1, 1]
+    assert told == [False, False]
+
+
+async def test_many_callers_are_told_in_parts_and_all_are_when_the_log_is_closed(
+    opener: Callable[..., PostgresLog],
+) -> None:
+    log = opener()
+    await log.take_epoch("one")
+    tasks = [asyncio.create_task(log.append(request(saw(f"s{n % 9}", n)))) for n in range(300)]
+    while not log.appender._answers:
+        await asyncio.sleep(0)
+    await log.close()
+    assert set(await answers(tasks)) <= {1, "CancelledError"}
+    written = {n for _, _, n in await numbers(opener())}
+    assert {n for n, task in enumerate(tasks) if not task.cancelled()} == written
+
+
+async def test_whoever_rejoins_has_what_was_ready_judged_anew(opener: Callable[..., PostgresLog]) -> None:
+    log, held, tasks = await begun(opener, request(saw("a", 1), a=1), request(saw("b", 2), a=2))
+    await log.take_epoch("one again")
+    assert drafted(log) == -1
+    held.go.set()
+    assert await answers(tasks) == [1, 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("b", 1, 2)]
+
+
+class Play:
+    """Callers who append at once, on what they know or blindly, while answers are lost, the server is away for a moment, and
+    somebody else appends."""
+
+    def __init__(self, log: PostgresLog, beside: PostgresLog, seed: int) -> None:
+        self.log, self.beside, self.dice = log, beside, random.Random(seed)
+        self.told: dict[int, tuple[Append, int | str]] = {}
+        self._sent: Sent = log.appender._append
+        log.appender._append = self._append  # type: ignore[method-assign]
+
+    async def _append(self, batch: Batch) -> tuple[str, datetime]:
+        what = self.dice.randrange(8)
+        if what == 0:
+            raise psycopg.OperationalError("the server is away")
+        if what == 1:
+            await self.beside.append(request(saw(self.dice.choice("abc"), -1)))
+        answer = await self._sent(batch)
+        if what == 2:
+            raise psycopg.OperationalError("the answer is lost")
+        if what == 3:
+            await self.beside.append(request(saw(self.dice.choice("abc"), -1)))
+        return answer
+
+    async def caller(self, first: int) -> None:
+        for number in range(first, first + 12):
+            asked = self._asked(number)
+            self.told[number] = asked, await outcome(self.log, asked)
+            for _ in range(self.dice.randrange(4)):
+                await asyncio.sleep(0)
+
+    def _asked(self, number: int) -> Append:
+        dice = self.dice
+        source = dice.choice(["", "", "x", "y"])
+        events = [
+            saw(dice.choice("abc"), number, source=source, mark=dice.randrange(60)) for _ in range(dice.randrange(1, 4))
+        ]
+        versions = self.log.appender._cache
+        known = {stream: versions.version(stream) or 0 for stream in dice.sample("abc", dice.randrange(1, 3))}
+        return Append(events, known if dice.random() < 0.5 else None)
+
+
+@pytest.mark.parametrize("seed", deep_after(6, range(40)))
+async def test_whatever_fails_each_caller_is_told_what_the_log_has(
+    opener: Callable[..., PostgresLog], seed: int
+) -> None:
+    log, beside = opener(max_batch=4), opener()
+    await log.take_epoch("one")
+    await beside.assist()
+    play = Play(log, beside, seed)
+    await asyncio.gather(*(play.caller(100 * caller) for caller in range(1, 9)))
+    found = await everything(opener())
+    assert [one.position for one in found] == list(range(1, len(found) + 1))
+    versions: dict[str, int] = {}
+    marks: dict[str, int] = {}
+    written: dict[int, int] = defaultdict(int)
+    for one in found:
+        assert isinstance(one.event, Saw)
+        asked, _ = play.told.get(one.event.n, (None, None))
+        if asked is not None:
+            if not written[one.event.n] and asked.expected:
+                assert {stream: versions.get(stream, 0) for stream in asked.expected} == asked.expected
+            written[one.event.n] += 1
+        versions[one.stream] = versions.get(one.stream, 0) + 1
+        assert one.version == versions[one.stream]
+    for number, (asked, told) in play.told.items():
+        assert written[number] == (told if isinstance(told, int) else 0), told
+        for new in asked.events:
+            marks[new.source] = max(marks.get(new.source, -1), new.mark)
+        if told == VersionConflict.__name__:
+            assert any(versions.get(stream, 0) > version for stream, version in (asked.expected or {}).items())
+        else:
+            assert isinstance(told, int)
+            assert told or all(new.source for new in asked.events)
+    assert set(await replayed(opener, play)) == {0}, "the marks of all that was recorded are known"
+
+
+async def replayed(opener: Callable[..., PostgresLog], play: Play) -> list[int | str]:
+    """What becomes of every observation that was recorded if another writer brings it again."""
+    other = opener()
+    await other.take_epoch("other")
+    seen = [new for asked, told in play.told.values() if isinstance(told, int) for new in asked.events if new.source]
+    return [await outcome(other, request(new)) for new in seen] or [0]
