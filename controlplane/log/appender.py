@@ -3,9 +3,9 @@
 In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append_batch` a
 batch, and each future's own answer. One task and not many, because the head row's lock lets only one append in at a
 time anyway, and because its order is the order in which the callers asked. Events are encoded when they are submitted.
-While the database is at work on a batch, the next one is judged on top of it and made ready (`controlplane.log.draft`). It
-is sent as soon as the one before is known to be in, and then the callers of that one are told. If that one is not
-committed, what was judged on top of it is judged anew.
+While the database is at work on a batch, the next one is judged on top of it and made ready (`controlplane.log.draft`). If it
+is full it is sent at once (`controlplane.log.early_batch`), else as soon as the one before is known to be in, and then the
+callers of that one are told. If that one is not committed, what was judged on top of it is judged anew.
 
 Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the
 same id until it is known to be in; callers wait with it, which is the back-pressure that stops the watches."""
@@ -26,12 +26,14 @@ import psycopg
 import structlog
 
 from controlplane.log import arrays
+from controlplane.log.append_answers import AppendAnswers
 from controlplane.log.batch import Batch, EncodedRequest, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database
 from controlplane.log.draft import Draft, WaitingRequest
-from controlplane.log.event import Append, Fenced, LogError, NewEvent, VersionConflict
+from controlplane.log.early_batch import EarlyBatch
+from controlplane.log.event import Append, Fenced, LogError, NewEvent
 from controlplane.log.insistent_line import InsistentLine
 from controlplane.log.port import FOLLOWED, FollowUp
 from controlplane.log.writer_cache import WriterCache
@@ -55,8 +57,6 @@ PATIENCE = 0.25
 """Seconds for which observations from which nothing follows wait for others, all in all. Whoever recorded them waits too,
 and reads on afterwards."""
 _FEW = 8
-_ANSWERED = 64
-"""So many callers are answered before the loop sees to anything else, such as the batch in flight."""
 
 
 class AppendStats(msgspec.Struct):
@@ -107,8 +107,11 @@ class Appender:
         self._queue: deque[WaitingRequest] = deque()
         self._arrived = asyncio.Event()
         self._draft: Draft | None = None  # what comes after the batch in flight
-        self._answers: deque[tuple[WaitingRequest, int | None]] = deque()  # of those who are not told yet
-        self._line = InsistentLine(database, held=lambda: self.epoch > 0, on_state=on_state)
+        self._answers = AppendAnswers()
+        self._line, self._other = (
+            InsistentLine(database, held=lambda: self.epoch > 0, on_state=on_state) for _ in range(2)
+        )
+        self._early = EarlyBatch(lambda batch: self._sent(self._other, batch))
         self._fenced: Fenced | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -116,7 +119,8 @@ class Appender:
         """Append as the holder of this epoch from now on, whatever became of the one before."""
         self.epoch, self.nonce, self.known, self._fenced = epoch, nonce, known, None
         self._cache.clear()
-        self._put_back()
+        if not self._early.on_its_way:
+            self._put_back()
 
     def submit(self, request: Append) -> asyncio.Future[int]:
         """Queue a request; the future gives the number of its events that were new, or raises `VersionConflict` or
@@ -133,7 +137,7 @@ class Appender:
             except (TypeError, ValueError) as error:
                 future.set_exception(_refused([new.stream for new in request.events], error))
             if self._draft is not None:
-                self._draft.take(self._queue, self._max)
+                self._prepare(self._draft)
             else:
                 self._arrived.set()
             if self._task is None:
@@ -146,18 +150,21 @@ class Appender:
             if self._task:
                 await end(self._task)
         finally:
-            self._answer(len(self._answers))
+            self._answers.give(len(self._answers))
             self._put_back()
             while self._queue:
                 self._queue.popleft().future.cancel()
+            await self._early.close()
             await self._line.close()
+            await self._other.close()
 
     async def _run(self) -> None:
         while True:
             draft = await self._next()
             try:
-                await self._gather(draft)
-                draft.drop_answered()
+                if not self._early.on_its_way:
+                    await self._gather(draft)
+                    draft.drop_answered()
                 await self._commit(draft)
             except asyncio.CancelledError:
                 for waiting in draft.group:
@@ -182,13 +189,18 @@ class Appender:
         draft.add(self._queue.popleft())
 
     def _prepare(self, draft: Draft) -> None:
-        """Make ready what waits, unless the draft is over by now."""
-        if draft is self._draft:
-            draft.take(self._queue, self._max)
+        """Make ready what waits, unless the draft is over by now, and send it if it is full: the database lets it in after the batch
+        in flight, if that is committed."""
+        if draft is not self._draft or self._early.on_its_way:
+            return
+        draft.take(self._queue, self._max)
+        if self._early.is_free and draft.size >= self._max and draft.may_be_sent and not self._cache.wants_merging:
+            self._early.send(draft.batch, self._heard())
 
     def _put_back(self) -> None:
         """Drop what was judged on a batch that is not committed: it is asked for next, as if it had come just now."""
         draft, self._draft = self._draft, None
+        self._early.leave()
         if draft is not None:
             self._queue.extendleft(reversed(draft.group))
             self._arrived.set()
@@ -259,19 +271,17 @@ class Appender:
 
     async def _written(self, draft: Draft, *, alone: bool) -> tuple[datetime | None, int]:
         """Return when the batch of a draft was committed, and what had been heard before it was sent. It is judged anew for as
-        long as somebody else appends; while nothing follows from it, others may join it. None: nothing of it is new."""
-        self._catch_up(draft)
+        long as somebody else appends. None: nothing of it is new."""
         until = asyncio.get_running_loop().time() + self.patience
+        if not self._early.on_its_way:
+            self._catch_up(draft)
         while True:
-            await self._learn(draft)
+            if not self._early.on_its_way:
+                await self._complete(draft, until, alone=alone)
             batch = draft.batch
+            heard, started = self._early.heard if self._early.on_its_way else self._heard(), time.perf_counter()
             if batch.empty:
-                return None, self._heard()
-            if not alone and self._follow(batch) and await self._joined(draft, until):
-                self._catch_up(draft)
-                draft.judge()
-                continue
-            heard, started = self._heard(), time.perf_counter()
+                return None, heard
             said, at = await self._flown(batch, prepare=not alone)
             if self._on_batch:
                 self._on_batch(batch.types, time.perf_counter() - started)
@@ -280,10 +290,20 @@ class Appender:
             if said == "moved":
                 self._cache.clear()
                 self._on_moved()
-                draft.judge()
             else:
                 await self._line.insist(partial(self._ask, batch))
-                draft.judge()
+            draft.judge()
+
+    async def _complete(self, draft: Draft, until: float, *, alone: bool) -> None:
+        """Ask what has to be known of a draft, and add what follows from it; while nothing does, others may join it until a time
+        of the event loop."""
+        while True:
+            await self._learn(draft)
+            batch = draft.batch
+            if batch.empty or alone or not (self._follow(batch) and await self._joined(draft, until)):
+                return
+            self._catch_up(draft)
+            draft.judge()
 
     def _catch_up(self, draft: Draft) -> None:
         """Forget what the writer knows if a request of a draft rests on more: somebody else has appended, and was read."""
@@ -300,14 +320,18 @@ class Appender:
                 draft.judge()
 
     async def _flown(self, batch: Batch, *, prepare: bool) -> tuple[str, datetime]:
-        """Send a batch and return what the database said. What is asked for meanwhile is judged on top of it, once it is on its
-        way, and put back if it is not committed."""
+        """Send a batch, unless it is on its way, and return what the database said. What is asked for meanwhile is judged on top of
+        it, once it is on its way, and put back if it is not committed."""
+        early = self._early.landing()
         if prepare:
             self._draft = Draft(self._cache, batch)
             asyncio.get_running_loop().call_soon(self._prepare, self._draft)
         committed = False
         try:
-            said, at = await self._line.insist(partial(self._append, batch))
+            answer = await early if early is not None else None
+            if answer is not None:
+                self._line, self._other = self._other, self._line
+            said, at = answer if answer is not None else await self._line.insist(partial(self._append, batch))
             committed = said in ("new", "known")
         finally:
             if not committed:
@@ -336,25 +360,15 @@ class Appender:
             else:
                 self.stats.events += count
                 self.stats.known += len(waiting.request.events) - count
-            self._answers.append((waiting, count))
-        asyncio.get_running_loop().call_soon(self._answer)
-
-    def _answer(self, most: int = _ANSWERED) -> None:
-        for _ in range(min(most, len(self._answers))):
-            waiting, count = self._answers.popleft()
-            if waiting.future.done():
-                continue
-            if count is None:
-                streams = ", ".join(waiting.request.expected)
-                waiting.future.set_exception(VersionConflict(f"{streams}: moved on since the decision was taken"))
-            else:
-                waiting.future.set_result(count)
-        if self._answers:
-            asyncio.get_running_loop().call_soon(self._answer)
+            self._answers.add(waiting, count)
+        self._answers.give_soon()
 
     async def _append(self, batch: Batch) -> tuple[str, datetime]:
-        parameters = (self._log, self.epoch, self.nonce, self.known, batch.id, *batch.parameters)
-        said, at = await self._line.row(_APPEND, parameters)
+        return await self._sent(self._line, batch)
+
+    async def _sent(self, line: InsistentLine, batch: Batch) -> tuple[str, datetime]:
+        known = batch.rests_on or self.known
+        said, at = await line.row(_APPEND, (self._log, self.epoch, self.nonce, known, batch.id, *batch.parameters))
         return said, at
 
     async def _ask(self, batch: Batch | None) -> None:

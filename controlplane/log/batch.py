@@ -105,6 +105,7 @@ class Batch:
     def __init__(self, cache: WriterCache, below: Batch | None = None) -> None:
         self.id = uuid.uuid4()
         self.after: int = cache.position or 0 if below is None else below.after + len(below)
+        self.rests_on = below.id if below is not None else None
         self.new: list[int | None] = []
         self.followed = 0
         self.streams: dict[str, None] = {}
@@ -200,6 +201,11 @@ class Batch:
     def empty(self) -> bool:
         """Whether nothing of it is new."""
         return not self._events
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its arrays are made."""
+        return self._arrays is not None
 
     def __len__(self) -> int:
         return len(self._events)

@@ -53,6 +53,14 @@ class Draft:
             with contextlib.suppress(TypeError, ValueError):  # raised again when it is sent
                 _ = self.batch.parameters
 
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether it can be sent before the batch in flight is committed: it is ready, nothing has to be asked, and nothing of it
+        was taken back."""
+        batch = self.batch
+        ready = batch.is_ready and not (batch.empty or batch.ahead or batch.has_to_ask())
+        return ready and not any(waiting.future.done() for waiting in self.group)
+
     def landed(self) -> None:
         """Go on with what was judged on a batch in flight: it is committed."""
         self._on_flight = False

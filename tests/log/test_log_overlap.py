@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
@@ -12,9 +13,11 @@ from datetime import datetime
 import psycopg
 import pytest
 
-from controlplane.log import insistent_line
+from controlplane.log import insistent_line, schema
+from controlplane.log.appender import Appender
 from controlplane.log.batch import Batch
 from controlplane.log.event import Append, Fenced, NewEvent, VersionConflict
+from controlplane.log.insistent_line import InsistentLine
 from controlplane.log.postgres import PostgresLog
 from tests.log.words import Saw, everything, outcome, postgres_opener, request, saw, shape, until
 from tests.support.deep import deep_after
@@ -110,7 +113,7 @@ async def test_the_arrays_of_a_full_batch_are_made_meanwhile(opener: Callable[..
     assert draft.batch._arrays is not None
     held.go.set()
     assert await answers(tasks) == [1] * 7
-    assert [len(batch) for batch in held.batches] == [1, 4, 2]
+    assert log.appender.stats.batches == 4
 
 
 async def test_nobody_is_told_of_a_conflict_with_what_is_not_committed(opener: Callable[..., PostgresLog]) -> None:
@@ -243,6 +246,161 @@ async def test_whoever_rejoins_has_what_was_ready_judged_anew(opener: Callable[.
     assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("b", 1, 2)]
 
 
+class Early:
+    """What is sent while the batch before it is in flight: what was sent, by which batch, and what was said."""
+
+    def __init__(self, log: PostgresLog) -> None:
+        self._sent = log.appender._sent
+        self.said: list[tuple[uuid.UUID, str]] = []
+        self.fails: list[Exception] = []
+        """What is raised instead of the next answers."""
+        log.appender._early._send = self._send
+
+    async def _send(self, batch: Batch) -> tuple[str, datetime]:
+        try:
+            answer = await self._sent(self.log_line(), batch)
+        except psycopg.Error as error:
+            self.said.append((batch.id, str(error.sqlstate)))
+            raise
+        self.said.append((batch.id, answer[0]))
+        if self.fails:
+            raise self.fails.pop(0)
+        return answer
+
+    def log_line(self) -> InsistentLine:
+        appender = self._sent.__self__  # type: ignore[attr-defined]
+        assert isinstance(appender, Appender)
+        return appender._other
+
+
+async def full(
+    opener: Callable[..., PostgresLog], first: Append, *others: Append
+) -> tuple[PostgresLog, Held, Early, list[asyncio.Task[int]]]:
+    """A log where the first request is in flight, and the others are as many as go into a batch."""
+    log = opener(max_batch=sum(len(one.events) for one in others))
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 0)))
+    held, early = Held(log), Early(log)
+    tasks = [asyncio.create_task(log.append(first))]
+    await until(lambda: len(held.batches) == 1)
+    tasks += [asyncio.create_task(log.append(one)) for one in others]
+    await until(lambda: log.appender._early.on_its_way)
+    return log, held, early, tasks
+
+
+async def test_a_full_batch_that_comes_before_the_one_in_flight_is_sent_again(
+    opener: Callable[..., PostgresLog],
+) -> None:
+    _, held, early, tasks = await full(
+        opener, request(saw("a", 1)), request(saw("a", 2), a=2), request(saw("a", 3), a=1)
+    )
+    await until(lambda: len(early.said) == 1)
+    held.go.set()
+    assert await answers(tasks) == [1, 1, "VersionConflict"]
+    assert early.said == [(held.batches[1].id, "CP003")]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]
+
+
+async def test_a_full_batch_goes_in_after_the_one_in_flight(opener: Callable[..., PostgresLog]) -> None:
+    log, held, early, tasks = await fly(opener, request(saw("a", 1)), request(saw("a", 2), a=2), request(saw("b", 3)))
+    assert await answers(tasks) == [1, 1, 1]
+    assert [said for _, said in early.said] == ["new"]
+    assert len(held.batches) == 1, "it is not sent again"
+    assert await log.append(request(saw("a", 4), a=3)) == 1
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2), ("b", 1, 3), ("a", 4, 4)]
+
+
+async def test_a_full_batch_whose_answer_was_lost_is_found(opener: Callable[..., PostgresLog]) -> None:
+    lost = psycopg.OperationalError("the answer is lost")
+    _, held, early, tasks = await fly(
+        opener, request(saw("a", 1)), request(saw("a", 2), a=2), request(saw("b", 3)), lost=lost
+    )
+    assert await answers(tasks) == [1, 1, 1]
+    assert early.said == [(held.batches[1].id, "new")]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2), ("b", 1, 3)]
+
+
+async def fly(
+    opener: Callable[..., PostgresLog], *asked: Append, lost: Exception | None = None
+) -> tuple[PostgresLog, Held, Early, list[asyncio.Task[int]]]:
+    """As `full`, and the second batch is sent once the first one is committed, whose answer comes after that of the second."""
+    log = opener(max_batch=len(asked) - 1)
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 0)))
+    held, early = Held(log), Early(log)
+    early.fails = [lost] if lost is not None else []
+    held.answer.clear()
+    held.go.set()
+    tasks = [asyncio.create_task(log.append(asked[0]))]
+    reader = opener()
+    while not await reader.read(1):
+        await asyncio.sleep(0)
+    tasks += [asyncio.create_task(log.append(one)) for one in asked[1:]]
+    await until(lambda: len(early.said) == 1)
+    assert not any(task.done() for task in tasks)
+    held.answer.set()
+    return log, held, early, tasks
+
+
+async def test_a_full_batch_on_one_that_is_refused_is_never_committed(opener: Callable[..., PostgresLog]) -> None:
+    bad = NewEvent(stream="a", event=Saw(n=1), cluster="no text in PostgreSQL: \x00")
+    _, held, early, tasks = await full(
+        opener, Append([bad], {"a": 1}), request(saw("a", 2), a=1), request(saw("b", 3), a=2)
+    )
+    held.go.set()
+    assert await answers(tasks) == ["LogError", 1, 1]
+    assert "new" not in dict(early.said).values()
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 2), ("b", 1, 3)]
+
+
+async def test_a_full_batch_is_judged_anew_if_somebody_appends_before_it(opener: Callable[..., PostgresLog]) -> None:
+    _, held, early, tasks = await full(
+        opener, request(saw("b", 1)), request(saw("a", 2), a=1), request(saw("b", 3), b=1)
+    )
+    await until(lambda: len(early.said) == 1)
+    beside = opener()
+    await beside.assist()
+    await beside.append(request(saw("a", 9)))
+    held.go.set()
+    assert await answers(tasks) == [1, "VersionConflict", 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 9), ("b", 1, 1), ("b", 2, 3)]
+
+
+async def test_a_full_batch_of_a_holder_that_lost_the_log_is_fenced_off(opener: Callable[..., PostgresLog]) -> None:
+    _, held, _, tasks = await full(opener, request(saw("a", 1)), request(saw("a", 2)), request(saw("b", 3)))
+    await opener().take_epoch("other")
+    held.go.set()
+    assert await answers(tasks) == ["Fenced"] * 3
+    assert await numbers(opener()) == [("a", 1, 0)]
+
+
+async def test_whoever_rejoins_while_two_batches_are_on_their_way_writes_both_once(
+    opener: Callable[..., PostgresLog],
+) -> None:
+    log, held, early, tasks = await full(opener, request(saw("a", 1)), request(saw("a", 2), a=2), request(saw("b", 3)))
+    await until(lambda: len(early.said) == 1)
+    await log.take_epoch("one again")
+    held.go.set()
+    assert await answers(tasks) == [1, 1, 1]
+    assert await numbers(opener()) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2), ("b", 1, 3)]
+
+
+async def test_two_batches_that_wait_for_the_log_are_in_it_in_their_order(
+    opener: Callable[..., PostgresLog], database_url: str
+) -> None:
+    """Both wait for the head row, whichever gets it first."""
+    log = opener(max_batch=3)
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 0)))
+    async with await psycopg.AsyncConnection.connect(schema.libpq_url(database_url)) as other:
+        await other.execute("SELECT FROM controlplane.log_head WHERE log = %s FOR UPDATE", (log.name,))
+        tasks = [asyncio.create_task(log.append(request(saw("a", n)))) for n in range(1, 10)]
+        await until(lambda: log.appender._early.on_its_way)
+        await other.rollback()
+    assert await answers(tasks) == [1] * 9
+    assert await numbers(opener()) == [("a", n + 1, n) for n in range(10)]
+
+
 class Play:
     """Callers who append at once, on what they know or blindly, while answers are lost, the server is away for a moment, and
     somebody else appends."""
@@ -250,16 +408,18 @@ class Play:
     def __init__(self, log: PostgresLog, beside: PostgresLog, seed: int) -> None:
         self.log, self.beside, self.dice = log, beside, random.Random(seed)
         self.told: dict[int, tuple[Append, int | str]] = {}
-        self._sent: Sent = log.appender._append
-        log.appender._append = self._append  # type: ignore[method-assign]
+        self._sent = log.appender._sent
+        log.appender._sent = self._faulty  # type: ignore[method-assign]
 
-    async def _append(self, batch: Batch) -> tuple[str, datetime]:
+    async def _faulty(self, line: InsistentLine, batch: Batch) -> tuple[str, datetime]:
         what = self.dice.randrange(8)
         if what == 0:
             raise psycopg.OperationalError("the server is away")
         if what == 1:
             await self.beside.append(request(saw(self.dice.choice("abc"), -1)))
-        answer = await self._sent(batch)
+        if what == 4:
+            await asyncio.sleep(self.dice.random() / 100)
+        answer = await self._sent(line, batch)
         if what == 2:
             raise psycopg.OperationalError("the answer is lost")
         if what == 3:
