@@ -279,7 +279,9 @@ class Appender:
             if not self._early.on_its_way:
                 await self._complete(draft, until, alone=alone)
             batch = draft.batch
-            heard, started = self._early.heard if self._early.on_its_way else self._heard(), time.perf_counter()
+            heard, started = self._heard(), time.perf_counter()
+            if self._early.on_its_way:
+                heard, started = self._early.heard, self._early.since
             if batch.empty:
                 return None, heard
             said, at = await self._flown(batch, prepare=not alone)

@@ -8,6 +8,7 @@ or its answer was lost, whoever appends sends it again under the same id, once t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any
@@ -24,10 +25,11 @@ Answer = tuple[str, datetime]
 
 
 class EarlyBatch:
-    """See the module; one at a time. `send(batch)` is one try. `heard` is what had been heard of other appends before it was sent."""
+    """See the module; one at a time. `send(batch)` is one try. `heard` is what had been heard of other appends before it was sent,
+    `since` when that was, in seconds of the machine's clock."""
 
     def __init__(self, send: Callable[[Batch], Coroutine[Any, Any, Answer]]) -> None:
-        self.heard = 0
+        self.heard, self.since = 0, 0.0
         self._send = send
         self._task: asyncio.Task[Answer] | None = None
         self._left: asyncio.Task[Answer] | None = None
@@ -44,7 +46,7 @@ class EarlyBatch:
 
     def send(self, batch: Batch, heard: int) -> None:
         """Send a batch that comes after the one in flight."""
-        self.heard = heard
+        self.heard, self.since = heard, time.perf_counter()
         self._task = asyncio.create_task(self._send(batch), name="log-append-early")
 
     def leave(self) -> None:
