@@ -437,7 +437,8 @@ class Play:
         dice = self.dice
         source = dice.choice(["", "", "x", "y"])
         events = [
-            saw(dice.choice("abc"), number, source=source, mark=dice.randrange(60)) for _ in range(dice.randrange(1, 4))
+            saw(dice.choice("abc"), 10 * number + each, source=source, mark=dice.randrange(60))
+            for each in range(dice.randrange(1, 4))
         ]
         versions = self.log.appender._cache
         known = {stream: versions.version(stream) or 0 for stream in dice.sample("abc", dice.randrange(1, 3))}
@@ -455,22 +456,22 @@ async def test_whatever_fails_each_caller_is_told_what_the_log_has(
     await asyncio.gather(*(play.caller(100 * caller) for caller in range(1, 9)))
     found = await everything(opener())
     assert [one.position for one in found] == list(range(1, len(found) + 1))
-    versions: dict[str, int] = {}
-    marks: dict[str, int] = {}
-    written: dict[int, int] = defaultdict(int)
+    versions, marks, written = dict[str, int](), dict[str, int](), defaultdict[int, int](int)
     for one in found:
         assert isinstance(one.event, Saw)
-        asked, _ = play.told.get(one.event.n, (None, None))
+        number, each = divmod(one.event.n, 10)
+        asked, _ = play.told.get(number, (None, None))
         if asked is not None:
-            if not written[one.event.n] and asked.expected:
+            new = asked.events[each]
+            assert not new.source or new.mark > marks.get(new.source, -1), "it is known"
+            marks[new.source] = new.mark
+            if not written[number] and asked.expected:
                 assert {stream: versions.get(stream, 0) for stream in asked.expected} == asked.expected
-            written[one.event.n] += 1
+            written[number] += 1
         versions[one.stream] = versions.get(one.stream, 0) + 1
         assert one.version == versions[one.stream]
     for number, (asked, told) in play.told.items():
         assert written[number] == (told if isinstance(told, int) else 0), told
-        for new in asked.events:
-            marks[new.source] = max(marks.get(new.source, -1), new.mark)
         if told == VersionConflict.__name__:
             assert any(versions.get(stream, 0) > version for stream, version in (asked.expected or {}).items())
         else:
