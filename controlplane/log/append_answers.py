@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 from controlplane.log.draft import WaitingRequest
 from controlplane.log.event import VersionConflict
@@ -44,3 +45,10 @@ class AppendAnswers:
                 waiting.future.set_result(new)
         if self._answers:
             self.give_soon()
+
+
+def fail(group: Sequence[WaitingRequest], error: Exception) -> None:
+    """Tell callers now that nothing of their requests was written, and why."""
+    for waiting in group:
+        if not waiting.future.done():
+            waiting.future.set_exception(error)

@@ -26,7 +26,7 @@ import psycopg
 import structlog
 
 from controlplane.log import arrays
-from controlplane.log.append_answers import AppendAnswers
+from controlplane.log.append_answers import AppendAnswers, fail
 from controlplane.log.batch import Batch, EncodedRequest, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
@@ -99,8 +99,7 @@ class Appender:
         self.known: uuid.UUID | None = None
         self.patient = asyncio.Event()  # while a batch from which nothing follows waits for what comes next
         self._log, self._codec, self._max = log, codec, max_batch
-        self.patience, self._linger = patience, linger
-        self._on_batch = on_batch
+        self.patience, self._linger, self._on_batch = patience, linger, on_batch
         self._on_committed, self._heard, self._on_moved = on_committed, heard, on_moved
         self._follow_ups, self._trace_of = follow_ups, trace_of
         self._cache = WriterCache()
@@ -111,7 +110,7 @@ class Appender:
         self._line, self._other = (
             InsistentLine(database, held=lambda: self.epoch > 0, on_state=on_state) for _ in range(2)
         )
-        self._early = EarlyBatch(lambda batch: self._sent(self._other, batch))
+        self._early = EarlyBatch(self._tried)
         self._fenced: Fenced | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -193,8 +192,8 @@ class Appender:
         in flight, if that is committed."""
         if draft is not self._draft or self._early.on_its_way:
             return
-        draft.take(self._queue, self._max)
-        if self._early.is_free and draft.size >= self._max and draft.may_be_sent and not self._cache.wants_merging:
+        full = draft.take(self._queue, self._max)
+        if full and self._early.is_free and draft.may_be_sent and not self._cache.wants_merging:
             self._early.send(draft.batch, self._heard())
 
     def _put_back(self) -> None:
@@ -242,13 +241,13 @@ class Appender:
         if not draft.group:
             return
         if self._fenced:
-            _fail(draft.group, self._fenced)
+            fail(draft.group, self._fenced)
             return
         try:
             at, heard = await self._written(draft, alone=alone)
         except Fenced as error:
             self._fenced = error
-            _fail(draft.group, error)
+            fail(draft.group, error)
         except (psycopg.Error, TypeError, ValueError) as error:
             if not alone:
                 # One request among them is bad, or what follows from one: append each on its own, so that only that one
@@ -258,7 +257,7 @@ class Appender:
                     one.add(waiting)
                     await self._commit(one, alone=True)
                 return
-            _fail(draft.group, _refused([event.stream for event in draft.group[0].request.events], error))
+            fail(draft.group, _refused([event.stream for event in draft.group[0].request.events], error))
         else:
             batch = draft.batch
             if at is not None:
@@ -368,6 +367,14 @@ class Appender:
     async def _append(self, batch: Batch) -> tuple[str, datetime]:
         return await self._sent(self._line, batch)
 
+    async def _tried(self, batch: Batch) -> tuple[str, datetime]:
+        line = self._other
+        try:
+            return await self._sent(line, batch)
+        except psycopg.Error:
+            await line.close()
+            raise
+
     async def _sent(self, line: InsistentLine, batch: Batch) -> tuple[str, datetime]:
         known = batch.rests_on or self.known
         said, at = await line.row(_APPEND, (self._log, self.epoch, self.nonce, known, batch.id, *batch.parameters))
@@ -391,9 +398,3 @@ class Appender:
 def _refused(streams: Sequence[str], error: Exception) -> LogError:
     _log.error("append refused", error=str(error), streams=streams)
     return LogError(f"the database refused an append: {error}")
-
-
-def _fail(group: Sequence[WaitingRequest], error: Exception) -> None:
-    for waiting in group:
-        if not waiting.future.done():
-            waiting.future.set_exception(error)

@@ -42,16 +42,18 @@ class Draft:
         self.decides = self.decides or bool(waiting.request.expected)
         self.batch.add(waiting.request)
 
-    def take(self, queue: deque[WaitingRequest], most: int) -> None:
-        """Take requests of a queue until there are `most` events. On a batch in flight the arrays are made as soon as there are
-        enough."""
+    def take(self, queue: deque[WaitingRequest], most: int) -> bool:
+        """Take requests of a queue until there are `most` events; return whether there are as many by that. On a batch in flight
+        the arrays are made then."""
         if self.size >= most:
-            return
+            return False
         while queue and self.size < most:
             self.add(queue.popleft())
-        if self._on_flight and self.size >= most:
+        full = self.size >= most
+        if full and self._on_flight:
             with contextlib.suppress(TypeError, ValueError):  # raised again when it is sent
                 _ = self.batch.parameters
+        return full
 
     @property
     def may_be_sent(self) -> bool:
