@@ -69,6 +69,12 @@ MENDED_LOCAL = [
         "2-5",
         "a pod whose Deployment was deleted alone, before it had its group, was expected in a group that is nobody's",
     ),
+    (931446, "", "the group of a Deployment that had left its pods behind was made again for ever"),
+    (
+        933055,
+        "",
+        "none of the product's: a watch that a partition had silenced was opened anew in what had to be quiet",
+    ),
 ]
 MENDED_CANDIDATES_IN_3 = [
     (
@@ -190,6 +196,11 @@ MENDED_CANDIDATES_IN_7 = [
     ),
     (931436, "", "a copy that was made unseen stayed in its target, since nobody watched where its write had failed"),
     (931640, "", "a delegate whose scheduler began anew without its log was the delegate for ever, and ran nowhere"),
+    (
+        932671,
+        "",
+        "a list that was answered before a target went back, and read after it, left what is gone there for ever",
+    ),
     (931477, "", "a target that was built anew between two watches of its Candidates was not noticed"),
 ]
 
