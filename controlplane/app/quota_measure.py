@@ -138,7 +138,7 @@ class QuotaMeasure:
         if became(ws.PODS_READY):
             self._ready(place, kind, queued, new)
         if became(ws.FINISHED):
-            self._finished(place, kind, new)
+            self._finished(key, place, kind, new)
 
     def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
         _count(self._metrics.admitted, place, kind)
@@ -179,8 +179,8 @@ class QuotaMeasure:
                 ran = max(0.0, (evicted - ready).total_seconds())
                 self._metrics.ready_to_evicted.labels(place.cluster_queue, reason, cause, ROLE).observe(ran)
 
-    def _finished(self, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
-        _count(self._metrics.finished, place, kind)
+    def _finished(self, key: str, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
+        _count(self._metrics.finished, self._last_place(key, place, new), kind)
         if _reason(new, ws.FINISHED) == SLICE_REPLACED and place.cluster_queue:
             self._metrics.replaced.labels(place.cluster_queue, ROLE).inc()
         admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
@@ -189,8 +189,17 @@ class QuotaMeasure:
             for metric in self._metrics.execution.at(place, kind):
                 metric.observe(past + max(0.0, (ended - admitted).total_seconds()))
 
+    def _last_place(self, key: str, place: QueuePlace, new: WorkloadStatus) -> QueuePlace:
+        """Return where a Workload ended. A slice in whose place another one is has given its quota back if it was evicted."""
+        if place.cluster_queue or _reason(new, ws.FINISHED) != SLICE_REPLACED:
+            return place
+        seen = self._seen[key]
+        return self._at(self._cluster_queue_of(key), seen)
+
     def _place(self, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
-        queue = str((seen.status.get("admission") or {}).get("clusterQueue", ""))
+        return self._at(str((seen.status.get("admission") or {}).get("clusterQueue", "")), seen)
+
+    def _at(self, queue: str, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
         if not self._local_queues or not queue:
             return QueuePlace(queue)
         return QueuePlace(queue, seen.namespace, seen.queue)

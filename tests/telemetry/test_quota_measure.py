@@ -123,6 +123,19 @@ def test_a_slice_is_counted_whose_place_another_one_took() -> None:
     assert meter.read("replaced_workload_slices_total", cluster_queue="q") == 1
 
 
+def test_a_slice_that_ends_without_quota_is_counted_for_its_queue() -> None:
+    """It is stopped before another one takes its place, so that its quota is gone by then; Kueue ends it while it has it."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("old", "q", "9")
+    scene.settle()
+    meter = Meter(scene)
+    scene.set_condition("old", "Finished", "True", "WorkloadSliceReplaced")
+    meter.settle()
+    assert meter.read("finished_workloads_total", cluster_queue="q", priority_class="") == 1
+    assert meter.read("local_queue_finished_workloads_total", name="q", namespace=NS, priority_class="") == 1
+
+
 def test_a_preemption_is_counted_by_who_it_makes_room_for() -> None:
     scene = Scene()
     scene.put(kinds.WORKLOAD_PRIORITY_CLASSES, "low", value=0)
