@@ -195,6 +195,13 @@ class QuotaMetrics:
             "cluster_queue",
             "Workload slices whose place another one of the same job took.",
         )
+        self.gate_removed = self._one(
+            Histogram,
+            "pod_scheduling_gate_removal_seconds",
+            "name cluster_queue is_group",
+            "From the admission of a Workload until one of its pods lost the scheduling gate `name`.",
+            Histogram.DEFAULT_BUCKETS,
+        )
         self.cohort_admitted = self._one(
             Counter,
             "cohort_subtree_admitted_workloads_total",
@@ -202,8 +209,8 @@ class QuotaMetrics:
             "Workloads that were admitted below a Cohort.",
         )
 
-    def _one(self, kind: type[M], name: str, labels: str, doc: str) -> M:
-        buckets = _BUCKETS if issubclass(kind, Histogram) else ()
+    def _one(self, kind: type[M], name: str, labels: str, doc: str, buckets: tuple[float, ...] = _BUCKETS) -> M:
+        buckets = buckets if issubclass(kind, Histogram) else ()
         made = self._new(kind, name, f"{labels} replica_role", doc, buckets, prefix=PREFIX)
         self._made.append((frozenset(labels.split()), made))
         return made

@@ -12,6 +12,7 @@ from typing import Any
 
 from prometheus_client import Histogram
 
+from controlplane.app.gate_measure import GateMeasure
 from controlplane.app.quota_gauges import QuotaGauges
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import workload_status as ws
@@ -66,12 +67,14 @@ class QuotaMeasure:
         self._seen = {key: state.observed for key, state in index.workloads.items() if state.observed is not None}
         self._preempting: dict[str, str] = {}
         self._cohorts: set[str] = set()
+        self._gates = GateMeasure(metrics, lambda key: index.workload(key).observed)
 
     def folded(self, several: Sequence[Recorded]) -> None:
         """Count what some more events brought about."""
         cycles: dict[int, bool] = {}
         for recorded in several:
             event: Any = recorded.event
+            self._gates.folded(recorded)
             if recorded.stream.startswith(_WORKLOAD):
                 self._of_workload(recorded.stream.removeprefix(_WORKLOAD), recorded, event)
             match event:
