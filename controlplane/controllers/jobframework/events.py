@@ -261,7 +261,8 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`, `owner`,
-    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already."""
+    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already, or those that it
+    is to have, where these are what is named."""
 
     what: str
     body: str = ""

@@ -179,6 +179,8 @@ def _update(
             owner = owner_reference(place, adapter, decision.job_uid)
             body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}
             return _patch(place, decision, {"metadata": body})
+        case "references":
+            return _patch(place, decision, {"metadata": {"ownerReferences": decision.references}})
         case "members":
             owners = [*decision.references, *members_references(decision.members)]
             return _patch(place, decision, {"metadata": {"ownerReferences": owners}})
