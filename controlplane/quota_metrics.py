@@ -199,7 +199,7 @@ class QuotaMetrics:
             Histogram,
             "pod_scheduling_gate_removal_seconds",
             "name cluster_queue is_group",
-            "From the admission of a Workload until one of its pods lost the scheduling gate `name`.",
+            "From the admission of a Workload until one of its pods lost its gate `name`.",
             Histogram.DEFAULT_BUCKETS,
         )
         self.cohort_admitted = self._one(

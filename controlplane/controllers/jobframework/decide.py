@@ -114,11 +114,7 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
     if not settled:
         return
     if workload is None:
-        if job.end is None:
-            if not job.refused:
-                _without_workload(step, job)
-        else:
-            pod_writes.release(step, pods.members(step.state.pods), JobReason.JOB_FINISHED)
+        _unmatched(step, job)
     elif workload.is_true("Finished"):
         pod_writes.release(step, pods.members(step.state.pods), JobReason.WORKLOAD_FINISHED)
         release(step, workload, JobReason.WORKLOAD_FINISHED)
@@ -135,6 +131,14 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
         finish(step, workload, "Succeeded" if job.end.success else "Failed", job.end.message, JobReason.JOB_FINISHED)
     elif not _told(step, job, workload):
         _with_workload(step, job, workload)
+
+
+def _unmatched(step: JobPass, job: events.QueuedJobObserved) -> None:
+    """A job that has no Workload gets one, unless it is over or never runs."""
+    if job.end is not None:
+        pod_writes.release(step, pods.members(step.state.pods), JobReason.JOB_FINISHED)
+    elif not job.refused:
+        _without_workload(step, job)
 
 
 def _hold(step: JobPass, workload: events.JobWorkloadObserved) -> None:
