@@ -64,12 +64,12 @@ class SchedulerControllers:
         self.here = LocalConnection(shown)
         candidates = frozenset({"candidate", "invitation", "refused"})
         ours = frozenset({"pod", "victim", "gang"})
-        self.verdicts = PodGroupConditions(identity, enabled=gangs)
+        self.pod_group_conditions = PodGroupConditions(identity, enabled=gangs)
         self.router = ControllerRouter(
             [
                 Registration("placements", self.placements, frozenset({"pod"}), anticipating=self.ahead),
                 Registration("evictions", self.evictions, frozenset({"victim"}), identities="victim"),
-                Registration("verdicts", self.verdicts, frozenset({"gang"}), identities="gang"),
+                Registration("pod_group_conditions", self.pod_group_conditions, frozenset({"gang"}), identities="gang"),
                 Registration(
                     "candidates", self.targets, candidates, hears=frozenset({"cluster"}), identities="candidate"
                 ),
@@ -90,7 +90,7 @@ class SchedulerControllers:
         if kind == PODS.name:
             return self.evictions.known() | self.placements.known() | self.targets.known(kind)
         if kind == POD_GROUPS.name:
-            return self.verdicts.known()
+            return self.pod_group_conditions.known()
         return self.targets.known(kind) if kind in {one.name for one in CANDIDATE_KINDS} else {}
 
     def listed(self, cluster: str, kind: str) -> bool:

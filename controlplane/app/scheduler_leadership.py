@@ -80,7 +80,7 @@ class SchedulerTerm(LeadershipTerm):
             pick=lambda: context.random.getrandbits(31),
             leaving=hosted.evictions.leaving,
         )
-        self.loop.gangs.recorded = hosted.verdicts
+        self.loop.gangs.recorded = hosted.pod_group_conditions
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
         self.measure = SchedulerMeasure(context.metrics, self.loop, context.spans)
         self._cycles = CycleDriver(self.loop, log, self._time, gate, self._ready, self.measure.cycle)

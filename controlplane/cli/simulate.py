@@ -97,7 +97,7 @@ def _plan(scene: str, edition: int | None, seed: int) -> Plan:
 
 def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: bool) -> int:
     from controlplane.dst.engine.plan import chosen
-    from controlplane.dst.engine.story import story, verdict
+    from controlplane.dst.engine.story import story, summary
     from controlplane.dst.play import play
 
     if steps is not None:
@@ -112,13 +112,13 @@ def _one(plan: Plan, steps: str | None, *, tell: bool, trace: bool, shrinking: b
     if tell or trace:
         for text in story(outcome, whole=trace):
             line(text)
-    line(verdict(outcome))
+    line(summary(outcome))
     return Exit.OK
 
 
 def _show_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> None:
     from controlplane.dst.engine.shrink import shrink
-    from controlplane.dst.engine.story import command, story, verdict
+    from controlplane.dst.engine.story import command, story, summary
     from controlplane.dst.play import play
 
     before = len(outcome.plan.steps)
@@ -129,7 +129,7 @@ def _show_failure(outcome: Outcome, *, shrinking: bool, trace: bool = False) -> 
         outcome = play(outcome.plan)
     for text in story(outcome, whole=trace):
         line(text)
-    line(verdict(outcome))
+    line(summary(outcome))
     line(f"{len(outcome.plan.steps)} of {before} steps. Replay: {command(outcome.plan)}")
 
 
@@ -159,7 +159,7 @@ def _many(options: Options, seeds: Sequence[int], draw: _Draw, processes: int, *
 
 def _play_all(seeds: Sequence[int], draw: _Draw, processes: int) -> tuple[list[Outcome], dict[str, int]]:
     """Play seeds with signs of progress on stderr; return the failures and what all of them came to."""
-    from controlplane.dst.engine.story import verdict
+    from controlplane.dst.engine.story import summary
 
     failed: list[Outcome] = []
     figures = {"seeds": 0, "virtualSeconds": 0, "events": 0}
@@ -170,7 +170,7 @@ def _play_all(seeds: Sequence[int], draw: _Draw, processes: int) -> tuple[list[O
         figures["events"] += outcome.events
         if outcome.violation is not None:
             failed.append(outcome)
-            click.echo(verdict(outcome), err=True)
+            click.echo(summary(outcome), err=True)
         if time.monotonic() - said >= _PROGRESS:
             said = time.monotonic()
             rate = figures["seeds"] / (said - began)

@@ -87,7 +87,7 @@ class ClusterConnection:
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
         self._standby: Standby | None = None
-        self._reopened = 0  # watches, at the last heartbeat
+        self._reopened = 0  # watches, when the cluster's identity was last seen
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
 
     @property
@@ -342,10 +342,10 @@ class ClusterConnection:
         """Ask for a heartbeat; return why there is none. Once a watch was opened anew it is the cluster's identity: a name
         may lead to another server between two watches, and nothing breaks.
         """
-        timeout, before = self._around.timing.heartbeat_timeout, self._reopened
-        self._reopened = self._watches.reopened
+        timeout, reopened = self._around.timing.heartbeat_timeout, self._watches.reopened
         try:
-            await (self._identify(server, timeout) if self._reopened != before else server.version(timeout))
+            await (self._identify(server, timeout) if reopened != self._reopened else server.version(timeout))
+            self._reopened = reopened
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None

@@ -39,13 +39,14 @@ class ConnectionWatches:
         self._around, self._budget, self._identify = around, budget, identify
         self._reflectors: list[Reflector] = []
         self._extra: dict[WatchSpec, Reflector] = {}
+        self._let_go = 0
         self._wanted: Mapping[WatchSpec, Sink] = {}
         self._rewanted = asyncio.Event()
 
     @property
     def reopened(self) -> int:
-        """How many watches were opened after another one of their kind, of what every cluster is watched for."""
-        return sum(reflector.reopened for reflector in self._reflectors)
+        """How many watches were opened after another one of what they follow, those that were let go included."""
+        return self._let_go + sum(reflector.reopened for reflector in self._all())
 
     def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides what every cluster is watched for; what is no longer wanted is let go."""
@@ -84,7 +85,8 @@ class ConnectionWatches:
                 await end(*unwanted)
                 tasks = {spec: task for spec, task in tasks.items() if spec in self._wanted}
                 _raise_failures(unwanted)
-                self._extra = {spec: reflector for spec, reflector in self._extra.items() if spec in self._wanted}
+                for spec in [spec for spec in self._extra if spec not in self._wanted]:
+                    self._let_go += self._extra.pop(spec).reopened
                 for spec, sink in self._wanted.items():
                     if spec not in tasks:
                         reflector = self._extra.setdefault(spec, self._reflector(spec, sink))

@@ -288,7 +288,7 @@ class GroupCondition(GangValue):
     message: str
 
 
-def verdict(group: GroupSpec, gang: GangProgress, why: str = "") -> GroupCondition:
+def group_condition(group: GroupSpec, gang: GangProgress, why: str = "") -> GroupCondition:
     """Return the condition of a group: scheduled, or unschedulable with the number of members that have no place
     yet.
     """

@@ -1,6 +1,6 @@
 """The demo's script: twenty jobs, a service that is killed while they run, and the evidence of what came of them.
 
-In: a running place with an empty log, and a screen. Out: an `Evidence` for `verdict`. The service is a process of its
+In: a running place with an empty log, and a screen. Out: an `Evidence` for `judge`. The service is a process of its
 own and gets SIGKILL in the middle. It is away for a while, during which jobs go on and end on the workers; then another
 process goes on with what the log says and the clusters show."""
 

@@ -1,6 +1,6 @@
 """Is this process ready? Named checks, each set by whoever knows.
 
-In: `health.set("schema", ok, detail)` from anywhere on the event loop. Out: one verdict with its reasons, which /readyz
+In: `health.set("schema", ok, detail)` from anywhere on the event loop. Out: one answer with its reasons, which /readyz
 shows. A check that was announced and has not been heard from yet is not ok, so a process is never ready by being too
 young to know better."""
 
@@ -29,7 +29,7 @@ class Health:
             self.set(name, False, "not known yet")
 
     def set(self, name: str, ok: bool, detail: str = "") -> None:
-        """Record a check's verdict; `since` changes only when the verdict does."""
+        """Record what a check found; `since` changes only when that does."""
         before = self._checks.get(name)
         since = before.since if before and before.ok == ok else datetime.now(UTC)
         self._checks[name] = Check(ok, detail, since)

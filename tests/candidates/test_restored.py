@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, PODS, Origin
@@ -14,7 +15,13 @@ from controlplane.controllers.candidates.references.controller import ReferenceC
 from controlplane.controllers.candidates.references.events import CopyGone, CopyObserved
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.delegate_status import restarts_of
-from controlplane.controllers.candidates.source.events import DelegateLost, PermitGranted, RevokeAcked
+from controlplane.controllers.candidates.source.events import (
+    CandidateRequested,
+    DelegateLost,
+    PermitGranted,
+    RevokeAcked,
+)
+from controlplane.controllers.candidates.source.observations import CandidateWaiting
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE, SourcePolicy
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
@@ -237,6 +244,29 @@ def test_a_copy_that_the_log_never_asked_for_is_seen_to_be_gone() -> None:
     new = copies.observe(ObjectChange("east", "inc", SERVICES, stone, "9", True), datetime(2026, 1, 1, tzinfo=UTC))
     assert new is not None
     assert isinstance(new.event, CopyGone)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_copies_of_a_candidate_that_the_log_never_asked_for_are_looked_for(asked: bool) -> None:
+    """The log went back to before it, and its pod with it, so that nobody names what had followed it."""
+    source = SourceController(SourcePolicy(cluster="home"), "me")
+    copies = ReferenceController(source)
+    origin = Origin(cluster="home", namespace=NS, name="web", uid="web#1", epoch=1)
+    head = {"namespace": NS, "name": "web-1", "uid": "c#1", "resource_version": "5"}
+    request = CandidateRequested(
+        cluster="east",
+        candidate="web-1",
+        uid="web#1",
+        epoch=1,
+        template="",
+        reason=CandidateReason.TARGET_OF_EPOCH,
+    )
+    said: list[Event] = [*([request] if asked else []), CandidateWaiting(**head, origin=origin, follows=["Service"])]
+    for position, event in enumerate(said, start=1):
+        for controller in (source, copies):
+            controller.fold(msgspec.structs.replace(recorded(position, f"sourcepod/{NS}/web", event), cluster="east"))
+    assert copies.watched() == ({} if asked else {"east": {NS}})
+    assert (SERVICES in copies.kinds("east", NS)) is not asked
 
 
 def recorded(position: int, stream: str, event: Event) -> Recorded:

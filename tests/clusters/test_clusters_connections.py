@@ -168,6 +168,20 @@ async def test_a_cluster_that_took_the_place_between_two_watches_is_noticed(api:
         assert "listed b@40" in f.log.seen()
 
 
+async def test_the_identity_is_asked_for_again_where_the_question_was_not_answered(api: MiniApi) -> None:
+    async with fleet(timing=replace(QUICK, suspect_grace=3600.0)) as f:
+        of_secret(f, api)
+        await f.connected()
+        await until(lambda: api.open_watches == 2)
+        api.next_answers = [status(503, "ServiceUnavailable") for _ in range(10_000)]
+        api.incarnation, api.version = "inc-2", 50
+        api.stream().put_nowait(END)
+        await until(lambda: [one.path for one in api.requests].count("/api/v1/namespaces/kube-system") >= 2)
+        api.next_answers.clear()
+        await f.connected(2)
+        assert f.log.of(Connected)[1].incarnation == "inc-2"
+
+
 async def test_the_identity_is_not_asked_for_as_long_as_the_first_watches_last(api: MiniApi) -> None:
     async with fleet() as f:
         of_secret(f, api)

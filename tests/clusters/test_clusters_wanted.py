@@ -9,7 +9,7 @@ from controlplane.clusters.protocol import Off, Synced
 from controlplane.kube.kinds import SECRETS
 from controlplane.kube.watches import WatchSpec
 from tests.clusters.fleet import fleet, of_secret
-from tests.clusters.miniapi import MiniApi, Recorder, obj, status, until
+from tests.clusters.miniapi import END, MiniApi, Recorder, obj, status, until
 
 IN_A = WatchSpec(SECRETS, "mark=ours", "a", "metadata.name=x")
 
@@ -90,3 +90,31 @@ async def test_a_refusal_is_said_to_its_sink_alone_and_the_cluster_stays(api: Mi
         await until(lambda: any(isinstance(delta, Off) for delta in more.deltas))
         assert f.connections.executor("w") is not None
         assert not any(isinstance(delta, Off) for delta in f.log.deltas)
+
+
+async def test_a_cluster_that_took_the_place_of_another_is_noticed_where_nothing_else_is_watched(api: MiniApi) -> None:
+    """Candidates alone: an ordinary end of their watches is all that there is to see of it."""
+    more = Recorder()
+    async with fleet(specs=()) as f:
+        f.connections.want({"w": {IN_A: more.sink}})
+        of_secret(f, api)
+        await until(lambda: len(api.watches(SECRETS)) == 1)
+        api.incarnation, api.version, api.objects["secrets"] = "inc-2", 50, [obj("x", 40)]
+        api.stream(SECRETS).put_nowait(END)
+        await f.connected(2)
+        assert f.log.of(Connected)[1].incarnation == "inc-2"
+        await until(lambda: "listed x@40" in more.seen())
+
+
+async def test_the_identity_is_asked_for_when_a_watch_that_was_opened_anew_is_let_go(api: MiniApi) -> None:
+    more = Recorder()
+    async with fleet(specs=()) as f:
+        f.connections.want({"w": {IN_A: more.sink}})
+        of_secret(f, api)
+        await until(lambda: len(api.watches(SECRETS)) == 1)
+        api.stream(SECRETS).put_nowait(END)
+        await until(lambda: len(api.watches(SECRETS)) == 2)
+        api.incarnation = "inc-2"
+        f.connections.want({})
+        await f.connected(2)
+        assert f.log.of(Connected)[1].incarnation == "inc-2"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.engine.story import command, summary
 
 
 def broken(outcome: Outcome) -> str:
     """Return which rule a run broke, and the command that plays it again; "" if it broke none."""
-    return "" if outcome.violation is None else f"{verdict(outcome)}\n  {command(outcome.plan)}"
+    return "" if outcome.violation is None else f"{summary(outcome)}\n  {command(outcome.plan)}"
 
 
 def failures(seeds: Iterable[int], known: Container[int], play: Callable[[int], Outcome]) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.__main__ import run
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.story import command, verdict
+from controlplane.dst.engine.story import command, summary
 from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.candidates import acts
 from controlplane.dst.scenes.candidates.plan import SCENE, TROUBLE
@@ -39,7 +39,7 @@ def drawn(seed: int) -> Outcome:
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
 def test_two_seeds_hold(first: int) -> None:
     outcomes = [drawn(seed).brief() for seed in SEEDS[first - 1 :: TESTS]]
-    failed = [f"{verdict(one)}\n  {command(one.plan)}" for one in outcomes if one.violation is not None]
+    failed = [f"{summary(one)}\n  {command(one.plan)}" for one in outcomes if one.violation is not None]
     assert not failed, "\n".join(["of these, each by itself:", *failed])
 
 

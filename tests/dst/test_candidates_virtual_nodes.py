@@ -10,7 +10,7 @@ import pytest
 from controlplane.controllers.candidates.source import binding, decide
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.dst.engine.run import Outcome
-from controlplane.dst.engine.story import verdict
+from controlplane.dst.engine.story import summary
 from controlplane.dst.invariants.candidates.virtual_nodes import EARLY, ELSEWHERE
 from controlplane.dst.play import plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE, VIRTUAL_NODES
@@ -27,7 +27,7 @@ def drawn(seed: int) -> Outcome:
 @pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
 def test_two_seeds_hold(first: int) -> None:
     outcomes = {seed: drawn(seed).brief() for seed in SEEDS[first - 1 :: TESTS]}
-    failed = [f"seed {seed}: {verdict(one)}" for seed, one in outcomes.items() if one.violation is not None]
+    failed = [f"seed {seed}: {summary(one)}" for seed, one in outcomes.items() if one.violation is not None]
     assert not failed, "\n".join(failed)
 
 

@@ -10,7 +10,7 @@ import pytest
 from controlplane.dst.engine.plan import Plan, chosen, spell
 from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.shrink import shrink
-from controlplane.dst.engine.story import command, story, verdict
+from controlplane.dst.engine.story import command, story, summary
 from controlplane.dst.engine.trace import TraceLine, Violation
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
@@ -22,6 +22,7 @@ FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f86955
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"
 FOURTH_EDITION = "2a131feb61fe0945ba1deaff5e8ddd2aad7efc2f39f5e87f9717a2f71f6363d6"
 FIFTH_EDITION = "2280f5ae36dbbf4a42f44a3c31f29b294493f41210ba92158d8ad1aab8b059d8"
+SIXTH_EDITION = "a69081e1292b6e1ebce1f9491cf0abe57a4296af9f6d6509a2a049233f0fe91e"
 THIRD_EDITION = "1b1b7398c0000ccdee5fb7aa3de60f4816e3dbbcb2670416c807c42e25c9d87d"
 
 
@@ -103,9 +104,20 @@ def test_the_sixth_edition_is_the_fifth_and_more(seed: int) -> None:
     assert [step.at for step in sixth.steps] == sorted(step.at for step in sixth.steps)
 
 
-def test_the_fifth_edition_is_closed() -> None:
-    text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=5) for seed in range(1, 101)))
-    assert hashlib.sha256(text.encode()).hexdigest() == FIFTH_EDITION
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_the_seventh_edition_is_the_sixth_and_more(seed: int) -> None:
+    sixth, seventh = plan_of(seed, edition=6), plan_of(seed, edition=7)
+    assert seventh.only(sixth.numbers).steps == sixth.steps
+    assert (seventh.quotas, seventh.replicas) == (sixth.quotas, sixth.replicas)
+    assert seventh.traits[: len(sixth.traits)] == sixth.traits
+    assert sorted(seventh.numbers) == list(range(1, seventh.size + 1))
+    assert [step.at for step in seventh.steps] == sorted(step.at for step in seventh.steps)
+
+
+@pytest.mark.parametrize(("edition", "digest"), [(5, FIFTH_EDITION), (6, SIXTH_EDITION)])
+def test_the_edition_is_closed(edition: int, digest: str) -> None:
+    text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=edition) for seed in range(1, 101)))
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 def test_the_fourth_edition_is_closed() -> None:
@@ -170,4 +182,4 @@ def test_the_story_ends_where_the_rule_breaks_and_says_how_to_see_it_again() -> 
     assert command(outcome.plan) == "controlplane simulate --seed 3 --steps 1 --story"
     assert command(plan) == "controlplane simulate --seed 3 --story"
     assert command(plan_of(3, edition=1)) == "controlplane simulate --seed 3 --plan 1 --story"
-    assert verdict(outcome).startswith("seed 3: FAILED, a rule: so")
+    assert summary(outcome).startswith("seed 3: FAILED, a rule: so")

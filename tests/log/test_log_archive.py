@@ -72,6 +72,13 @@ async def test_only_what_is_before_a_position(
     assert [end for _, end in bounds(archive(log, tmp_path, before))] == last
 
 
+async def test_where_there_is_nothing_to_archive_no_directory_is_made(
+    log: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    assert archive(log, tmp_path / "typo", 1) == []
+    assert not (tmp_path / "typo").exists()
+
+
 async def test_only_what_is_before_a_time(log: psycopg.Connection[Any], tmp_path: Path) -> None:
     (at,) = log.execute("SELECT recorded_at FROM controlplane.events WHERE position = 40").fetchone() or ()
     assert bounds(archive(log, tmp_path, at)) == [(1, 18), (19, 39)]

@@ -66,7 +66,7 @@ async def test_a_collector_gets_the_way_from_a_watch_line_to_what_settled_the_re
         collector.refuses = refuses
         async with exporting(endpoint, "main", 1.0) as spans:
             on = await stage("a", ports={"spans": spans})
-            on.submit_for("train-0", "300ms")
+            on.submit_for("train-0", "1h")
             await on.running(name="train-0")
             await on.replica.stop()
         if refuses:

@@ -33,7 +33,7 @@ async def test_the_functions_of_the_page_are_called_in_its_order(stage: Callable
 
     sys.setprofile(note)
     try:
-        on.submit_for("train-0", "300ms")
+        on.submit_for("train-0", "1h")
         await on.running(name="train-0")
     finally:
         sys.setprofile(None)

@@ -12,8 +12,8 @@ import pytest
 
 from controlplane.controllers.podgroups import index as rooms
 from controlplane.controllers.podgroups.events import GroupUpdateDecided
-from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
-from controlplane.kube.kinds import Json, Request
+from controlplane.controllers.podgroups.objects import DEPLOYMENTS, MIN_MEMBER, POD_GROUPS, PODS
+from controlplane.kube.kinds import Json, Request, meta
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
@@ -112,3 +112,33 @@ def test_what_a_group_shows_already_counts_as_written(monkeypatch: pytest.Monkey
     before = len(scene.log)
     scene.later(minutes=10).later(minutes=10)
     assert not [one for one in scene.log[before:] if isinstance(one.event, GroupUpdateDecided)]
+
+
+def orphaned(*, joined: bool) -> Stage:
+    """A pod whose Deployment is deleted and leaves its ReplicaSet: before the pod has joined its group, or after."""
+    scene = stage()
+    scene.put(manifest(DEPLOYMENT))
+    scene.put(manifest(RS, DEPLOYMENT))
+    squat = {**manifest(ref("Widget", GROUP, "g")), "apiVersion": POD_GROUPS.api_version, "kind": "PodGroup"}
+    taken = squat | {"spec": {"minMember": 1}}
+    if not joined:
+        scene.put(taken)
+    scene.put(pod_manifest(RS, "p1"))
+    scene.settle()
+    scene.put(manifest(RS))
+    scene.remove(scene.get(DEPLOYMENTS, DEPLOYMENT.name))
+    scene.remove(scene.get(POD_GROUPS, GROUP))
+    return scene.settle().later(minutes=10)
+
+
+def test_a_pod_whose_owner_went_before_it_had_a_group_gets_that_of_who_is_left() -> None:
+    scene = orphaned(joined=False)
+    assert [meta(one)["name"] for one in scene.all(POD_GROUPS)] == [f"podgroup-{RS.uid}"]
+    assert group_of(scene, "p1") == f"podgroup-{RS.uid}"
+
+
+def test_a_group_whose_owner_is_gone_is_not_made_again() -> None:
+    """The garbage collector would take it each time."""
+    scene = orphaned(joined=True)
+    assert scene.all(POD_GROUPS) == []
+    assert group_of(scene, "p1") == GROUP

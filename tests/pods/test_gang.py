@@ -181,9 +181,9 @@ def test_preemption_takes_the_surplus_or_everybody(stages: list[str], wanted: li
 
 
 def test_one_condition_for_a_group() -> None:
-    found = gangs.verdict(group(3), of("Pending", "Pending", "Assigned", "Pending"), "0/2 nodes are available")
+    found = gangs.group_condition(group(3), of("Pending", "Pending", "Assigned", "Pending"), "0/2 nodes are available")
     assert found.message == ("3/4 tasks in gang unschedulable: at least 3 are needed together; 0/2 nodes are available")
-    assert gangs.verdict(group(3), of(*["Assigned"] * 3)).type == "Scheduled"
+    assert gangs.group_condition(group(3), of(*["Assigned"] * 3)).type == "Scheduled"
 
 
 # --- all or nothing --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controllers.scheduling.binding.pod_scheduling import Book, Evictions, OwnPods
+from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods, StreamController
 from controlplane.controllers.scheduling.binding.protocol import Plain
 from controlplane.controllers.scheduling.causes import CAUSES, may_cause
 from controlplane.controllers.scheduling.events import (
@@ -56,8 +56,12 @@ class Told:
 
     def __init__(self) -> None:
         self.placements = OwnPods(["ours"], "test")
-        verdicts = PodGroupConditions("test", enabled=True)
-        self.books: dict[str, Book[Any]] = {POD: self.placements, VICTIM: Evictions("test"), GANG: verdicts}
+        conditions = PodGroupConditions("test", enabled=True)
+        self.controllers: dict[str, StreamController[Any]] = {
+            POD: self.placements,
+            VICTIM: Evictions("test"),
+            GANG: conditions,
+        }
         self.protocol = Plain(self.placements)
         self.now, self.expected = NOW, 0
         self.rows: list[NewEvent] = []
@@ -67,7 +71,7 @@ class Told:
         self.rows.append(NewEvent(stream=stream, event=event, caused_by=cause))
         version = sum(row.stream == stream for row in self.rows)
         recorded = Recorded(position=len(self.rows), stream=stream, version=version, event=event, recorded_at=self.now)
-        self.books[stream].fold(recorded)
+        self.controllers[stream].fold(recorded)
         return self
 
     def take(self, events: Any) -> Told:
@@ -77,8 +81,8 @@ class Told:
         return self
 
     def settle(self) -> Told:
-        for stream, book in self.books.items():
-            while events := book.decide(stream, self.now).events:
+        for stream, controller in self.controllers.items():
+            while events := controller.decide(stream, self.now).events:
                 self.take(events)
         return self
 

@@ -113,14 +113,14 @@ def test_nominated_pods_take_room_from_those_they_outrank() -> None:
 
 
 def test_a_node_must_do_with_the_nominated_pods_and_without() -> None:
-    """The pod needs the company of app=a; a pod that was only promised to come is not company yet."""
+    """The pod needs the company of app=a; a pod that is only nominated is not company yet."""
     wish = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}
     pod = a_pod("new", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [wish]}})
     nominated = {"n0": [a_pod("first", {"app": "a"})]}
     assert schedule(FRAMEWORK, cluster(1), pod, nominated).node == ""
 
 
-def test_the_node_that_was_promised_comes_first() -> None:
+def test_the_nominated_node_comes_first() -> None:
     busy = a_pod("there", on="n1", requests={"cpu": "1"})
     pod = a_pod("new", requests={"cpu": "1"}, status={"nominatedNodeName": "n1"})
     found = schedule(FRAMEWORK, cluster(2, busy), pod)
@@ -162,7 +162,7 @@ def test_scores_stay_within_bounds() -> None:
         schedule(Framework("mine", {"score": [TooGood()]}), cluster(2), a_pod("new"))
 
 
-class Book(ReservePlugin, PermitPlugin):
+class StreamController(ReservePlugin, PermitPlugin):
     """Writes down who was called, and may refuse."""
 
     def __init__(self, name: str, calls: list[str], refuses: bool = False, waits: float = 0.0) -> None:
@@ -185,17 +185,25 @@ class Book(ReservePlugin, PermitPlugin):
 
 def test_a_failed_reserve_unreserves_everything_backwards() -> None:
     calls: list[str] = []
-    books: list[Plugin] = [Book("a", calls), Book("b", calls, refuses=True), Book("c", calls)]
+    books: list[Plugin] = [
+        StreamController("a", calls),
+        StreamController("b", calls, refuses=True),
+        StreamController("c", calls),
+    ]
     status = Framework("mine", {"reserve": books}).reserve(CycleState(), a_pod("new"), "n")
     assert status == Status(Code.UNSCHEDULABLE, ("no",), "b")
     assert calls == ["reserve a", "reserve b", "unreserve c", "unreserve b", "unreserve a"]
 
 
 def test_permits_are_collected_and_bounded() -> None:
-    books: list[Plugin] = [Book("a", [], waits=30), Book("b", []), Book("c", [], waits=3600)]
+    books: list[Plugin] = [
+        StreamController("a", [], waits=30),
+        StreamController("b", []),
+        StreamController("c", [], waits=3600),
+    ]
     status, waits = Framework("mine", {"permit": books}).permit(CycleState(), a_pod("new"), "n")
     assert (status.code, waits) == (Code.WAIT, {"a": 30, "c": 900})
-    refusing: list[Plugin] = [*books, Book("d", [], refuses=True)]
+    refusing: list[Plugin] = [*books, StreamController("d", [], refuses=True)]
     assert Framework("mine", {"permit": refusing}).permit(CycleState(), a_pod("new"), "n")[0].code is Code.UNSCHEDULABLE
 
 

@@ -1,4 +1,4 @@
-"""Devices for claims: what is refused with its reason, what Reserve promises, what PreBind writes."""
+"""Devices for claims: what is refused with its reason, what Reserve reserves, what PreBind writes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Stage:
         return state, list(status.reasons)
 
 
-def test_what_is_promised_is_nobody_elses() -> None:
+def test_what_is_reserved_is_nobody_elses() -> None:
     stage = Stage(("claim", claim("a")), ("claim", claim("b")), ("slice", pool("d0")))
     first, second = read_pod(asking("a", name="first")), read_pod(asking("b", name="second"))
     state, reasons = stage.filtered(first)
@@ -139,7 +139,7 @@ def test_what_is_written_before_the_binding() -> None:
     stage.cluster.devices.put_claim(shown)
     assert stage.plugin.pre_bind(state, asked, "n").requests == ()
     stage.plugin.post_bind(state, asked, "n")
-    assert stage.cluster.devices.promised == {}
+    assert stage.cluster.devices.reserved == {}
     assert len(stage.cluster.devices.taken()) == 1
 
 

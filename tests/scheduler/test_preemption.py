@@ -74,11 +74,11 @@ def test_a_pod_that_never_preempts() -> None:
 
 
 def test_a_pod_waits_for_the_victims_of_its_last_preemption() -> None:
-    promised = pod("new", requests={"cpu": "2"}, priority=10, status={"nominatedNodeName": "n"})
+    nominated = pod("new", requests={"cpu": "2"}, priority=10, status={"nominatedNodeName": "n"})
     going = running("a", "n", cpu="4", meta={"deletionTimestamp": "2026-01-01T00:00:00Z", "uid": "a", "name": "a"})
     going["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     assert "terminating pod on the nominated node" in message(
-        promised, [node("n"), node("m")], [going, running("b", "m", cpu="4")]
+        nominated, [node("n"), node("m")], [going, running("b", "m", cpu="4")]
     )
 
 

@@ -119,7 +119,7 @@ def test_the_zone_labels_of_a_volume() -> None:
     assert feasible(ask("VolumeZone", persistentVolumeClaims=[claim("pv")], persistentVolumes=[old])) == {"b", "c"}
 
 
-def test_volumes_on_both_nodes_are_not_promised_twice() -> None:
+def test_volumes_on_both_nodes_are_not_reserved_twice() -> None:
     both = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in ("data", "more")]
     claims = [claim(), claim(meta={"name": "more"})]
     one = [volume("pv", "z1")]
@@ -163,7 +163,7 @@ def test_a_claim_is_provisioned_on_the_node_that_was_selected_for_it() -> None:
     assert feasible(static) == set()  # a volume that is there already is not taken any more
 
 
-def promised(name: str, zone: str, **reference: str) -> Json:
+def claimed(name: str, zone: str, **reference: str) -> Json:
     found = volume(name, zone)
     found["spec"]["claimRef"] = {"namespace": "default", "name": "data", **reference}
     return found
@@ -172,9 +172,9 @@ def promised(name: str, zone: str, **reference: str) -> Json:
 @pytest.mark.parametrize(
     ("volumes", "nodes"),
     [
-        ([promised("pv", "z1")], {"a"}),
-        ([promised("pv", "z1"), volume("free", "z2")], {"a"}),  # it takes no other one
-        ([promised("pv", "z1", uid="another"), volume("free", "z2")], {"b"}),
+        ([claimed("pv", "z1")], {"a"}),
+        ([claimed("pv", "z1"), volume("free", "z2")], {"a"}),  # it takes no other one
+        ([claimed("pv", "z1", uid="another"), volume("free", "z2")], {"b"}),
         ([volume("pv") | {"status": {"phase": "Released"}}], set()),
         ([volume("pv") | {"status": {}}], set()),
     ],

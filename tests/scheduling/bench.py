@@ -56,8 +56,12 @@ class Bench:
         """Begin as a new process: fold the log, list the cluster, take up what is held."""
         setup = load(self.config)
         self.placements, self.evictions = OwnPods(setup.names, "bench"), Evictions("bench")
-        self.verdicts = PodGroupConditions("bench", enabled=setup.gangs)
-        self.rooms: dict[str, Any] = {"pod": self.placements, "victim": self.evictions, "gang": self.verdicts}
+        self.pod_group_conditions = PodGroupConditions("bench", enabled=setup.gangs)
+        self.controllers: dict[str, Any] = {
+            "pod": self.placements,
+            "victim": self.evictions,
+            "gang": self.pod_group_conditions,
+        }
         self.view = ClusterView()
         self.loop = Loop(
             setup.profiles,
@@ -66,13 +70,13 @@ class Bench:
             {"pod": Plain(self.placements)},
             leaving=self.evictions.leaving,
         )
-        self.loop.gangs.recorded = self.verdicts
+        self.loop.gangs.recorded = self.pod_group_conditions
         self.outbox: list[Proposal] = []
         self.under_way: list[tuple[NewEvent, Sequence[NewEvent]]] = []
         self.anticipation = PodAnticipation(self.placements)
         self.anticipation.connect(self.loop, lambda: True, self.loop.schedule_one)
         for recorded in self.log:
-            self.rooms[recorded.stream.partition("/")[0]].fold(recorded)
+            self.controllers[recorded.stream.partition("/")[0]].fold(recorded)
         known = self.placements.known() | self.evictions.known()
         for (kind, name), obj in list(self.objects.items()):
             known.pop(obj["metadata"]["uid"], None)
@@ -98,7 +102,7 @@ class Bench:
                 caused_by=new.caused_by,
             )
             self.log.append(recorded)
-            self.rooms[new.stream.partition("/")[0]].fold(recorded)
+            self.controllers[new.stream.partition("/")[0]].fold(recorded)
             streams[new.stream] = None
         for stream in streams:
             self.loop.sync(stream, self.now)
@@ -125,7 +129,7 @@ class Bench:
         return ran
 
     def decide(self) -> None:
-        for room in self.rooms.values():
+        for room in self.controllers.values():
             for stream in list(room.states):
                 decided = room.decide(stream, self.now)
                 if decided.events:
@@ -133,11 +137,13 @@ class Bench:
         self.take()
 
     def writes(self) -> list[OpenWrite]:
-        return [write for room in self.rooms.values() for stream in room.states for write in room.open_writes(stream)]
+        return [
+            write for room in self.controllers.values() for stream in room.states for write in room.open_writes(stream)
+        ]
 
     def carry_out(self, write: OpenWrite, answer: int = 201) -> None:
         """Carry a write out: `answer` 0 loses the reply, others than 201 refuse it without effect."""
-        room = self.rooms[write.stream.partition("/")[0]]
+        room = self.controllers[write.stream.partition("/")[0]]
         request: Request | None = room.request(write, {}, self.now)
         if request is None:
             return
@@ -244,7 +250,7 @@ class Bench:
         """What a watch does: into the view, and into the log."""
         self.loop.changed(kind, obj, self.now, gone=gone)
         version = str(self.revision) if gone else obj["metadata"]["resourceVersion"]
-        for room in self.rooms.values():
+        for room in self.controllers.values():
             event: NewEvent | None = room.observe(
                 ObjectChange("@management", "life", kind, obj, version, gone), self.now
             )

@@ -21,7 +21,7 @@ from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES
 from tests.scheduling.volumes import stage
 
 
-def test_a_volume_that_is_there_is_promised_to_the_claim_and_the_pod_waits_for_it() -> None:
+def test_a_volume_that_is_there_is_reserved_for_the_claim_and_the_pod_waits_for_it() -> None:
     bench = stage()
     bench.volume("v", "b")
     bench.claim("data", "local")
@@ -114,7 +114,7 @@ def test_what_is_bound_already_is_not_waited_for() -> None:
     assert not bench.recorded(PreBindDecided)
 
 
-def test_a_volume_that_was_promised_by_hand_is_the_only_one() -> None:
+def test_a_volume_that_was_reserved_by_hand_is_the_only_one() -> None:
     bench = stage()
     bench.volume("free", "a")
     bench.volume("mine", "b", "5Gi", claimRef={"namespace": "default", "name": "data"})

@@ -137,7 +137,7 @@ class NoVolumeTwice(RuleBasedStateMachine):
             assert len(pod["spec"]["volumes"]) == 2
         waiting = {state.pod.uid for state in bench.placements.states.values() if state.pod and state.held}
         assert waiting == set()
-        assert bench.view.cluster.promises._pods == {}
+        assert bench.view.cluster.volume_reservations._pods == {}
 
 
 TestNoVolumeTwice = pytest.mark.generated(NoVolumeTwice.TestCase)

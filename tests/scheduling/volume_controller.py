@@ -86,7 +86,7 @@ class Volumes(Behaviour):
             bound = claim["spec"].get("volumeName") == meta(volume)["name"]
             self._phase(VOLUMES, volume, "Bound" if bound else "Available")
         elif not reference.get("uid"):
-            self._phase(VOLUMES, volume, "Available")  # promised by hand to a claim that is not there yet
+            self._phase(VOLUMES, volume, "Available")  # reserved by hand for a claim that is not there yet
         elif volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             self._store.delete(VOLUMES, "", meta(volume)["name"], uid=meta(volume)["uid"])
         else:

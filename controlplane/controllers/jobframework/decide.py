@@ -161,6 +161,8 @@ def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
         return
     if _is_active(step, job) and slices.with_quota(step, job) is None:
         return
+    if step.makes_later():
+        return
     if pods.is_group(step.state.pods.values()):
         groups.create(step, job)
         return

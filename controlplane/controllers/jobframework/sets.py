@@ -205,7 +205,7 @@ def _made(step: JobPass, place: SetPlace) -> bool:
         _told(step, owner, JobReason.NOT_COMPOSED, "ErrWorkloadCompose", owner.problem)
         return False
     priority = step.priority(_as_job(owner, owner.priority_class), told_of=owner.name)
-    if priority is None:
+    if priority is None or step.makes_later():
         return False
     return step.write(
         SetWorkloadCreationDecided(

@@ -5,7 +5,7 @@ follows is decided remain, by what is there."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -24,11 +24,15 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opene
 
 _replace = msgspec.structs.replace
 
+_APART = timedelta(minutes=2)
+_LONGEST_WAIT = timedelta(minutes=1)
+
 
 class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
     """A job, its Workloads by UID, and at which positions they were seen. `pods`: those that the job is made of, by UID, if
     it is made of pods. `job_since`: when the job was seen first; `said`: the last note of each reason.
-    `vain`: at which version of a target a write changed nothing, so that it is not tried again."""
+    `vain`: at which version of a target a write changed nothing, so that it is not tried again. `lost`: how many Workloads others
+    deleted one soon after the other, the last of them at `lost_at`."""
 
     version: int = 0
     position: int = 0
@@ -40,6 +44,16 @@ class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
     workloads_at: dict[str, int] = {}
     said: dict[str, str] = {}
     vain: dict[str, str] = {}
+    lost: int = 0
+    lost_at: datetime | None = None
+
+    @property
+    def next_workload(self) -> datetime | None:
+        """When the job may get the next Workload, None for at once. One whose Workloads go again and again may be gone itself, and out
+        of sight: the garbage collector takes what it owns."""
+        if self.lost_at is None or self.lost < 2:
+            return None
+        return self.lost_at + min(timedelta(seconds=2 ** min(self.lost - 2, 6)), _LONGEST_WAIT)
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +70,7 @@ def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
     match event:
         case events.QueuedJobObserved():
             if state.job is None or state.job.uid != event.uid:
-                state = _replace(state, said={}, job_since=recorded.recorded_at)
+                state = _replace(state, said={}, job_since=recorded.recorded_at, lost=0, lost_at=None)
             return _settled(_replace(state, job=event, job_at=recorded.position), ("Job/",))
         case events.QueuedJobGone():
             if state.job is None or state.job.uid != event.uid:
@@ -65,7 +79,7 @@ def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
         case events.JobWorkloadObserved():
             return _with_workload(state, event, recorded.position)
         case events.JobWorkloadGone():
-            return _settled(without_workload(state, event.uid, recorded.position), (f"Workload/{event.name}",))
+            return _settled(_lost(state, event, recorded), (f"Workload/{event.name}",))
         case events.JobNoticeDecided():
             said = {**state.said, event.name: event.note}
             return opened(_replace(state, said=said), event, recorded)
@@ -127,6 +141,17 @@ def _with_workload(state: QueuedJobState, event: events.JobWorkloadObserved, pos
         workloads_at={**state.workloads_at, event.uid: position},
     )
     return _settled(state, (f"Workload/{event.name}",))
+
+
+def _lost(state: QueuedJobState, event: events.JobWorkloadGone, recorded: Recorded) -> QueuedJobState:
+    if event.uid not in state.workloads:
+        return state
+    effect = state.effects.get(f"Workload/{event.name}")
+    if effect is not None and isinstance(effect.decision, events.JobWorkloadRemovalDecided):
+        return without_workload(state, event.uid, recorded.position)  # it was to go
+    again = state.lost_at is not None and recorded.recorded_at - state.lost_at < _APART
+    state = _replace(state, lost=state.lost + 1 if again else 1, lost_at=recorded.recorded_at)
+    return without_workload(state, event.uid, recorded.position)
 
 
 def without_workload(state: QueuedJobState, uid: str, position: int) -> QueuedJobState:

@@ -34,6 +34,14 @@ class JobPass(DecisionPass[QueuedJobState, Event, events.JobWrite]):
             return False
         return super().write(decision)
 
+    def makes_later(self) -> bool:
+        """Return whether the next Workload has to wait, since those before went one soon after the other."""
+        until = self.state.next_workload
+        if until is None or until <= self.now:
+            return False
+        self.wake_at(until)
+        return True
+
     def notice(
         self,
         job: events.QueuedJobObserved,

@@ -15,11 +15,11 @@ from controlplane.controllers.podgroups import events, phases
 from controlplane.controllers.podgroups.condition import LONGEST_NOTE, shown_condition, wanted_condition
 from controlplane.controllers.podgroups.index import PodGroupIndex
 from controlplane.controllers.podgroups.membership import group_queue, min_resources, newest_template
+from controlplane.controllers.podgroups.objects import OwnerReference
 from controlplane.controllers.podgroups.ownership import (
     Read,
     Resolution,
     Retry,
-    Skip,
     Warned,
     member_count,
     resolve,
@@ -60,10 +60,11 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
         return _resolve(index, seen, now)
     if not state.slot.free(now):
         return GroupPassResult(wake=state.slot.wake)
-    group = index.group_of(state.resolved, seen.facts.namespace).seen
+    group, owner = index.group_of(state.resolved, seen.facts.namespace).seen, state.resolved.resolution.owner
+    if group is None and index.is_gone(seen.facts.namespace, owner):
+        return _resolve(index, seen, now, but=owner)
     if group is None or group.deleting:
         return NOTHING
-    owner = state.resolved.resolution.owner
     head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": index.policy.cluster}
     if group.owner_uid != owner.uid:
         warning = taken(group)
@@ -81,7 +82,10 @@ def taken(group: events.GroupObserved) -> Warned:
     return Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {group.name} belongs to {whose}; remove it")
 
 
-def _resolve(index: PodGroupIndex, seen: events.MemberObserved, now: datetime) -> GroupPassResult:
+def _resolve(
+    index: PodGroupIndex, seen: events.MemberObserved, now: datetime, but: OwnerReference | None = None
+) -> GroupPassResult:
+    """Find who owns the group of a pod; `but`: who owned it, and is gone."""
     rules = index.rules.rules
     step = resolve(seen.facts, rules, lambda ns, owner: index.known(ns, owner, now), index.policy.schedulers)
     match step:
@@ -89,10 +93,10 @@ def _resolve(index: PodGroupIndex, seen: events.MemberObserved, now: datetime) -
             return GroupPassResult(read=step)
         case Retry():
             return GroupPassResult(wake=_retry_at(index, seen.facts.namespace, step))
-        case Resolution():
+        case Resolution() if step.owner != but:
             found = events.OwnerResolved(uid=seen.uid, group=step.group_name, resolution=step, reason=step.reason)
             return GroupPassResult((found,))
-        case Skip():
+        case _:
             return NOTHING
 
 
@@ -173,6 +177,8 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     assert seen is not None
     assert resolved is not None
     found = resolved.resolution
+    if index.is_gone(seen.facts.namespace, found.owner):
+        return NOTHING  # the garbage collector would take it as soon as it is there
     wanted, resources = _derive(index, first, found)
     created = events.GroupCreationDecided(
         cluster=index.policy.cluster,

@@ -147,6 +147,11 @@ class PodGroupIndex:
         until = state.retry_at or state.at + self.policy.refresh_after
         return state.answer if now < until else None
 
+    def is_gone(self, namespace: str, owner: OwnerReference) -> bool:
+        """Return whether an owner is known to be there no more, by its UID."""
+        state = self.owners.get(owner_stream(namespace, owner))
+        return state is not None and state.answer.outcome in ("NotFound", "Replaced")
+
     def members_of(self, stream: str) -> list[MemberState]:
         """Return the members of a group that are there, in the order in which they were resolved."""
         return [self.members[name] for name in self._members_of.get(stream, ())]

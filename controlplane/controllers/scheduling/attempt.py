@@ -31,8 +31,8 @@ class Trying:
         self._start: dict[str, int] = {}
         self.faults = PluginFaults()
 
-    def promised(self, pod: Pod) -> Pod:
-        """Return a pod as the promises of preemption have it."""
+    def nominated(self, pod: Pod) -> Pod:
+        """Return a pod as the nominations of preemption have it."""
         node = self._nominations.of(pod.identity)
         return pod if pod.nominated_node == node else replace(pod, nominated_node=node)
 

@@ -77,9 +77,9 @@ def schedule(
     if not len(found.feasible):
         found.post_filtered = framework.post_filter(state, pod, snapshot, found.statuses, nominated)
         return found
-    promised = snapshot.row.get(pod.nominated_node)
-    if promised is not None and found.statuses.which[promised] == 0:
-        found.feasible = np.array([promised], dtype=np.int64)  # the node that preemption promised comes first
+    row = snapshot.row.get(pod.nominated_node)
+    if row is not None and found.statuses.which[row] == 0:
+        found.feasible = np.array([row], dtype=np.int64)  # the node that preemption nominated comes first
     choose(framework, snapshot, pod, found)
     if found.best:
         found.node = snapshot.nodes[found.best[pick % len(found.best)]].name

@@ -159,14 +159,14 @@ def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]
 
 
 def _chosen(reserved: NodeReserved, events: Sequence[Recorded]) -> str:
-    """Return why a node was taken, and at which try, as a clause that follows the node. What was promised by preemption
+    """Return why a node was taken, and at which try, as a clause that follows the node. What was nominated by preemption
     comes first.
     """
     tried, before = try_words(reserved), last(events, SchedulingFailed)
-    promised = (
+    nominated = (
         before is not None and isinstance(before.event, SchedulingFailed) and before.event.nominated == reserved.node
     )
-    why = "room had been made for it there, by preemption" if promised else scheduling_because(reserved)
+    why = "room had been made for it there, by preemption" if nominated else scheduling_because(reserved)
     return f"because {why}{f'; it was found at {tried}' if tried else ''}"
 
 

@@ -56,8 +56,8 @@ class FailureHandler:
     ) -> Failure:
         """Queue the pod again, and return what is to be said of it."""
         identity, allowed = pod.identity, protocol.may_preempt(stream, now)
-        promise = self._nominations.of(identity) if allowed else ""
-        event = failure_of(found, promise, self._queue.entry(identity), preempt=allowed)
+        nominated = self._nominations.of(identity) if allowed else ""
+        event = failure_of(found, nominated, self._queue.entry(identity), preempt=allowed)
         preemption = found.post_filtered
         nominate = preemption.nominate if preemption is not None else None
         told = protocol.not_found(
@@ -65,7 +65,7 @@ class FailureHandler:
             event,
             now,
             preemptable=preemption is not None and bool(preemption.candidates),
-            making_room=allowed and bool(promise if nominate is None else nominate),
+            making_room=allowed and bool(nominated if nominate is None else nominate),
         )
         answer = ProposedAppend(self._naming(told.events, event, found), told.expected, told.kept)
         failure = Failure(event, answer)

@@ -153,7 +153,7 @@ class Loop:
                 self.sync(self._streams[other], now)
 
     def _leave_queue(self, identity: str) -> None:
-        """A pod has a node: it is not queued, unless its cycle is not over, and no node is promised to it."""
+        """A pod has a node: it is not queued, unless its cycle is not over, and it is nominated for none."""
         entry = self.queue.entry(identity)
         if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
             self.queue.remove(identity)
@@ -238,7 +238,7 @@ class Loop:
             self.queue.remove(identity)
             return True
         framework = self.profiles.frameworks[pod.scheduler_name]
-        pod = self._try.promised(pod)
+        pod = self._try.nominated(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
             self._found(protocol, stream, framework, pod, found, now)
@@ -284,8 +284,8 @@ class Loop:
         self.attempts["error" if failure.is_error else "unschedulable"] += 1
         if failure.answer.events:
             self.propose(failure.answer, stream, identity)
-        why, promised = "" if failure.is_error else failure.event.message, bool(self.nominations.of(identity))
-        self.gangs.failed(identity, now, why, promised=promised)
+        why, nominated = "" if failure.is_error else failure.event.message, bool(self.nominations.of(identity))
+        self.gangs.failed(identity, now, why, nominated=nominated)
 
     # ---------------------------------------------------------------- Permit, from outside
 

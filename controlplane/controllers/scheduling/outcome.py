@@ -26,7 +26,7 @@ from controlplane.log.event import NewEvent
 
 
 def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, preempt: bool) -> SchedulingFailed:
-    """Return why there is no node. `nominated` is the node that was promised before; without `preempt` no room may be
+    """Return why there is no node. `nominated` is the node that it was nominated for before; without `preempt` no room may be
     made.
     """
     status, preemption = found.status, found.post_filtered

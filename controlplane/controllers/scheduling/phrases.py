@@ -39,8 +39,8 @@ def _pod(event: events.PendingPodObserved) -> str:
         return f"pod has scheduling gates: {listed(event.gates)}"
     known = event.scheduled
     shown = f", and says {known.reason}" if known is not None and known.status == "False" and known.reason else ""
-    promised = f", nominated for node {event.nominated}" if event.nominated else ""
-    return f"pod waits for a node{promised}{shown}"
+    nominated = f", nominated for node {event.nominated}" if event.nominated else ""
+    return f"pod waits for a node{nominated}{shown}"
 
 
 _HAPPENED = {

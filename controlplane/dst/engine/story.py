@@ -1,4 +1,4 @@
-"""An outcome told to people: the verdict in a line, or what happened, when, to whom and why.
+"""An outcome told to people: how it ended in a line, or what happened, when, to whom and why.
 
 In: an outcome. Out: lines of text. The story leaves out what any run consists of (changes of objects, events that were
 recorded) except around its end, where they matter; the whole trace is there for those who ask for it."""
@@ -16,8 +16,8 @@ _CLOSE = 40  # lines before the end of which everything is told
 _MARK = {"plan": "*", "process": "#", "connection": "~", "decision": ">", "warning": "!", "violation": "X"}
 
 
-def verdict(outcome: Outcome) -> str:
-    """Return the verdict in one line."""
+def summary(outcome: Outcome) -> str:
+    """Return how a run of a seed ended, in one line."""
     figures = f"{outcome.seconds:.0f} s, {outcome.events} events, {outcome.steps} steps, trace {outcome.digest[:16]}"
     if outcome.violation is None:
         return f"seed {outcome.plan.seed}: ok ({figures})"

@@ -130,7 +130,8 @@ def write_archives(
     for one in archives_of(directory, log):  # whoever wrote it may have been ended before he could note it
         _note(connection, one, directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        if missing:
+            directory.mkdir(parents=True, exist_ok=True)
         for first, last in missing:
             yield _write(connection, log, directory, end, first, last, bodies=bodies)
     except OSError as error:

@@ -351,6 +351,12 @@ DEFAULT_KINDS: tuple[ServedKind, ...] = (
         generation=False,
     ),
     ServedKind(
+        kinds.PRIORITY_CLASSES,
+        status_subresource=False,
+        short_names=("pc",),
+        columns=(Column("Value", ".value", "integer"), AGE),
+    ),
+    ServedKind(
         WORKLOAD_PRIORITY_CLASSES,
         status_subresource=False,
         short_names=("wpc",),

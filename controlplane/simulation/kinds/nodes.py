@@ -57,12 +57,6 @@ SCHEDULING_KINDS: tuple[ServedKind, ...] = (
     ServedKind(kinds.CSI_NODES, status_subresource=False, generation=False),
     ServedKind(kinds.VOLUME_ATTACHMENTS, columns=(Column("Attacher", ".spec.attacher"), AGE), generation=False),
     ServedKind(
-        kinds.PRIORITY_CLASSES,
-        status_subresource=False,
-        short_names=("pc",),
-        columns=(Column("Value", ".value", "integer"), AGE),
-    ),
-    ServedKind(
         kinds.POD_DISRUPTION_BUDGETS,
         short_names=("pdb",),
         columns=(Column("Allowed Disruptions", ".status.disruptionsAllowed", "integer"), AGE),

@@ -248,17 +248,17 @@ class Queues:
             return
         queue = self.quota.queue(_target_of(obj))
         if _stopped(obj):
-            verdict = (False, "Stopped", "LocalQueue is stopped")
+            state = (False, "Stopped", "LocalQueue is stopped")
         elif queue is not None and queue.active:
-            verdict = (True, "Ready", "Can submit new workloads to localQueue")
+            state = (True, "Ready", "Can submit new workloads to localQueue")
         else:
-            verdict = (False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
+            state = (False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
         key = f"{namespace}/{name}"
         own = [
             one for one in (queue.workloads.values() if queue is not None else ()) if one.workload.local_queue == key
         ]
         status = {
-            **_conditions(obj, *verdict, self._core.stamp()),
+            **_conditions(obj, *state, self._core.stamp()),
             **_counts(own, self.quota.state.queues.waiting_in(key)),
         }
         if queue is not None:

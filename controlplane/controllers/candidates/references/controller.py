@@ -14,13 +14,11 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.candidates.objects import ALLOWED, ALWAYS, FOLLOWED, PODS, live_ref
-from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide as follow
-from controlplane.controllers.candidates.references.decide import Copy, CopyRemoval, KnownCopy, NamedObject
+from controlplane.controllers.candidates.references.decide import KnownCopy, NamedObject
 from controlplane.controllers.candidates.references.events import (
     COPY_EVENTS,
     CopyDecided,
-    CopyDropped,
     CopyGone,
     CopyObserved,
     NamedMissing,
@@ -28,6 +26,7 @@ from controlplane.controllers.candidates.references.events import (
 )
 from controlplane.controllers.candidates.references.facets import CopyFacets
 from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
+from controlplane.controllers.candidates.references.writes import decisions_of, request_of
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
@@ -142,6 +141,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def _fold_source(self, stream: str, position: int) -> None:
         """Note where a source pod may run, and what it names."""
+        self._note_unknown(stream)
         now, before = self._needed_by(stream), self._where.get(stream, {})
         if now == before:
             return
@@ -158,6 +158,21 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._where.pop(stream, None)
         if now:
             self._where[stream] = now
+
+    def _note_unknown(self, stream: str) -> None:
+        """A candidate that a log which was lost had asked for may have had copies, also if its pod is gone."""
+        state = self._placing.sources.get(stream)
+        if state is None:
+            return
+        for known in state.candidates.values():
+            if known.seen is None or known.asked:
+                continue
+            place = f"{COPIES}/{known.cluster}/{state.namespace}"
+            there = self._at(place)
+            kinds = there.kinds | set(known.seen.follows)
+            if not there.restored or kinds != there.kinds:
+                self._there[place] = _replace(there, restored=True, kinds=kinds)
+                self.watch_changed = True
 
     def _needed_by(self, stream: str) -> dict[str, frozenset[NamedObject]]:
         """Return what a source pod names, by the namespaces of targets in which it may run."""
@@ -300,7 +315,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         cluster = stream.split("/")[1]
         decisions: list[CandidateWrite] = []
         wake: datetime | None = None
-        for wanted in self._wanted_writes(cluster, stream, there):
+        for wanted in decisions_of(self._following(stream, there), cluster):
             failure = there.trouble.get(wanted.target)
             if wanted.target in there.effects:
                 continue
@@ -337,28 +352,6 @@ class ReferenceController(WritingController[CandidateWrite]):
         wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
         return follow.follow(wanted, here, copies, self._cluster, in_view=True)
 
-    def _wanted_writes(self, cluster: str, stream: str, there: TargetNamespace) -> Iterable[CandidateWrite]:
-        found = self._following(stream, there)
-        for copy in found.copies:
-            yield CopyDecided(
-                cluster=cluster,
-                kind=copy.kind,
-                name=copy.name,
-                version=copy.version,
-                uid=copy.uid,
-                resource_version=copy.resource_version,
-                reason=CandidateReason.NAMED_BY_DELEGATE,
-            )
-        for removal in found.removals:
-            yield CopyDropped(
-                cluster=cluster,
-                kind=removal.kind,
-                name=removal.name,
-                uid=removal.uid,
-                resource_version=removal.resource_version,
-                reason=CandidateReason.NOT_NAMED,
-            )
-
     # --- what is open ------------------------------------------------------------------------------------------------
 
     def _writes(self, stream: str) -> TargetNamespace | None:
@@ -372,17 +365,7 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     def request(self, write: OpenWrite, bodies: Mapping[str, bytes], now: datetime) -> Request | None:
         """Return the request that carries a write out; None if what is to be copied is not there any more."""
-        decision, namespace = self._decision(write), write.stream.split("/")[2]
-        if isinstance(decision, CopyDecided):
-            text = bodies.get(live_ref(decision.kind, namespace, decision.name))
-            if text is None:
-                return None
-            copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
-            return follow.copy_request(copy, namespace, msgspec.json.decode(text, type=dict), self._cluster)
-        if not isinstance(decision, CopyDropped):
-            return None
-        there = CopyRemoval(decision.kind, decision.name, decision.uid, decision.resource_version)
-        return follow.removal_request(there, namespace, self._cluster)
+        return request_of(self._decision(write), write.stream.split("/")[2], bodies, self._cluster)
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Say nothing: the log has it, and the pod does not wait for it."""

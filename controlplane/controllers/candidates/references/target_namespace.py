@@ -10,8 +10,9 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, says_no
 
 
 class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
-    """What is known of a namespace of a target. `restored`: since there were copies in it, the target went back to a
-    backup. `kinds`: those of which there were copies, or may be.
+    """What is known of a namespace of a target. `restored`: there may be copies that the log does not know: since there were
+    some, the target went back to a backup, or a candidate is there that a log which is lost had asked for. `kinds`: those of
+    which there were copies, or may be.
     """
 
     version: int = 0

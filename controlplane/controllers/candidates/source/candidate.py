@@ -22,15 +22,17 @@ _ANSWERS = (
 class Candidate(Value):
     """What is known of one candidate.
 
-    `may_run`: it was permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on
-    all the same (its target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its
-    reservation is known. `waits_since`: since when its target owes an answer: it was asked, or gave up what it had
-    found. `bound`: the UID of the object that last said that it is bound, `bound_by` the reservation by which it was."""
+    `asked`: by this log; what nobody asked for was there before the log was lost, or put back. `may_run`: it was permitted
+    or bound, so its pod may run until we know better. `excused`: it still may, and we go on all the same (its target was
+    forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known.
+    `waits_since`: since when its target owes an answer: it was asked, or gave up what it had found. `bound`: the UID of
+    the object that last said that it is bound, `bound_by` the reservation by which it was."""
 
     cluster: str
     uid: str
     epoch: int
     seen: observations.CandidateSeen | None = None
+    asked: bool = False
     may_run: bool = False
     excused: bool = False
     ready_since: datetime | None = None

@@ -243,7 +243,9 @@ def _without_permit_writes(state: SourceState, name: str) -> SourceState:
 def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetime) -> SourceState:
     match decision:
         case events.CandidateRequested():
-            known = Candidate(cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch, waits_since=at)
+            known = Candidate(
+                cluster=decision.cluster, uid=decision.uid, epoch=decision.epoch, asked=True, waits_since=at
+            )
             candidates = {decision.candidate: known, **state.candidates}
             return _replace(state, candidates=candidates, dirty=True)
         case events.PermitGranted():

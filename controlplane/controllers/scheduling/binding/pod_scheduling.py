@@ -48,7 +48,7 @@ from controlplane.runtime.writes import WritingController
 S = TypeVar("S", bound=StreamState)
 
 
-class Book(WritingController[SchedulingWrite], Generic[S]):
+class StreamController(WritingController[SchedulingWrite], Generic[S]):
     """Keeps the states of one sort of stream, and answers what is asked of every controller alike."""
 
     types: Sequence[type[Event]] = SCHEDULING_EVENTS
@@ -110,7 +110,7 @@ class PodRules(NamedTuple, Generic[S]):
     tell: Callable[[S, SchedulingWrite, str, str, datetime], Request | None]
 
 
-class PodBook(Book[S]):
+class PodStreamController(StreamController[S]):
     """The states of pods, by their rules."""
 
     RULES: ClassVar[PodRules[Any]]
@@ -136,7 +136,7 @@ class PodBook(Book[S]):
         return told
 
 
-class OwnPods(PodBook[PodState]):
+class OwnPods(PodStreamController[PodState]):
     """The pods that are ours to schedule: those that name one of `profiles`."""
 
     PARTS = POD
@@ -260,7 +260,7 @@ class OwnPods(PodBook[PodState]):
         return {pod.uid: (state.namespace, state.name, pod.resource_version) for state, pod in pods if pod is not None}
 
 
-class Evictions(PodBook[VictimState]):
+class Evictions(PodStreamController[VictimState]):
     """The pods that have to go for others."""
 
     PARTS = VICTIM

@@ -1,7 +1,7 @@
-"""Keeps the claims, classes and slices of a cluster, which devices are taken, and what is promised to claims in flight.
+"""Keeps the claims, classes and slices of a cluster, which devices are taken, and what is reserved for claims in flight.
 
 In: Kubernetes objects as they come, change and go; allocations that Reserve decided on and that no watch shows yet.
-Out: plain tables. A device is taken by a claim that shows it, or that was promised it."""
+Out: plain tables. A device is taken by a claim that shows it, or for which it is reserved."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Place = tuple[str, str]
 
 @dataclass(slots=True)
 class DeviceTables:
-    """The tables. `promised` holds the allocations of each pod in flight, by the UIDs of the claims."""
+    """The tables. `reserved` holds the allocations of each pod in flight, by the UIDs of the claims."""
 
     claims: dict[Place, ResourceClaim] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     slices: Slices = field(default_factory=Slices)
-    promised: dict[str, dict[str, Json]] = field(default_factory=dict)
+    reserved: dict[str, dict[str, Json]] = field(default_factory=dict)
     _taken: Counter[DeviceID] = field(default_factory=Counter)
 
     def put_claim(self, obj: Obj, where: str = "resourceClaim") -> None:
@@ -59,24 +59,24 @@ class DeviceTables:
         """Read a ResourceSlice."""
         self.slices.put(read_resource_slice(obj, where))
 
-    def promise(self, pod: str, allocations: Mapping[str, Json]) -> None:
-        """Promise allocations, by the UIDs of claims, to a pod; what it was promised before is free again."""
-        self.promised.pop(pod, None)
+    def reserve(self, pod: str, allocations: Mapping[str, Json]) -> None:
+        """Reserve allocations, by the UIDs of claims, for a pod; what was reserved for it before is free again."""
+        self.reserved.pop(pod, None)
         if allocations:
-            self.promised[pod] = dict(allocations)
+            self.reserved[pod] = dict(allocations)
 
     def forget(self, pod: str) -> None:
-        """Take back what a pod was promised, if anything."""
-        self.promised.pop(pod, None)
+        """Give back what is reserved for a pod, if anything."""
+        self.reserved.pop(pod, None)
 
     def in_flight(self, claim: ResourceClaim, but: str) -> bool:
-        """Return whether another pod than `but` was promised an allocation of a claim."""
-        return any(claim.uid in each for pod, each in self.promised.items() if pod != but)
+        """Return whether an allocation of a claim is reserved for another pod than `but`."""
+        return any(claim.uid in each for pod, each in self.reserved.items() if pod != but)
 
     def taken(self, but: str = "") -> Set[DeviceID]:
-        """Return the devices that claims have or were promised, without what the pod `but` was promised."""
+        """Return the devices that claims have or that are reserved for them, without those reserved for the pod `but`."""
         found = set(self._taken)
-        for pod, allocations in self.promised.items():
+        for pod, allocations in self.reserved.items():
             if pod != but:
                 for allocation in allocations.values():
                     found.update(allocated_devices(allocation))

@@ -42,7 +42,7 @@ from controlplane.kube.kinds import Request
 
 MAX_SCORE = 100
 Nominated = Mapping[str, Sequence[Pod]]
-"""Pods that preemption has promised a node to, by node."""
+"""Pods that preemption has nominated for a node, by node."""
 
 
 class CycleState:
@@ -111,7 +111,7 @@ class Victims(NamedTuple):
 
 @dataclass(slots=True)
 class PostFiltered:
-    """The answer of PostFilter. `nominate`: the node promised to the pod, "" to clear a promise, None to leave it.
+    """The answer of PostFilter. `nominate`: the node that the pod is nominated for, "" to clear a nomination, None to leave it.
 
     `candidates` are the nodes that eviction would help, `best` those that none is better than; the first of them is
     nominated."""

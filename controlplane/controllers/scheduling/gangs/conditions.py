@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.scheduling.binding.pod_scheduling import Book
+from controlplane.controllers.scheduling.binding.pod_scheduling import StreamController
 from controlplane.controllers.scheduling.binding.protocol import ProposedAppend
 from controlplane.controllers.scheduling.causes import GANG
 from controlplane.controllers.scheduling.events import (
@@ -110,7 +110,7 @@ def _conditions_shown(obj: Json) -> list[Json]:
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-class PodGroupConditions(Book[GangState]):
+class PodGroupConditions(StreamController[GangState]):
     """What is said of the PodGroups whose pods we place. `enabled`: whether a profile has the plugin Gang."""
 
     PARTS = GANG

@@ -126,10 +126,10 @@ class GangCoordinator:
         """A pod is on its node, or left: there is nothing to give back."""
         self._gangs.freed(identity)
 
-    def failed(self, identity: str, now: datetime, why: str, *, promised: bool) -> None:
-        """A member found no node. Its siblings give theirs back, unless room is being made for it (`promised`)."""
+    def failed(self, identity: str, now: datetime, why: str, *, nominated: bool) -> None:
+        """A member found no node. Its siblings give theirs back, unless room is being made for it (`nominated`)."""
         place = self._place(identity, now)
-        if place is None or promised:
+        if place is None or nominated:
             return
         rested = self._gangs.resting(place) is not None
         self._turn_back(place, self._set_back(place, identity, self._gangs.failed))

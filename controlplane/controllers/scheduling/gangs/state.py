@@ -246,7 +246,7 @@ class ClusterGangs:
     def condition(self, place: Place, why: str = "") -> GroupCondition | None:
         """Return the one condition of a group, None if the group is not there to carry it."""
         group = self.groups.get(place) if place not in self._lent else None
-        return rules.verdict(group, self._gangs.get(place, EMPTY), why) if group is not None else None
+        return rules.group_condition(group, self._gangs.get(place, EMPTY), why) if group is not None else None
 
     # ---------------------------------------------------------------- what the loop did
 

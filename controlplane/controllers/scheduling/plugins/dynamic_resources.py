@@ -143,7 +143,7 @@ class DynamicResources(
     # ---------------------------------------------------------------- the chosen node
 
     def reserve(self, state: CycleState, pod: Pod, node: str) -> Status:
-        """Promise the devices; what a process before decided to write stays promised."""
+        """Reserve the devices; what a process before decided to write stays reserved."""
         if not pod.resource_claims:
             return SUCCESS
         asked = _asked(self._tables, pod)
@@ -156,9 +156,9 @@ class DynamicResources(
         found = self._anew(asked, missing, node) if kept is None else kept
         if isinstance(found, Status):
             return found
-        promised = {claim.uid: decided[claim.uid] for claim in asked.open if claim.uid in decided}
-        promised |= {claim.uid: one for claim, one in zip(missing, found, strict=True)}
-        self._tables.promise(pod.identity, promised)
+        reserved = {claim.uid: decided[claim.uid] for claim in asked.open if claim.uid in decided}
+        reserved |= {claim.uid: one for claim, one in zip(missing, found, strict=True)}
+        self._tables.reserve(pod.identity, reserved)
         return SUCCESS
 
     def _anew(self, asked: _Asked, missing: list[ResourceClaim], node: str) -> list[Json] | Status:
@@ -169,7 +169,7 @@ class DynamicResources(
         return _allocate(self._tables, asked, missing, found)
 
     def unreserve(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Take the promise back. What was written stays: the pod goes on from there."""
+        """Give the reservation back. What was written stays: the pod goes on from there."""
         self._tables.forget(pod.identity)
 
     def pre_bind(self, state: CycleState, pod: Pod, node: str) -> PluginWrites:
@@ -179,17 +179,17 @@ class DynamicResources(
         asked = _asked(self._tables, pod)
         if isinstance(asked, Status):
             return PluginWrites(failed(*asked.reasons))
-        promised = self._tables.promised.get(pod.identity, {})
+        reserved = self._tables.reserved.get(pod.identity, {})
         requests: list[Request] = []
         for claim in asked.claims:
-            if claim.allocation is None and claim.uid not in promised:
+            if claim.allocation is None and claim.uid not in reserved:
                 return PluginWrites(failed(f"claim {claim.key} was deallocated in the meantime"))
             if pod.uid not in claim.reserved:
-                requests += _writes(claim, pod, promised.get(claim.uid) if claim.allocation is None else None)
+                requests += _writes(claim, pod, reserved.get(claim.uid) if claim.allocation is None else None)
         return PluginWrites(requests=tuple(requests))
 
     def post_bind(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Forget the promise: it shows."""
+        """Forget the reservation: it shows."""
         self._tables.forget(pod.identity)
 
 

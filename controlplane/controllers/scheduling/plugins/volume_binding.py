@@ -2,7 +2,7 @@
 
 In: the pod's claims, and the tables of claims, volumes and classes. Out: statuses, and what is to be written. A bound
 claim asks its volume's node affinity. One that waits for its first consumer is matched with a volume or has one made
-(`matching`): Reserve promises it, PreBind says it to the API server (`spec.claimRef` of the volume, the annotation of
+(`matching`): Reserve reserves it, PreBind says it to the API server (`spec.claimRef` of the volume, the annotation of
 the selected node on the claim), and the pod waits until the volume controller and the provisioner have done their part.
 Limits: the capacity of storage that is yet to be made is not looked at, and so nothing is scored (kube-scheduler's gate
 StorageCapacityScoring is off as well)."""
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.controllers.scheduling.binding.volume_reservations import Promise
+from controlplane.controllers.scheduling.binding.volume_reservations import VolumeReservation
 from controlplane.controllers.scheduling.framework.args import VolumeBindingArgs
 from controlplane.controllers.scheduling.framework.plugin import (
     CycleState,
@@ -70,7 +70,7 @@ class VolumeBinding(
         self._cluster = ClusterTables()
 
     def begin(self, cluster: ClusterTables) -> None:
-        """Take up the volumes and promises of a cluster."""
+        """Take up the volumes and reservations of a cluster."""
         self._cluster = cluster
 
     # ---------------------------------------------------------------- finding a node
@@ -124,54 +124,56 @@ class VolumeBinding(
     # ---------------------------------------------------------------- the chosen node
 
     def reserve(self, state: CycleState, pod: Pod, node: str) -> Status:
-        """Promise the pod's waiting claims what they get on the node; what a process before decided to write stays
-        promised.
+        """Reserve for the pod's waiting claims what they get on the node; what a process before decided to write stays
+        reserved.
         """
         cluster, found = self._cluster, self._cluster.nodes.get(node)
         if not pod.claims or found is None:
             return SUCCESS
         decided = _decided(state.decided, node)
         if decided is not None:
-            cluster.promises.put(pod.identity, decided)
+            cluster.volume_reservations.put(pod.identity, decided)
         choice = choose(wishes(cluster, self._waiting(pod)), found)
         if choice is None:
-            cluster.promises.drop(pod.identity)
+            cluster.volume_reservations.drop(pod.identity)
             return unresolvable(NO_VOLUME)
         volumes = {
             volume.name: ClaimReference(claim.namespace, claim.name, claim.uid) for claim, volume in choice.volumes
         }
         if volumes or choice.made:
-            cluster.promises.put(pod.identity, Promise(node, volumes, frozenset(claim.place for claim in choice.made)))
+            cluster.volume_reservations.put(
+                pod.identity, VolumeReservation(node, volumes, frozenset(claim.place for claim in choice.made))
+            )
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Take the promise back. What was written stays: the next pod with that claim goes on from there."""
-        self._cluster.promises.drop(pod.identity)
+        """Give the reservation back. What was written stays: the next pod with that claim goes on from there."""
+        self._cluster.volume_reservations.drop(pod.identity)
 
     def pre_bind(self, state: CycleState, pod: Pod, node: str) -> PluginWrites:
-        """Return what makes the promise known, as far as it is not, and how long to wait until it is kept.
+        """Return what makes the reservation known, as far as it is not, and how long to wait until it is kept.
 
         Of pods that share a claim the first one writes; the others wait until that shows.
         """
-        promises = self._cluster.promises
-        promise = promises.of(pod.identity)
-        if promise is None:
+        reservations = self._cluster.volume_reservations
+        reservation = reservations.of(pod.identity)
+        if reservation is None:
             return PluginWrites()
         requests: list[Request] = []
-        for name, reference in promise.volumes.items():
+        for name, reference in reservation.volumes.items():
             volume = self._cluster.volumes.get(name)
             if volume is None or volume.claim not in (None, reference, reference.by_name):
                 return PluginWrites(failed(f'pv "{name}" is not there for claim "{reference.name}" any more'))
             if volume.claim != reference:
-                if promises.first(name) != pod.identity:
+                if reservations.first(name) != pod.identity:
                     return PluginWrites(_NOT_YET)
                 requests.append(_claimed(volume, reference))
-        for place in sorted(promise.claims):
+        for place in sorted(reservation.claims):
             claim = self._cluster.claims.get(place)
             if claim is None or claim.selected_node not in (None, node):
                 return PluginWrites(failed(f'a node cannot be selected for claim "{place[1]}" any more'))
             if claim.selected_node is None:
-                if promises.first(place) != pod.identity:
+                if reservations.first(place) != pod.identity:
                     return PluginWrites(_NOT_YET)
                 requests.append(_selected(claim, node))
         return PluginWrites(requests=tuple(requests), timeout=float(self.args.bind_timeout_seconds))
@@ -190,8 +192,8 @@ class VolumeBinding(
         return SUCCESS
 
     def post_bind(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Forget the promise: it shows."""
-        self._cluster.promises.drop(pod.identity)
+        """Forget the reservation: it shows."""
+        self._cluster.volume_reservations.drop(pod.identity)
 
     def _waiting(self, pod: Pod) -> list[tuple[VolumeClaim, StorageClass]]:
         found = []
@@ -212,8 +214,8 @@ class VolumeBinding(
 
     def _kept(self, claim: VolumeClaim, pod: Pod, node: str) -> Status:
         """Whether what was written for a claim still stands."""
-        promise = self._cluster.promises.of(pod.identity)
-        for name, reference in promise.volumes.items() if promise is not None else ():
+        reservation = self._cluster.volume_reservations.of(pod.identity)
+        for name, reference in reservation.volumes.items() if reservation is not None else ():
             if reference.means(claim):
                 volume = self._cluster.volumes.get(name)
                 kept = volume is not None and volume.claim == reference
@@ -273,8 +275,8 @@ def _selected(claim: VolumeClaim, node: str) -> Request:
     return Request("patch", ref, body, uid=claim.uid, resource_version=claim.resource_version)
 
 
-def _decided(requests: tuple[Request, ...], node: str) -> Promise | None:
-    """Return the promise that requests of ours speak of, None if there are none."""
+def _decided(requests: tuple[Request, ...], node: str) -> VolumeReservation | None:
+    """Return the reservation that requests of ours speak of, None if there are none."""
     volumes: dict[str, ClaimReference] = {}
     claims: set[tuple[str, str]] = set()
     for request in requests:
@@ -283,4 +285,4 @@ def _decided(requests: tuple[Request, ...], node: str) -> Promise | None:
             volumes[request.ref.name] = ClaimReference(claim["namespace"], claim["name"], claim["uid"])
         elif request.ref.kind == PERSISTENT_VOLUME_CLAIMS:
             claims.add((request.ref.namespace, request.ref.name))
-    return Promise(node, volumes, frozenset(claims)) if volumes or claims else None
+    return VolumeReservation(node, volumes, frozenset(claims)) if volumes or claims else None

@@ -1,1 +1,1 @@
-"""Who is scheduled next, who waits for what, and which nodes are promised."""
+"""Who is scheduled next, who waits for what, and which pods are nominated for nodes."""

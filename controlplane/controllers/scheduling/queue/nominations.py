@@ -1,6 +1,6 @@
-"""Keeps which nodes preemption has promised to which pods, until they have a place.
+"""Keeps which nodes preemption has nominated which pods for, until they have a place.
 
-In: promises, and the pods as the watch shows them. Out: the nominated pods of each node, for a cycle. Pure.
+In: nominations, and the pods as the watch shows them. Out: the nominated pods of each node, for a cycle. Pure.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from controlplane.controllers.scheduling.snapshot.objects import Pod
 
 
 class Nominations:
-    """The promises of one scheduler. `pods` is its view of all pods, by identity."""
+    """The nominations of one scheduler. `pods` is its view of all pods, by identity."""
 
     def __init__(self, pods: Mapping[str, Pod]) -> None:
         self._pods = pods
         self._node: dict[str, str] = {}
 
     def of(self, identity: str) -> str:
-        """Return the node that is promised to a pod, "" if none is."""
+        """Return the node that a pod is nominated for, "" if none is."""
         return self._node.get(identity, "")
 
     def put(self, identity: str, node: str) -> None:
-        """Promise a node to a pod; "" takes the promise back."""
+        """Nominate a pod for a node; "" takes the nomination back."""
         if node:
             self._node[identity] = node
         else:
             self._node.pop(identity, None)
 
     def remove(self, identity: str) -> None:
-        """Forget a pod's promise."""
+        """Forget a pod's nomination."""
         self._node.pop(identity, None)
 
     def nominate(self, pod: Pod, node: str) -> list[str]:
-        """Promise a node, and take it from pods of lower priority, whose identities are returned: they have to look
+        """Nominate a pod for a node, and take it from pods of lower priority, whose identities are returned: they have to look
         again.
         """
         self.put(pod.identity, node)
@@ -42,8 +42,8 @@ class Nominations:
             return []
         lower = [
             other
-            for other, promised in self._node.items()
-            if promised == node and other in self._pods and self._pods[other].priority < pod.priority
+            for other, nominated in self._node.items()
+            if nominated == node and other in self._pods and self._pods[other].priority < pod.priority
         ]
         for other in lower:
             del self._node[other]

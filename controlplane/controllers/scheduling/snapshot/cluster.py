@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controlplane.controllers.scheduling.binding.volume_reservations import Promises
+from controlplane.controllers.scheduling.binding.volume_reservations import VolumeReservations
 from controlplane.controllers.scheduling.devices.tables import DeviceTables
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.attachments import (
@@ -58,8 +58,8 @@ class ClusterTables:
     """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and
     StatefulSet.
 
-    `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them; `promises` what
-    is promised to claims and does not show yet.
+    `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them; `volume_reservations` what
+    is reserved for claims and does not show yet.
     """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ClusterTables:
     devices: DeviceTables = field(default_factory=DeviceTables)
     gangs: ClusterGangs = field(default_factory=ClusterGangs)
     nodes: dict[str, Node] = field(default_factory=dict)
-    promises: Promises = field(default_factory=Promises)
+    volume_reservations: VolumeReservations = field(default_factory=VolumeReservations)
     _attached_to: dict[str, str] = field(default_factory=dict)
 
     def put_namespace(self, obj: Obj, where: str = "namespace") -> None:

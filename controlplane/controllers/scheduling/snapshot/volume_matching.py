@@ -1,6 +1,6 @@
 """Chooses the volume of a claim that waits for its first consumer: one that is there, or one that is made on the node.
 
-In: a pod's waiting claims, the volumes of a cluster, what is promised already. Out: for a node the choice, None if
+In: a pod's waiting claims, the volumes of a cluster, what is reserved already. Out: for a node the choice, None if
 there is none. What does not depend on the node is looked at once (`wishes`). Rules: `FindMatchingVolume` and
 `checkVolumeProvisions` of Kubernetes' volume binder; the capacity of storage that is yet to be made is not looked at.
 """
@@ -41,14 +41,14 @@ def wishes(cluster: ClusterTables, waiting: Iterable[tuple[VolumeClaim, StorageC
 
 
 def _wish(cluster: ClusterTables, claim: VolumeClaim, storage: StorageClass) -> Wish:
-    selected = cluster.promises.selected(claim)
+    selected = cluster.volume_reservations.selected(claim)
     if selected is not None:
         return Wish(claim, storage, selected, None, ())
     free: list[PersistentVolume] = []
     for volume in cluster.volumes.values():
         if not _serves(volume, claim):
             continue
-        kept = cluster.promises.kept(volume)
+        kept = cluster.volume_reservations.kept(volume)
         if kept is not None and kept.means(claim):
             return Wish(claim, storage, None, volume, ())
         if kept is None and _may_bind(volume, claim):

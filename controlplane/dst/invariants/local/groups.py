@@ -38,6 +38,7 @@ class GroupRules:
         self._named: dict[str, str] = {}
         self._pinned: dict[str, str] = {}
         self._objects: dict[str, Json] = {}
+        self._gone: set[str] = set()
         self._rules: list[Rules] = [Rules()]
         self._secret: set[str] = set()
         for record in environment.everything():
@@ -47,6 +48,8 @@ class GroupRules:
         """Look at a pod's annotation, and remember every object."""
         record = commit.record
         self._objects[record.uid] = obj = record.copy()
+        if commit.type == "DELETED":
+            self._gone.add(record.uid)
         if record.kind == PODS:
             group, before = group_of(obj), self._named.get(record.uid, "")
             if before and group != before:
@@ -73,8 +76,11 @@ class GroupRules:
             self._resolved(event)
 
     def _resolved(self, event: OwnerResolved) -> None:
-        before = self._pinned.setdefault(event.uid, event.group)
-        if before != event.group:
+        before = self._pinned.get(event.uid, event.group)
+        self._pinned[event.uid] = event.group
+        # Who is in no group yet, and whose owner is gone, is resolved anew.
+        joined, there = self._named.get(event.uid), before.removeprefix("podgroup-") not in self._gone
+        if before != event.group and (joined or there):
             self._trace.violate(NAMED, f"a pod resolved to {before} is resolved to {event.group}")
         pod = self._objects.get(event.uid)
         if pod is None:

@@ -69,7 +69,7 @@ class LocalHistoryRules:
             (TASK_RUNS, set(runs.places.known(MANAGEMENT, TASK_RUNS.name)), self._environment.records(TASK_RUNS)),
             (DEPLOYMENTS, set(groups.known(MANAGEMENT, DEPLOYMENTS.name)), self._environment.records(DEPLOYMENTS)),
             (REPLICA_SETS, set(groups.known(MANAGEMENT, REPLICA_SETS.name)), self._environment.records(REPLICA_SETS)),
-            (POD_GROUPS, set(placed.verdicts.known()), self._environment.records(POD_GROUPS)),
+            (POD_GROUPS, set(placed.pod_group_conditions.known()), self._environment.records(POD_GROUPS)),
         ]
         for kind, known, records in exact:
             versions = {uid: version for uid, (_, _, version) in known.items()}

@@ -45,7 +45,7 @@ def _of_scheduler(controllers: SchedulerControllers) -> dict[str, Any]:
     return {
         "placements": controllers.placements.states,
         "evictions": controllers.evictions.states,
-        "verdicts": controllers.verdicts.states,
+        "pod_group_conditions": controllers.pod_group_conditions.states,
         "connection": controllers.here.connection,
     }
 

@@ -85,8 +85,8 @@ def _open(shadow: HostedControllers, placed: SchedulerControllers) -> str:
     for stream in runs.runs:
         if runs.open_writes(stream):
             return f"a write on {stream} is open"
-    for book in (placed.placements, placed.evictions, placed.verdicts):
-        for stream, state in book.states.items():
+    for controller in (placed.placements, placed.evictions, placed.pod_group_conditions):
+        for stream, state in controller.states.items():
             if state.effects:
                 return f"a write on {stream} is open"
     return ""
@@ -96,8 +96,8 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
     """No write waits for its next try, which may be minutes after the last refusal."""
     groups, runs = groups_in(shadow), runs_in(shadow)
     refused: dict[str, Iterable[WriteFailure]] = {stream: state.trouble.values() for stream, state in runs.runs.items()}
-    for book in (placed.placements, placed.evictions, placed.verdicts):
-        refused |= {stream: state.trouble.values() for stream, state in book.states.items()}
+    for controller in (placed.placements, placed.evictions, placed.pod_group_conditions):
+        refused |= {stream: state.trouble.values() for stream, state in controller.states.items()}
     slots = {stream: member.slot for stream, member in groups.index.members.items()}
     slots |= {stream: group.slot for stream, group in groups.index.groups.items()}
     refused |= {

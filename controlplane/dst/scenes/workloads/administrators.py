@@ -1,5 +1,5 @@
-"""The steps of the fourth edition in which administrators act: on what clusters are called, on what is said of them, on
-who nominates them; and somebody else's dispatcher.
+"""The steps in which administrators act: on what clusters are called, on what is said of them, on who nominates them, on the
+users' namespace; and somebody else's dispatcher.
 
 In: a step and the scene. Out: what they do to the management cluster's objects."""
 
@@ -11,15 +11,16 @@ from contextlib import suppress
 from controlplane.clusters.protocol import ApiError
 from controlplane.dst.engine.steps import HORIZON, Step
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
-from controlplane.dst.scenes.workloads.environment import place_of
+from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, place_of
 from controlplane.dst.scenes.workloads.people import define_cluster, workloads_of
 from controlplane.dst.scenes.workloads.processes import COST, ZONE
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS, Json
+from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, WORKLOADS, Json
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.world import CHECK
 
 _LABELS = ({ZONE: "a", COST: "3"}, {ZONE: "b", COST: "1"}, {ZONE: "a", COST: "2"})
+_NAMESPACE = "default"
 _OTHERS = ({ZONE: None}, {ZONE: "a"}, {ZONE: "b"}, {COST: "nothing"}, {COST: None, ZONE: "c"}, {COST: "0"})
 
 
@@ -123,9 +124,34 @@ def _begin_nominating(scene: ActorContext, step: Step) -> None:
     _Nominator(scene, float(step.value)).look()
 
 
+def _delete_namespace(scene: ActorContext, step: Step) -> None:
+    """The users' namespace of a worker is deleted, with its queue and all that is in it, also what is nobody's."""
+    place = scene.environment.places[step.where]
+    inside = {record.uid for kind in place.store.served for record in place.store.records(kind) if record.namespace}
+    for uid in inside & scene.planted.keys():
+        del scene.planted[uid]
+    with suppress(ApiError):  # it is gone already
+        place.store.delete(NAMESPACES, "", _NAMESPACE)
+    scene.after(step.seconds, _make_namespace, scene, place)
+
+
+def _make_namespace(scene: ActorContext, place: ClusterEnvironment) -> None:
+    try:
+        place.cluster.seed()
+    except ApiError:  # it is still being deleted
+        scene.environment.loop.world_later(1.0, _make_namespace, scene, place)
+
+
+def make_namespaces(scene: ActorContext) -> None:
+    """Have the users' namespace on all workers, also where a backup has it deleted."""
+    for place in scene.environment.workers.values():
+        _make_namespace(scene, place)
+
+
 ACTS: dict[str, Act] = {
     "relabel": _relabel,
     "renew-cluster": _renew_cluster,
     "take-name": _take_name,
     "nominator": _begin_nominating,
+    "delete-namespace": _delete_namespace,
 }

@@ -20,6 +20,7 @@ from controlplane.dst.scenes.workloads import (
     fifth_edition,
     fourth_edition,
     second_edition,
+    seventh_edition,
     sixth_edition,
     third_edition,
 )
@@ -85,8 +86,11 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     """Draw a plan; `jobs` and `trouble` fix the numbers of the first edition's, which are otherwise 4 to 6 and 6 to
     12.
     """
-    names_of = ("plan", "plan 2", "plan 3", "plan 4", "plan 5", "plan 6")
-    source, second, third, fourth, fifth, sixth = (random.Random(f"{name} {seed}") for name in names_of)  # noqa: S311
+    names_of = ("plan", *(f"plan {number}" for number in range(2, 8)))
+    source, second, third, fourth, fifth, sixth, seventh = (
+        random.Random(f"{name} {seed}")  # noqa: S311 - reproducible on purpose
+        for name in names_of
+    )
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
@@ -106,6 +110,8 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     if edition > 5:
         traits = (*traits, *sixth_edition.traits(sixth))
         steps = _with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
+    if edition > 6:
+        steps = _with_later(steps, seventh_edition.draw(seventh, workers))
     return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
 
 

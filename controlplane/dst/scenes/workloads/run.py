@@ -161,6 +161,8 @@ class WorkloadRun(SceneRun):
         for name in self.environment.workers:
             people.define_cluster(self, name)
             self.environment.write_secret(name)
+        if self.plan.edition > 6:
+            administrators.make_namespaces(self)
         if self.plan.traits:
             administrators.only_own_names(self)
             administrators.label_clusters(self)

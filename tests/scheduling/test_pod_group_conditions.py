@@ -12,13 +12,13 @@ GROUP = {"metadata": {"namespace": "default", "name": "g", "uid": "uid-g"}, "spe
 
 
 def test_a_group_that_goes_before_its_coming_is_folded_is_not_forgotten() -> None:
-    verdicts = PodGroupConditions("test", enabled=True)
-    seen = verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "5", False), START)
-    went = verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "6", True), START)
+    conditions = PodGroupConditions("test", enabled=True)
+    seen = conditions.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "5", False), START)
+    went = conditions.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "6", True), START)
     for position, new in enumerate((seen, went), 1):
         assert new is not None
-        verdicts.fold(
+        conditions.fold(
             Recorded(position=position, stream=new.stream, version=position, event=new.event, recorded_at=START)
         )
-    assert verdicts.states == {}
-    assert verdicts.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "7", True), START) is None
+    assert conditions.states == {}
+    assert conditions.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "7", True), START) is None
