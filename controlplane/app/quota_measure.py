@@ -139,14 +139,18 @@ class QuotaMeasure:
         if became(ws.ADMITTED):
             self._admitted(place, kind, queued, new)
         self._evicted(place if place.cluster_queue else released, kind, old, new)
-        if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
-            metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
+        self._preempted(key, old, new)
         if old.reserved and not new.reserved and new.is_true(ws.EVICTED):
             self._gave_back(released, new, now)
         if became(ws.PODS_READY):
             self._ready(place, kind, queued, new)
         if became(ws.FINISHED):
             self._finished(key, place, kind, new)
+
+    def _preempted(self, key: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
+        """Count a preemption by the ClusterQueue that it made room in."""
+        if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
+            self._metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
 
     def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
         _count(self._metrics.admitted, place, kind)
