@@ -312,7 +312,7 @@ class ClusterConnection:
         """Open the cluster for writing and report that, once every kind is listed or known not to be had."""
         off = await self._watches.settled()
         self._server = server
-        self.executor = Executor(server, self._budget, self._counted, self._around.allowed)
+        self.executor = Executor(server, self._budget, self._counted, self._around.allowed, self._watches.absent)
         self.looks = Dynamic(server, self._budget, self._counted)
         await self._say(Connected(reached.incarnation, reached.server_version, off))
         self._announced.set()

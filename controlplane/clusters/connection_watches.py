@@ -18,6 +18,7 @@ from controlplane.clusters.connection_reports import StoreRestored
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.streams import ApiServer
+from controlplane.kube.kinds import ObjectRef
 from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
@@ -47,6 +48,12 @@ class ConnectionWatches:
     def reopened(self) -> int:
         """How many watches were opened after another one of what they follow, those that were let go included."""
         return self._let_go + sum(reflector.reopened for reflector in self._all())
+
+    def absent(self, ref: ObjectRef) -> None:
+        """Take note that the cluster says of an object that it is not there."""
+        for reflector in self._all():
+            if reflector.spec.kind == ref.kind:
+                reflector.absent(ref.namespace, ref.name)
 
     def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides what every cluster is watched for; what is no longer wanted is let go."""

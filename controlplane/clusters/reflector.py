@@ -26,6 +26,7 @@ from typing import Literal
 from controlplane.clusters.backoff import Backoff, doubled, jittered
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.concurrency import first_to_end
+from controlplane.clusters.contradictions import Contradictions
 from controlplane.clusters.deliveries import Deliveries, Patient, never
 from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_line
 from controlplane.clusters.history import ClusterHistory
@@ -117,6 +118,7 @@ class Reflector:
         self._handed = ""  # the place up to which the watch was handed over; the log may not have it yet
         self._deliveries = Deliveries(self._taken, self._pace.ahead, patient)
         self._history = ClusterHistory(newest, is_gone)
+        self._contradictions = Contradictions()
         self._doubtful = False
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
@@ -144,6 +146,12 @@ class Reflector:
         """
         self._doubtful = True
         self.settled.clear()
+
+    def absent(self, namespace: str, name: str) -> None:
+        """Take note that an object is not there: list, and end the watch, if that has shown it for too long all the same."""
+        if self._contradictions.absent(namespace, name, self.known, self._clock.monotonic()):
+            self._doubtful = True
+            self._forgotten.set()
 
     async def run(self, api: ApiServer) -> None:
         """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
@@ -209,6 +217,7 @@ class Reflector:
             return  # another kind found meanwhile that the history went back: the list was of the incarnation before
         self._advance(version)
         self._history.complete = not listing.poisons
+        self._contradictions.listed()
         self._synced, self.off, self._doubtful = True, None, False
         self._heard()
         self.settled.set()
@@ -249,7 +258,7 @@ class Reflector:
         async with aclosing(self._stream(api, seconds)) as stream:
             async for lines in stream:
                 for start in range(0, len(lines), self._pace.chunk):
-                    if era != self._era:
+                    if era != self._era or self._doubtful:
                         return
                     self._heard()
                     await self._take(lines[start : start + self._pace.chunk])
@@ -272,6 +281,9 @@ class Reflector:
                     await self._another_history(why)
                     return
                 if isinstance(found, Change):
+                    if self._contradictions.missed(found, self.known) and self._history.complete:
+                        self._doubtful = True
+                        break
                     deltas.append(found)
                     if not found.resource_version:
                         self._history.complete = False  # it has one, which nobody can tell

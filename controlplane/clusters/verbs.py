@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.protocol import ApiError, ClusterError, ClusterPort, Foreign, Unreachable
-from controlplane.kube.kinds import APPLY_PATCH, Json, Request, Verb, meta
+from controlplane.kube.kinds import APPLY_PATCH, Json, ObjectRef, Request, Verb, meta
 
 _ATTEMPTS = 4
 #: The reason of a refusal after which nobody knows whether the object is there.
@@ -31,6 +31,10 @@ def _uncounted(cluster: str, verb: str, resource: str, code: str, seconds: float
     """Count nothing."""
 
 
+def _seen_by_nobody(ref: ObjectRef) -> None:
+    """Tell nobody."""
+
+
 def always() -> bool:
     """Allow everything."""
     return True
@@ -44,7 +48,7 @@ class Executor:
     """Implements `Executes` on a port, within a budget.
 
     `allowed` is asked when a request's turn has come, immediately before it is sent: a process that was paused while it
-    waited may have lost the lead meanwhile."""
+    waited may have lost the lead meanwhile. `on_absent` is told of each object that was not found."""
 
     def __init__(
         self,
@@ -52,8 +56,10 @@ class Executor:
         budget: RequestBudget,
         on_request: OnRequest = _uncounted,
         allowed: Callable[[], bool] = always,
+        on_absent: Callable[[ObjectRef], None] = _seen_by_nobody,
     ) -> None:
         self._port, self._budget, self._on_request, self._allowed = port, budget, on_request, allowed
+        self._on_absent = on_absent
 
     async def execute(self, request: Request) -> Json | None:
         """Carry out the request; return the object as stored, or None after a delete.
@@ -166,6 +172,8 @@ class Executor:
             except ClusterError as error:
                 code = str(error.status) if isinstance(error, ApiError) else "Unreachable"
                 self._count(verb, request, code, monotonic() - started)
+                if code == "404":
+                    self._on_absent(request.ref)
                 if not isinstance(error, ApiError) or not _later(error) or backoff.attempts >= _ATTEMPTS - 1:
                     raise
                 # Everyone keeps off for as long as the server asks; this request waits a little longer, so not all come

@@ -52,7 +52,7 @@ async def holding(api: MiniApi, **more: Any) -> AsyncIterator[tuple[Following, H
 
 def show(api: MiniApi, *versions: int) -> None:
     for version in versions:
-        api.stream().put_nowait(line("MODIFIED", obj("a", version)))
+        api.stream().put_nowait(line("ADDED", obj("a", version)))
 
 
 async def test_one_after_the_other_while_nothing_waits_for_more(api: MiniApi) -> None:
@@ -78,7 +78,7 @@ async def test_what_waits_for_more_is_taken_back_and_handed_over_with_it(api: Mi
         assert f.reflector._position == "10"
         held.take()
         await until(lambda: f.reflector._position == "12")
-        assert f.log.seen() == ["synced", "modified a@11", "modified a@12"]
+        assert f.log.seen() == ["synced", "added a@11", "added a@12"]
         assert f.reflector.known["uid-a"].resource_version == "12"
 
 
@@ -155,4 +155,4 @@ async def test_another_history_is_told_after_what_was_shown_before_it(api: MiniA
         assert f.restored == []
         held.take()
         await until(lambda: f.restored)
-        assert f.log.seen()[:2] == ["synced", "modified a@12"]
+        assert f.log.seen()[:2] == ["synced", "added a@12"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.clusters import contradictions
 from controlplane.clusters.pace import Pace
 from tests.clusters.following import Following, following
 from tests.clusters.miniapi import (
@@ -233,3 +234,40 @@ async def test_what_was_told_of_the_history_before_is_told_again_of_this_one(api
         f.reflector._sink = take
         await f.shows("synced", "added a@11", "listed a@11", "gap")
         assert [delta.seen for delta in f.log.deltas[1:3]] == [False, False]
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_change_of_what_was_never_shown_costs_a_list(api: MiniApi, known: bool) -> None:
+    """As where a watch goes on in a store that was put back, and has grown past the watch's place: b was added before that."""
+    async with following(api) as f:
+        api.stream().put_nowait(line("ADDED", obj("a", 11)))
+        await until(lambda: len(f.log.deltas) == 2)
+        before = len(api.lists())
+        api.version, api.objects["workloads"] = 50, [obj("a", 11), obj("b", 40)]
+        api.stream().put_nowait(line("MODIFIED", obj("a" if known else "b", 40)))
+        if known:
+            await f.shows("synced", "added a@11", "modified a@40")
+            assert len(api.lists()) == before
+        else:
+            await f.shows("synced", "added a@11", "listed a@11", "listed b@40", "gap")
+            assert api.watches()[-1].query["resourceVersion"] == "50"
+
+
+async def test_what_is_not_there_and_shown_for_too_long_costs_a_list(
+    api: MiniApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.objects["workloads"] = [obj("a", 7)]
+    async with following(api) as f:
+        await until(lambda: len(api.watches()) == 1)
+        api.version, api.objects["workloads"] = 50, []
+        f.reflector.absent("ns", "a")
+        f.reflector.absent("ns", "other")
+        f.reflector.absent("ns", "a")
+        await f.shows("listed a@7", "synced")  # the watch may be on its way
+        monkeypatch.setattr(contradictions, "LATE", 0.0)
+        f.reflector.absent("ns", "other")
+        assert len(api.lists()) == 1
+        f.reflector.absent("ns", "a")
+        await f.shows("listed a@7", "synced", "gone a@50", "gap")
+        f.reflector.absent("ns", "a")
+        assert len(api.lists()) == 2
