@@ -357,13 +357,11 @@ class Reflector:
     async def _turn_off(self, reason: Literal["NotServed", "Forbidden", "Unreadable"], message: str) -> float:
         """Say once that the kind is off, and ask again later."""
         if self.off is None or self.off.reason != reason:
-            off = Off(self.spec.kind, reason, message)
-            await self._sink(self.cluster, [off])
+            await self._sink(self.cluster, [off := Off(self.spec.kind, reason, message)])
             self.off, self._refusals = off, 0
         self.settled.set()
-        wait = doubled(self._pace.off_first, self._pace.off_retry, self._refusals)
         self._refusals += 1
-        return jittered(wait, self._random)
+        return jittered(doubled(self._pace.off_first, self._pace.off_retry, self._refusals - 1), self._random)
 
     async def _try_watch(self, api: ApiServer) -> None:
         """Find out whether a kind that may be listed but not watched may be watched by now; if so, list again."""

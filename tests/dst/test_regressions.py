@@ -190,7 +190,11 @@ MENDED_CANDIDATES_IN_7 = [
     ),
     (931436, "", "a copy that was made unseen stayed in its target, since nobody watched where its write had failed"),
     (931640, "", "a delegate whose scheduler began anew without its log was the delegate for ever, and ran nowhere"),
-    (932671, "", "a list that was answered before a target went back, and read after it, left what is gone there for ever"),
+    (
+        932671,
+        "",
+        "a list that was answered before a target went back, and read after it, left what is gone there for ever",
+    ),
     (931477, "", "a target that was built anew between two watches of its Candidates was not noticed"),
 ]
 
