@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from benchmarks import (
     why,
 )
 from benchmarks.machine import describe
-from controlplane import telemetry
+from controlplane import event_loop, telemetry
 
 BENCHMARKS = {
     "log": log.run,
@@ -141,7 +140,7 @@ def main() -> int:
     print(describe(), flush=True)
     for name in args.names or BENCHMARKS:
         print(flush=True)
-        asyncio.run(BENCHMARKS[name](args))
+        event_loop.run(BENCHMARKS[name](args))  # as the service runs
     return 0
 
 

@@ -19,6 +19,9 @@ _length = struct.Struct("!i").pack
 _head = struct.Struct("!iiiii").pack
 _empty = struct.Struct("!iii").pack
 _NULL = _length(-1)
+_SHORT = 4096
+_lengths = [_length(size) for size in range(_SHORT)]
+_FREQUENT = 4096
 _time = struct.Struct("!iq").pack
 
 
@@ -65,9 +68,28 @@ class ByteaArray(Array):
     OID, OF = 1001, 17
 
 
+class _Elements(dict[str, bytes]):
+    """Strings as elements of an array: their length and their UTF-8. So many are kept."""
+
+    def __missing__(self, text: str) -> bytes:
+        data = text.encode()
+        if len(self) >= _FREQUENT:
+            self.clear()
+        found = self[text] = _length(len(data)) + data
+        return found
+
+
+_frequent = _Elements()
+
+
 def texts(values: Sequence[str]) -> TextArray:
     """Return strings as `text[]`; UnicodeEncodeError for one that has no UTF-8."""
     return encoded_texts(list(map(str.encode, values)))
+
+
+def few_texts(values: Sequence[str]) -> TextArray:
+    """Return strings as `text[]`, of which the same come again and again; see `texts`."""
+    return TextArray(_head_of(TextArray, values) + b"".join(map(_frequent.__getitem__, values)))
 
 
 def encoded_texts(values: Sequence[bytes]) -> TextArray:
@@ -121,7 +143,9 @@ def _head_of(kind: type[Array], values: Sequence[object], *, null: bool = False)
 
 def _sized(values: Sequence[bytes]) -> bytes:
     parts = [b""] * (2 * len(values))
-    parts[::2], parts[1::2] = map(_length, map(len, values)), values
+    sizes = list(map(len, values))
+    short = max(sizes, default=0) < _SHORT
+    parts[::2], parts[1::2] = map(_lengths.__getitem__ if short else _length, sizes), values
     return b"".join(parts)
 
 

@@ -26,8 +26,9 @@ class Codec:
                 raise ValueError(f"two event types are called {event_type.__name__}")
             self._types[event_type.__name__] = event_type
         self._decoders = {name: msgspec.json.Decoder(event_type) for name, event_type in self._types.items()}
+        self._names = {event_type: (name, event_type.SCHEMA) for name, event_type in self._types.items()}
         self._upcasters = upcasters or {}
-        self._encoder = msgspec.json.Encoder()
+        self._encode = msgspec.json.Encoder().encode
 
     @property
     def types(self) -> dict[str, type[Event]]:
@@ -36,10 +37,10 @@ class Codec:
 
     def encode(self, event: Event) -> tuple[str, int, bytes]:
         """Return type, schema and JSON of an event; `TypeError` if its type was not declared."""
-        name = type(event).__name__
-        if self._types.get(name) is not type(event):
-            raise TypeError(f"event type {name} is not registered with this codec")
-        return name, type(event).SCHEMA, self._encoder.encode(event)
+        known = self._names.get(type(event))
+        if known is None:
+            raise TypeError(f"event type {type(event).__name__} is not registered with this codec")
+        return *known, self._encode(event)
 
     def decode(self, name: str, schema: int, data: str | bytes) -> Event | Unknown:
         """Return the event, brought up to the newest schema, or `Unknown` with the reason."""

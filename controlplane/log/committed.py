@@ -10,7 +10,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
@@ -59,41 +59,101 @@ class EventPage(NamedTuple):
     heard: int | None
 
 
+class CommittedBatch(Sequence[CommittedEvent]):
+    """The events of a commit, in order. Each is made when it is asked for: most commits of a writer that does not read are not."""
+
+    __slots__ = ("_after", "_at", "_batch", "_events", "_versions")
+
+    def __init__(
+        self, after: int, events: Sequence[Any], versions: Sequence[int], at: datetime, batch: uuid.UUID
+    ) -> None:
+        self._after, self._events, self._versions, self._at, self._batch = after, events, versions, at, batch
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @overload
+    def __getitem__(self, index: int) -> CommittedEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[CommittedEvent]: ...
+    def __getitem__(self, index: int | slice) -> CommittedEvent | Sequence[CommittedEvent]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        event = self._events[at]
+        return CommittedEvent(
+            self._after + 1 + at,
+            event.stream,
+            self._versions[at],
+            event.type,
+            event.schema,
+            event.data,
+            event.cluster,
+            event.caused_by,
+            event.trace,
+            event.observed_at,
+            self._at,
+            self._batch,
+        )
+
+
 class CommittedEvents:
     """See the module."""
 
     def __init__(self, codec: Codec, most: int = _MOST) -> None:
         self._codec, self._most = codec, most
-        self._events: deque[CommittedEvent] = deque()
+        self._commits: deque[Sequence[CommittedEvent]] = deque()
+        self._first, self._count = 1, 0  # the position of the first event of all commits, and how many there are
         self._heard = 0
         self.end = 0
         """The highest position that was committed here."""
 
     def clear(self) -> None:
         """Forget everything: the log may be another one."""
-        self._events.clear()
+        self._forget()
         self.end = 0
+
+    def _forget(self) -> None:
+        self._commits.clear()
+        self._count = 0
 
     def add(self, events: Sequence[CommittedEvent], heard: int) -> None:
         """Take the events of a commit. `heard` counts what was heard of other appends before it was sent."""
         if not events:
             return
-        if self._events and self._events[-1].position + 1 != events[0].position:
-            self._events.clear()
-        self._events.extend(events)
-        self._heard, self.end = heard, events[-1].position
-        if len(self._events) > self._most:
-            self._events.clear()
+        first = events[0].position
+        if self._commits and self.end + 1 != first:
+            self._forget()
+        if not self._commits:
+            self._first = first
+        self._commits.append(events)
+        self._count += len(events)
+        self._heard, self.end = heard, first + len(events) - 1
+        if self._count > self._most:
+            self._forget()
 
     def after(self, position: int, limit: int) -> EventPage | None:
         """Return what follows a position; None if that is not here."""
-        events = self._events
-        while events and events[0].position <= position:
-            events.popleft()
-        if not events or events[0].position != position + 1:
+        self._drop_to(position)
+        if not self._commits or self._first != position + 1:
             return None
-        taken = [events.popleft() for _ in range(min(limit, len(events)))]
-        return EventPage([one.read(self._codec) for one in taken], taken[-1].batch, None if events else self._heard)
+        taken: list[CommittedEvent] = []
+        for events in self._commits:
+            taken += events[: limit - len(taken)]
+            if len(taken) == limit:
+                break
+        self._drop_to(taken[-1].position)
+        found = [one.read(self._codec) for one in taken]
+        return EventPage(found, taken[-1].batch, None if self._commits else self._heard)
+
+    def _drop_to(self, position: int) -> None:
+        while self._commits and self._first <= position:
+            events = self._commits.popleft()
+            dropped = min(len(events), position + 1 - self._first)
+            self._first += dropped
+            self._count -= dropped
+            if dropped < len(events):
+                self._commits.appendleft(events[dropped:])
 
 
 def recorded(rows: Iterable[Sequence[Any]], codec: Codec) -> list[Recorded]:

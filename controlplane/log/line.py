@@ -12,9 +12,9 @@ import psycopg
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import timeline
-from controlplane.log.appender import fenced
 from controlplane.log.connect import Database, bounded, first_line
 from controlplane.log.event import LogUnavailable
+from controlplane.log.insistent_line import fenced
 
 
 class Line:

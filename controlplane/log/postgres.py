@@ -114,6 +114,7 @@ class PostgresLog:
             heard=lambda: self._heard,
             on_moved=self._ring,
             follow_ups=self._followed,
+            trace_of=lambda event: self.traces.of_new(event),
         )
         self._database, self.codec = database, codec
         self._reader, self._heart = Line(database, "reader"), Line(database, "leader")
@@ -246,7 +247,7 @@ class PostgresLog:
     async def append(self, request: Append) -> int:
         """Commit a request with whatever else has arrived; see `controlplane.log.port.Log`."""
         try:
-            new = await self.appender.submit(self.traces.given(request))
+            new = await self.appender.submit(request)
         except LogReplaced as error:
             raise self._replaced(str(error), error.ends_at) from None
         except Fenced:
@@ -271,8 +272,7 @@ class PostgresLog:
             return FollowUp()
         recorded = [one.read(self.codec) for one in events]
         self.traces.read(recorded)
-        found = self._follow_ups(recorded)
-        return FollowUp([self.traces.given(request) for request in found.requests], found.whole)
+        return self._follow_ups(recorded)
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
         """Return the events after a position, in order, without holes.

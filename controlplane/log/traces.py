@@ -54,10 +54,12 @@ class Traces:
         return Append([self._given(event) for event in request.events], request.expected)
 
     def _given(self, event: NewEvent) -> NewEvent:
-        if event.trace:
-            return event
-        trace = self.of(event.caused_by) if event.caused_by else self._begun(event)
-        return msgspec.structs.replace(event, trace=trace) if trace else event
+        trace = self.of_new(event)
+        return event if trace == event.trace else msgspec.structs.replace(event, trace=trace)
+
+    def of_new(self, event: NewEvent) -> str:
+        """Return the trace of an event on its way into the log, "" if none is known. To be asked once."""
+        return event.trace or (self.of(event.caused_by) if event.caused_by else self._begun(event))
 
     def _begun(self, event: NewEvent) -> str:
         if not event.source:

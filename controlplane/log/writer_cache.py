@@ -17,12 +17,14 @@ MERGED_AT = 4096
 
 
 class WriterCache:
-    """See the module. `position` is None where the end of the log is not known."""
+    """See the module. `position` is None where the end of the log is not known. `meets_new`: what it did not know lately, the log
+    had not either, so that many names that it does not know are likely to be new too."""
 
-    __slots__ = ("_marks", "_unmerged", "_versions", "position")
+    __slots__ = ("_marks", "_unmerged", "_versions", "meets_new", "position")
 
     def __init__(self) -> None:
         self.position: int | None = None
+        self.meets_new = False
         # The oldest is taken out of an OrderedDict in constant time; in a dict that is a search past all that went before.
         self._versions: OrderedDict[str, int] = OrderedDict()
         self._marks: OrderedDict[str, int] = OrderedDict()
@@ -30,7 +32,7 @@ class WriterCache:
 
     def clear(self) -> None:
         """Forget everything: the log went on without us."""
-        self.position = None
+        self.position, self.meets_new = None, False
         self._versions.clear()
         self._marks.clear()
         self._unmerged.clear()
@@ -55,6 +57,8 @@ class WriterCache:
         self.position = position
         self._versions.update(versions)
         self._marks.update(marks)
+        if versions or marks or not position:
+            self.meets_new = not any(versions.values()) and all(mark < 0 for mark in marks.values())
         if merged:
             self._unmerged.clear()
 

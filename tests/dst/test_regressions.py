@@ -69,6 +69,12 @@ MENDED_LOCAL = [
         "2-5",
         "a pod whose Deployment was deleted alone, before it had its group, was expected in a group that is nobody's",
     ),
+    (931446, "", "the group of a Deployment that had left its pods behind was made again for ever"),
+    (
+        933055,
+        "",
+        "none of the product's: a watch that a partition had silenced was opened anew in what had to be quiet",
+    ),
 ]
 MENDED_CANDIDATES_IN_3 = [
     (

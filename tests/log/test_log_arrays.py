@@ -60,3 +60,13 @@ def test_the_database_has_what_was_sent(
 def test_what_no_column_can_hold_is_refused(encoded: Callable[[Any], arrays.Array], column: list[Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         encoded(column)
+
+
+def test_texts_that_come_again_and_again_are_sent_as_others_are() -> None:
+    """However many there are, and however long: what is kept of them is bounded, and so is the table of lengths."""
+    for values in ([], ["", "ü", "a", "a"], ["a" * 4095, "b" * 4096, "c" * 70_000], [str(n) for n in range(9000)] * 2):
+        assert arrays.few_texts(values) == arrays.texts(values)
+    assert len(arrays._frequent) <= arrays._FREQUENT
+    with pytest.raises(UnicodeEncodeError):
+        arrays.few_texts(["\ud800"])
+    assert arrays.texts(["x" * 5000]).endswith((5000).to_bytes(4) + b"x" * 5000)

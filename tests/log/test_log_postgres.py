@@ -20,7 +20,7 @@ from sqlalchemy import create_engine
 from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import arrays, schema
 from controlplane.log.appender import _APPEND
-from controlplane.log.batch import Batch, UnknownSources, encoded
+from controlplane.log.batch import Batch, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database, unacceptable
 from controlplane.log.event import Event, Fenced, LogError, LogUnavailable, NewEvent, body_of
@@ -64,14 +64,15 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
         head = await log.take_epoch("one")
         cache = WriterCache()
         cache.answered(0, {"a": 0, "b": 0}, {}, merged=True)
-        asked = [encoded(request(saw("a", 1), saw("b", 2)), Codec(TYPES))]
-        batch = Batch(asked, cache, UnknownSources(asked, cache))
-        async with await log.appender._database.connect("test") as connection:
+        asked = encoded(request(saw("a", 1), saw("b", 2)), Codec(TYPES))
+        batch, other = Batch(cache), Batch(cache)
+        batch.add(asked)
+        other.add(asked)
+        async with await Database(database_url, ROLE).connect("test") as connection:
             arrays.register(connection.adapters)
             sent = (log.name, head.epoch, log.appender.nonce, None, batch.id, *batch.parameters)
             first = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
             again = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
-            other = Batch(asked, cache, UnknownSources(asked, cache))
             sent = (log.name, head.epoch, log.appender.nonce, None, other.id, *other.parameters)
             late = await (await connection.execute(_APPEND, sent, binary=True)).fetchone()
         assert first is not None

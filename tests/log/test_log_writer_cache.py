@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from controlplane.log import schema, writer_cache
-from controlplane.log.batch import Batch, UnknownSources, ahead, encoded
+from controlplane.log.batch import Batch, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.event import VersionConflict
 from controlplane.log.writer_cache import WriterCache
@@ -26,24 +26,47 @@ def knowing(position: int, versions: dict[str, int], marks: dict[str, int] | Non
     return cache
 
 
-def judged(cache: WriterCache, *asked: Any) -> Batch:
-    requests = [encoded(one, CODEC) for one in asked]
-    return Batch(requests, cache, UnknownSources(requests, cache))
+def judged(cache: WriterCache, *asked: Any, below: Batch | None = None) -> Batch:
+    batch = Batch(cache, below)
+    for one in asked:
+        batch.add(encoded(one, CODEC))
+    return batch
 
 
 def test_what_it_does_not_know_is_asked_for() -> None:
-    asked = [encoded(request(saw("a", 1, source="s", mark=4), saw("b", 2), c=3), CODEC)]
-    unknown = UnknownSources(asked, WriterCache())
-    assert (sorted(unknown.streams), unknown.sources, bool(unknown)) == (["a", "b", "c"], ["s"], True)
-    assert not UnknownSources(asked, knowing(7, {"a": 0, "b": 0, "c": 3}, {"s": -1}))
+    asked = request(saw("a", 1, source="s", mark=4), saw("b", 2), c=0)
+    batch = judged(WriterCache(), asked)
+    assert (sorted(batch.streams), list(batch.sources)) == (["a", "b", "c"], ["s"])
+    batch = judged(knowing(7, {"a": 0, "b": 0, "c": 0}, {"s": -1}), asked)
+    assert not batch.streams
+    assert not batch.sources
 
 
 def test_what_is_expected_to_be_there_is_not_taken_for_new() -> None:
     cache = knowing(7, {"c": 3})
-    for expected, likely in (({}, True), ({"c": 3}, True), ({"a": 0}, True), ({"d": 1}, False)):
-        assert UnknownSources([encoded(request(saw("a", 1), **expected), CODEC)], cache).likely_new is likely
-    many = [encoded(request(saw(f"a{number}", 1)), CODEC) for number in range(40)]
-    assert not UnknownSources(many, cache).likely_new
+    for expected, asks in (({}, False), ({"c": 3}, False), ({"a": 0}, False), ({"d": 1}, True)):
+        assert judged(cache, request(saw("a", 1), **expected)).has_to_ask() is asks
+    many = [request(saw(f"a{number}", 1)) for number in range(40)]
+    assert judged(cache, *many).has_to_ask()
+
+
+def test_many_are_taken_for_new_while_all_that_was_not_known_was_new() -> None:
+    """Where the log knows what the writer does not, the writer asks before it sends much."""
+    many = [request(saw(f"a{number}", 1, source=f"s{number}", mark=5)) for number in range(40)]
+    cache = WriterCache()
+    for position, versions, marks, new in (
+        (0, {}, {}, True),  # nobody has appended anything
+        (9, {"x": 0}, {"y": -1}, True),
+        (9, {"x": 0, "z": 3}, {"y": -1}, False),
+        (9, {}, {}, False),  # nothing was asked
+        (9, {"x": 0}, {"y": -1}, True),
+        (9, {"x": 0}, {"y": 4}, False),
+    ):
+        cache.answered(position, versions, marks, merged=False)
+        assert judged(cache, *many).has_to_ask() is not new
+    cache.answered(9, {"v": 0}, {}, merged=False)
+    cache.clear()
+    assert judged(cache, *many).has_to_ask(), "somebody else appends"
 
 
 async def test_what_was_taken_for_new_and_is_not_is_asked_for(database_url: str) -> None:
@@ -96,9 +119,32 @@ def test_requests_are_judged_one_after_the_other() -> None:
 
 def test_who_expects_more_than_it_knows_has_read_more() -> None:
     cache = knowing(7, {"a": 2})
-    assert ahead([encoded(request(saw("a", 1), a=3), CODEC)], cache)
-    assert not ahead([encoded(request(saw("a", 1), a=1), CODEC)], cache)
-    assert not ahead([encoded(request(saw("a", 1), z=1), CODEC)], cache)
+    assert judged(cache, request(saw("a", 1), a=3)).ahead
+    assert not judged(cache, request(saw("a", 1), a=1)).ahead
+    assert not judged(cache, request(saw("a", 1), z=1)).ahead
+    assert not judged(cache, request(saw("a", 1)), request(saw("a", 1), a=3)).ahead, "the first one makes it so"
+
+
+def test_a_batch_is_judged_on_the_one_in_flight() -> None:
+    cache = knowing(7, {"a": 2, "b": 0}, {"s": 4})
+    below = judged(cache, request(saw("a", 1, source="s", mark=5)), request(saw("c", 1, source="t", mark=1), c=0))
+    batch = judged(
+        cache,
+        request(saw("a", 2), a=2),
+        request(saw("a", 3), a=3),
+        request(saw("a", 4, source="s", mark=5)),
+        request(saw("c", 5, source="t", mark=2), c=1),
+        request(saw("b", 6), b=0),
+        below=below,
+    )
+    assert batch.new == [None, 1, 0, 1, 1]
+    assert (batch.after, batch.ahead, list(batch.streams), list(batch.sources)) == (9, False, [], [])
+    assert (list(below.streams), list(below.sources)) == (["c"], ["t"]), "these the database judges with the first"
+    found = [(one.position, one.stream, one.version) for one in batch.committed(datetime.now(UTC))]
+    assert found == [(10, "a", 4), (11, "c", 2), (12, "b", 1)]
+    below.teach(cache)
+    batch.teach(cache)
+    assert (cache.position, cache.version("a"), cache.version("c"), cache.mark("t")) == (12, 4, 2, 2)
 
 
 def test_another_end_of_the_log_makes_all_void() -> None:

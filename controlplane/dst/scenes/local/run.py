@@ -60,7 +60,7 @@ class LocalRun(SceneRun):
     def __init__(self, plan: Plan) -> None:
         seed = f"local {plan.seed}"
         super().__init__(plan, seed)
-        if any(step.kind == "mute" for step in plan.steps):
+        if any(step.kind in ("mute", "partition") for step in plan.steps):
             self.rest = Pace().idle_timeout + LocalRun.rest  # a watch whose lines were lost is opened anew so late
         self.shadow, self.placed = hosted(), scheduler_controllers("shadow")
         codecs = {CONTROLLERS: Codec(TYPES), SCHEDULER: Codec(self.placed.router.types)}
