@@ -22,7 +22,6 @@ ROLE = "leader"
 """The label `replica_role`: only the leader reserves quota and counts."""
 
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
-_SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CLASS, _EVICTED = "priority_class", "reason underlying_cause priority_class"
 
 
@@ -196,6 +195,13 @@ class QuotaMetrics:
             "cluster_queue",
             "Workload slices whose place another one of the same job took.",
         )
+        self.gate_removed = self._one(
+            Histogram,
+            "pod_scheduling_gate_removal_seconds",
+            "name cluster_queue is_group",
+            "From the admission of a Workload until one of its pods lost its gate `name`.",
+            Histogram.DEFAULT_BUCKETS,
+        )
         self.cohort_admitted = self._one(
             Counter,
             "cohort_subtree_admitted_workloads_total",
@@ -203,16 +209,8 @@ class QuotaMetrics:
             "Workloads that were admitted below a Cohort.",
         )
 
-        self.gate_removal = self._one(
-            Histogram,
-            "pod_scheduling_gate_removal_seconds",
-            "name cluster_queue is_group",
-            "From the admission of a Workload until a gate of a pod of it is gone.",
-            _SHORT,
-        )
-
-    def _one(self, kind: type[M], name: str, labels: str, doc: str, buckets: tuple[float, ...] = ()) -> M:
-        buckets = (buckets or _BUCKETS) if issubclass(kind, Histogram) else ()
+    def _one(self, kind: type[M], name: str, labels: str, doc: str, buckets: tuple[float, ...] = _BUCKETS) -> M:
+        buckets = buckets if issubclass(kind, Histogram) else ()
         made = self._new(kind, name, f"{labels} replica_role", doc, buckets, prefix=PREFIX)
         self._made.append((frozenset(labels.split()), made))
         return made

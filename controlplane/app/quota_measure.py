@@ -6,21 +6,22 @@ those of conditions, in whole seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import Histogram
 
 from controlplane.app.quota_gauges import QuotaGauges
-from controlplane.controllers.jobframework.events import QueuedJobGone, QueuedJobObserved
-from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
+from controlplane.controllers.jobframework.pod_events import PodStartDecided, QueuedPodGone, QueuedPodObserved
+from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.topology_events import PodUngateDecided, TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
 from controlplane.job_kinds.gated import KUEUE_GATE
-from controlplane.kube.kinds import PODS, Json
+from controlplane.kube.kinds import Json
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_REPLACED
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Recorded
@@ -28,6 +29,7 @@ from controlplane.quota_metrics import ROLE, ByQueue, QueuePlace, QuotaMetrics
 from controlplane.settings.quota import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
 
+Seen = Callable[[str], events.AdmissionWorkloadObserved | None]
 _WORKLOAD, _TREE = "admission/workload/", ("admission/clusterqueue/", "admission/cohort/")
 
 
@@ -73,53 +75,27 @@ class QuotaMeasure:
         self._preempting: dict[str, str] = {}
         self._cohorts: set[str] = set()
         self._specs: dict[str, int] = {}
-        self._gates: dict[str, frozenset[str]] = {}
         self.left_out: set[str] = set()
+        self._gates = GateMeasure(metrics, lambda key: index.workload(key).observed)
 
     def folded(self, several: Sequence[Recorded]) -> None:
         """Count what some more events brought about."""
         cycles: dict[int, bool] = {}
         for recorded in several:
             event: Any = recorded.event
+            self._gates.folded(recorded)
             if recorded.stream.startswith(_WORKLOAD):
                 self._of_workload(recorded.stream.removeprefix(_WORKLOAD), recorded, event)
             if isinstance(event, events.QuotaReservationDecided):
                 cycles[event.cycle] = True
             elif isinstance(event, events.WorkloadInadmissible):
                 cycles.setdefault(event.cycle, False)
-            elif isinstance(event, TopologyPodObserved | QueuedJobObserved):
-                self._of_pod(event, recorded.recorded_at)
-            elif isinstance(event, TopologyPodGone | QueuedJobGone):
-                self._gates.pop(event.uid, None)
             else:
                 self._of_queue(recorded.stream, event)
             if recorded.stream.startswith(_TREE):
                 self._forget_cohorts(self._cohorts - {one.name for one in self._index.engine.snapshot.cohorts()})
         for admits in cycles.values():
             self._metrics.attempts.labels("success" if admits else "inadmissible", ROLE).inc()
-
-    def _of_pod(self, event: TopologyPodObserved | QueuedJobObserved, now: datetime) -> None:
-        """Observe how long after the admission of its Workload a gate of a pod is gone."""
-        if isinstance(event, TopologyPodObserved):
-            gates, seen = frozenset(event.gates), self._seen.get(f"{event.namespace}/{event.workload}")
-        elif event.kind == PODS.name:
-            gates, seen = frozenset({KUEUE_GATE} if event.suspended else ()), None
-        else:
-            return
-        gone = self._gates.get(event.uid, frozenset()) - gates
-        self._gates[event.uid] = gates
-        for gate in gone.intersection((KUEUE_GATE, TOPOLOGY_GATE, ELASTIC_GATE)):
-            seen = seen or self._owned_by(event.uid)
-            admitted = _since(as_read(seen.status), ws.ADMITTED) if seen is not None else None
-            if seen is None or admitted is None or not as_read(seen.status).is_true(ws.ADMITTED):
-                continue
-            of_group = str(seen.of_group).lower()
-            metric = self._metrics.gate_removal.labels(gate, self._place(seen).cluster_queue, of_group, ROLE)
-            metric.observe(max(0.0, (now - admitted).total_seconds()))
-
-    def _owned_by(self, uid: str) -> events.AdmissionWorkloadObserved | None:
-        """Return the Workload of a pod that is a job of its own, None if there is none."""
-        return next((one for one in self._seen.values() if any(owner.uid == uid for owner in one.owners)), None)
 
     def _of_queue(self, stream: str, event: Any) -> None:
         """Forget what is gone, and note which Cohorts are not reported for now."""
@@ -186,14 +162,18 @@ class QuotaMeasure:
         if became(ws.ADMITTED):
             self._admitted(place, kind, queued, new)
         self._evicted(place if place.cluster_queue else released, kind, old, new)
-        if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
-            metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
+        self._preempted(key, old, new)
         if old.reserved and not new.reserved and new.is_true(ws.EVICTED):
             self._gave_back(released, new, now)
         if became(ws.PODS_READY):
             self._ready(place, kind, queued, new)
         if became(ws.FINISHED):
-            self._finished(place, kind, new)
+            self._finished(key, place, kind, new)
+
+    def _preempted(self, key: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
+        """Count a preemption by the ClusterQueue that it made room in."""
+        if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
+            self._metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
 
     def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
         _count(self._metrics.admitted, place, kind)
@@ -234,8 +214,8 @@ class QuotaMeasure:
                 ran = max(0.0, (evicted - ready).total_seconds())
                 self._metrics.ready_to_evicted.labels(place.cluster_queue, reason, cause, ROLE).observe(ran)
 
-    def _finished(self, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
-        _count(self._metrics.finished, place, kind)
+    def _finished(self, key: str, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
+        _count(self._metrics.finished, self._last_place(key, place, new), kind)
         if _reason(new, ws.FINISHED) == SLICE_REPLACED and place.cluster_queue:
             self._metrics.replaced.labels(place.cluster_queue, ROLE).inc()
         admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
@@ -244,8 +224,17 @@ class QuotaMeasure:
             for metric in self._metrics.execution.at(place, kind):
                 metric.observe(past + max(0.0, (ended - admitted).total_seconds()))
 
+    def _last_place(self, key: str, place: QueuePlace, new: WorkloadStatus) -> QueuePlace:
+        """Return where a Workload ended. A slice in whose place another one is has given its quota back if it was evicted."""
+        if place.cluster_queue or _reason(new, ws.FINISHED) != SLICE_REPLACED:
+            return place
+        seen = self._seen[key]
+        return self._at(self._cluster_queue_of(key), seen)
+
     def _place(self, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
-        queue = str((seen.status.get("admission") or {}).get("clusterQueue", ""))
+        return self._at(str((seen.status.get("admission") or {}).get("clusterQueue", "")), seen)
+
+    def _at(self, queue: str, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
         if not self._local_queues or not queue:
             return QueuePlace(queue)
         return QueuePlace(queue, seen.namespace, seen.queue)
@@ -254,6 +243,54 @@ class QuotaMeasure:
         seen = self._index.workload(workload).observed
         local = self._index.engine.queues.local.get(f"{seen.namespace}/{seen.queue}") if seen is not None else None
         return local.cluster_queue if local is not None else ""
+
+
+class _LosesGate(NamedTuple):
+    gate: str
+    workload: str
+
+
+class GateMeasure:
+    """Observes how long after its Workload's admission a pod lost a gate: that it was seen without it counts, by the time at which that was
+    recorded (kubernetes-sigs/kueue pkg/util/pod/pod.go, RecordPodSchedulingGateRemovalSeconds, ff69552e). `seen` tells a Workload by its
+    namespace and name. Pods are known here from a decision until they follow it."""
+
+    def __init__(self, metrics: QuotaMetrics, seen: Seen) -> None:
+        self._metrics, self._seen = metrics, seen
+        self._open: dict[str, _LosesGate] = {}
+
+    def folded(self, recorded: Recorded) -> None:
+        """Count what one more event brought about."""
+        event: Any = recorded.event
+        match event:
+            case PodStartDecided():
+                self._open[event.uid] = _LosesGate(KUEUE_GATE, event.workload)
+            case PodUngateDecided():
+                gate = ELASTIC_GATE if event.reason == JobReason.SLICE_ADMITTED else TOPOLOGY_GATE
+                self._open[event.uid] = _LosesGate(gate, event.workload)
+            case QueuedPodObserved() if not event.gated:
+                self._lost(recorded, event, KUEUE_GATE)
+            case TopologyPodObserved():
+                for gate in {ELASTIC_GATE, TOPOLOGY_GATE}.difference(event.gates):
+                    self._lost(recorded, event, gate)
+            case QueuedPodGone() | TopologyPodGone():
+                self._open.pop(event.uid, None)
+
+    def _lost(self, recorded: Recorded, pod: QueuedPodObserved | TopologyPodObserved, gate: str) -> None:
+        loses = self._open.get(pod.uid)
+        if loses is None or loses.gate != gate:
+            return
+        del self._open[pod.uid]
+        workload = self._seen(f"{pod.namespace}/{loses.workload}")
+        if workload is None:
+            return
+        status = as_read(workload.status)
+        since = moment((status.condition(ws.ADMITTED) or {}).get("lastTransitionTime"))
+        queue = str((status.status.get("admission") or {}).get("clusterQueue", ""))
+        if status.is_true(ws.ADMITTED) and since is not None:
+            of_group = str(gate != ELASTIC_GATE and workload.of_group).lower()
+            waited = max(0.0, (recorded.recorded_at - since).total_seconds())
+            self._metrics.gate_removed.labels(gate, queue, of_group, ROLE).observe(waited)
 
 
 def _count(metric: ByQueue[Any], place: QueuePlace, *labels: str) -> None:

@@ -23,13 +23,18 @@ class Backoff:
 
     def next(self) -> float:
         """Count one more attempt and return the wait before it."""
-        ceiling = min(self.cap, self.base * 2.0 ** min(self.attempts, 64))
+        ceiling = doubled(self.base, self.cap, self.attempts)
         self.attempts += 1
         return self.floor + self._random() * max(0.0, ceiling - self.floor)
 
     def reset(self) -> None:
         """Begin again from `base`: the thing that failed has worked for a while."""
         self.attempts = 0
+
+
+def doubled(base: float, cap: float, times: int) -> float:
+    """Return `base` seconds, doubled some times, `cap` at most."""
+    return min(cap, base * 2.0 ** min(times, 64))
 
 
 def jittered(seconds: float, random: Random, spread: float = 0.2) -> float:

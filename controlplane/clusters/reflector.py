@@ -13,7 +13,7 @@ State of the loop, by `_position`, `_doubtful` and `off`:
     list ──ok──▶ watch ──end──▶ watch (same place)
      ▲ ▲           │
      │ └─410, cut──┘
-     └─ off (403, 404): ask again after a minute; quietly
+     └─ off (403, 404): ask again, after up to a minute; quietly
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from typing import Literal
 
-from controlplane.clusters.backoff import Backoff, jittered
+from controlplane.clusters.backoff import Backoff, doubled, jittered
 from controlplane.clusters.budget import RequestBudget
 from controlplane.clusters.concurrency import first_to_end
 from controlplane.clusters.contradictions import Contradictions
@@ -123,7 +123,7 @@ class Reflector:
         self._forgotten = asyncio.Event()
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
         self._synced = self._watched = False
-        self._silent = self._failures = self._rejections = 0
+        self._silent = self._failures = self._rejections = self._refusals = 0
 
     @property
     def available(self) -> bool:
@@ -357,11 +357,11 @@ class Reflector:
     async def _turn_off(self, reason: Literal["NotServed", "Forbidden", "Unreadable"], message: str) -> float:
         """Say once that the kind is off, and ask again later."""
         if self.off is None or self.off.reason != reason:
-            off = Off(self.spec.kind, reason, message)
-            await self._sink(self.cluster, [off])
-            self.off = off
+            await self._sink(self.cluster, [off := Off(self.spec.kind, reason, message)])
+            self.off, self._refusals = off, 0
         self.settled.set()
-        return jittered(self._pace.off_retry, self._random)
+        self._refusals += 1
+        return jittered(doubled(self._pace.off_first, self._pace.off_retry, self._refusals - 1), self._random)
 
     async def _try_watch(self, api: ApiServer) -> None:
         """Find out whether a kind that may be listed but not watched may be watched by now; if so, list again."""

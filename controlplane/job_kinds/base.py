@@ -147,6 +147,10 @@ class JobKind(GenericJob):
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether by this status pods of the job still run: Kueue's test before it gives quota back."""
 
+    def refused(self, status: Mapping[str, Any]) -> bool:
+        """Return whether its own controller has refused the job, so that nothing of it will run."""
+        return False
+
     # MultiKueue's adapter.
 
     def clone(self, template: Json, namespace: str, name: str, workload: str, origin: str) -> Json:

@@ -135,6 +135,10 @@ class RayJob(RayKind):
             return None
         return JobOutcome(str(status.get("message") or ""), status.get("jobStatus") == "SUCCEEDED")
 
+    def refused(self, status: Mapping[str, Any]) -> bool:
+        """Return whether KubeRay found it invalid."""
+        return bool(status.get("jobDeploymentStatus") == "ValidationFailed")
+
     def active(self, status: Mapping[str, Any]) -> bool:
         """Return whether it is deployed: neither new nor suspended, and not at its end."""
         return status.get("jobDeploymentStatus", "") not in ("", "Suspended", "Complete", "Failed")

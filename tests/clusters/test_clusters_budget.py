@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.clusters.backoff import Backoff, jittered
+from controlplane.clusters.backoff import Backoff, doubled, jittered
 from controlplane.clusters.budget import RateLimits, RequestBudget
 from tests.clusters.clocks import ManualClock
 
@@ -87,6 +87,10 @@ def test_backoff_stays_between_floor_and_a_ceiling_that_doubles(seed: int, attem
         assert 0.5 <= backoff.next() <= min(60.0, 2.0**attempt)
     backoff.reset()
     assert backoff.next() <= 1.0
+
+
+def test_a_wait_is_doubled_up_to_a_cap() -> None:
+    assert [doubled(1.0, 60.0, times) for times in (0, 1, 2, 5, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60, 60]
 
 
 @given(st.integers(0, 2**32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from aiohttp import web
 
 from controlplane.clusters.pace import Pace
 from controlplane.clusters.reflector import Rejected
-from tests.clusters.following import following
+from tests.clusters.following import QUICK, following
 from tests.clusters.miniapi import (
     END,
     MiniApi,
@@ -130,6 +131,17 @@ async def test_a_kind_that_is_refused_is_off_once_and_asked_for_again(api: MiniA
         del api.refuse["list", "workloads"]
         await f.shows(f"off {reason}", "synced")
         assert f.reflector.available
+
+
+async def test_a_kind_that_comes_soon_after_the_start_is_not_waited_for_as_long_as_one_that_never_comes(
+    api: MiniApi,
+) -> None:
+    """Its definition is applied, or its right given, while the service begins: the first waits are short, whatever the last ones are."""
+    api.refuse["list", "workloads"] = lambda: status(404)
+    async with following(api, pace=dataclasses.replace(QUICK, off_first=0.01, off_retry=86400.0)) as f:
+        await until(lambda: len(api.lists()) >= 4)
+        del api.refuse["list", "workloads"]
+        await f.shows("off NotServed", "synced")
 
 
 async def test_a_kind_that_may_be_listed_but_not_watched_does_not_flap(api: MiniApi) -> None:

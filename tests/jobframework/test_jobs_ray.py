@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.controllers.jobframework.set_events import SetHoldDecided
 from controlplane.job_kinds.base import JobKind
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import Json, meta
+from controlplane.log.event import Event
 from tests.jobframework.every_kind import NAME, RAY_CLUSTER, RAY_JOB, made
-from tests.jobframework.scene import Scene
+from tests.jobframework.scene import NS, Scene
 
 
 def test_the_cluster_of_a_ray_job_is_no_job_of_its_own() -> None:
@@ -63,6 +66,42 @@ def test_the_pod_that_submits_a_ray_job_has_a_pod_set() -> None:
     template = scene.job(NAME, RAY_JOB.kind)["spec"].get("submitterPodTemplate") or {"spec": {}}
     assert "nodeSelector" not in template["spec"]
     assert len(scene.workloads()) == 1
+
+
+def refuse(scene: Scene) -> list[Event]:
+    """Have KubeRay refuse the job, and do nothing more; return what follows."""
+    status = {"status": {"jobDeploymentStatus": "ValidationFailed"}}
+    scene.store.patch(RAY_JOB.kind, NS, NAME, status, subresource="status")
+    found = scene.decide()
+    for write in scene.open_writes():
+        scene.carry_out(write)
+    return found
+
+
+def test_a_ray_job_that_kuberay_refuses_gives_its_quota_back() -> None:
+    scene = Scene()
+    scene.flavor()
+    scene.create(made(RAY_JOB), RAY_JOB.kind)
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert [type(one) for one in refuse(scene)] == [SetHoldDecided]
+    reserved, admitted = (condition(scene.workload(), one) for one in ("QuotaReserved", "Admitted"))
+    assert reserved is not None
+    assert (reserved["status"], reserved["reason"], reserved["message"]) == ("False", "OnHold", "Job is on hold")
+    assert admitted is not None
+    assert (admitted["status"], admitted["reason"]) == ("False", "NoReservation")
+    assert "admission" not in scene.workload()["status"]
+    assert not is_true(scene.workload(), "Finished")
+    assert scene.job(NAME, RAY_JOB.kind)["spec"]["suspend"] is False
+    assert scene.decide() == []
+
+
+def test_a_ray_job_that_is_refused_before_it_has_a_workload_gets_none() -> None:
+    scene = Scene()
+    scene.create(made(RAY_JOB), RAY_JOB.kind)
+    assert refuse(scene) == []
+    assert scene.workloads() == []
 
 
 def heads(kind: JobKind, annotations: Json | None = None, **spec: Any) -> list[Json]:

@@ -95,10 +95,46 @@ def test_a_job_that_grows_gets_a_slice_that_is_to_replace_the_one_with_quota() -
         REPLACEMENT_FOR: f"{NS}/{meta(old)['name']}",
     }
     assert scene.job()["spec"]["suspend"] is False
-    # What the admission put into the job's template is no part of what the new slice asks for.
-    assert new["spec"]["podSets"][0]["template"] == old["spec"]["podSets"][0]["template"]
+    # What the admission put into the job's template is no part of what the new slice asks for; the chain of slices is named, as with Kueue.
+    had, has = (one["spec"]["podSets"][0]["template"] for one in (old, new))
+    assert has["spec"] == had["spec"]
+    assert meta(has) == {**meta(had), "annotations": {SLICE_NAME: meta(old)["name"]}}
     assert new["spec"]["queueName"] == old["spec"]["queueName"]
     assert scene.settle() == []
+
+
+def test_a_template_that_names_an_older_slice_does_not_keep_its_job_from_starting() -> None:
+    """Its Workload was deleted by hand, or Kueue's manager left the names there (kueue#12993)."""
+    scene = Scene()
+    scene.flavor()
+    stale = pod_template()
+    stale["metadata"] = {"annotations": {"kueue.x-k8s.io/workload": "older", SLICE_NAME: "oldest", "mine": "kept"}}
+    scene.create(elastic(template=stale))
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert not is_true(scene.workload(), "Finished")
+    assert scene.job()["spec"]["suspend"] is False
+    name = meta(scene.workload())["name"]
+    notes = scene.job()["spec"]["template"]["metadata"]["annotations"]
+    assert notes == {"kueue.x-k8s.io/workload": name, SLICE_NAME: name, "mine": "kept"}
+    assert scene.settle() == []
+
+
+def test_the_workload_of_a_larger_slice_can_be_deleted_and_another_chain_begins() -> None:
+    scene = admitted(2)
+    old, new = grown(scene, 5)
+    replace(scene, old, new)
+    scene.settle()
+    scene.store.delete(WORKLOADS, NS, meta(new)["name"])
+    scene.settle()
+    third = next(one for one in by_age(scene) if not is_true(one, "Finished"))
+    assert meta(third)["annotations"] == {ELASTIC_JOB: "true", SLICE_NAME: meta(third)["name"]}
+    scene.admit(third)
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is False
+    assert scene.job()["spec"]["template"]["metadata"]["annotations"][SLICE_NAME] == meta(third)["name"]
+    assert not is_true(get(scene, third), "Finished")
 
 
 def test_the_slice_that_waits_follows_the_job_in_place() -> None:

@@ -9,14 +9,10 @@ import pytest
 
 from controlplane.app.measure import Measure
 from controlplane.app.quota_measure import QuotaReport
-from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.jobframework.events import QueuedJobObserved
-from controlplane.controllers.jobframework.topology_events import TopologyPodObserved
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.kube.slices import REPLACEMENT_FOR
-from controlplane.log.event import Recorded
 from controlplane.quota_metrics import GAUGES
 from controlplane.settings.quota import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
@@ -43,19 +39,6 @@ class Meter:
         if new:
             self.measure.folded(new, live)
         return self
-
-    def pod(self, uid: str, kind: str, gates: list[str]) -> None:
-        """Hear that a pod was seen with some gates: one that a topology places, of the Workload `a`, or one that is a job itself."""
-        known = {"namespace": NS, "name": uid, "uid": uid, "resource_version": "1"}
-        event = (
-            TopologyPodObserved(**known, workload="a", gates=gates)
-            if kind == "placed"
-            else QueuedJobObserved(**known, kind=kind, suspended=bool(gates))
-        )
-        recorded = Recorded(
-            position=1, stream="job/x", version=1, event=event, cluster=MANAGEMENT, recorded_at=self.scene.now
-        )
-        self.measure.folded([recorded], True)
 
     def settle(self) -> Meter:
         self.scene.settle()
@@ -138,6 +121,19 @@ def test_a_slice_is_counted_whose_place_another_one_took() -> None:
     scene.finish("new")
     meter.settle()
     assert meter.read("replaced_workload_slices_total", cluster_queue="q") == 1
+
+
+def test_a_slice_that_ends_without_quota_is_counted_for_its_queue() -> None:
+    """It is stopped before another one takes its place, so that its quota is gone by then; Kueue ends it while it has it."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("old", "q", "9")
+    scene.settle()
+    meter = Meter(scene)
+    scene.set_condition("old", "Finished", "True", "WorkloadSliceReplaced")
+    meter.settle()
+    assert meter.read("finished_workloads_total", cluster_queue="q", priority_class="") == 1
+    assert meter.read("local_queue_finished_workloads_total", name="q", namespace=NS, priority_class="") == 1
 
 
 def test_a_preemption_is_counted_by_who_it_makes_room_for() -> None:

@@ -144,5 +144,8 @@ class JobContext(Protocol):
     def free_workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
         """Return a Workload that no job owns, None if there is none of this name."""
 
+    def workload(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
+        """Return the Workload of a name, None if none is known."""
+
     def named_workload(self, namespace: str, name: str) -> str:
         """Return the stream of the Workload of a name, "" if none is known."""

@@ -12,6 +12,7 @@ from controlplane.controllers.jobframework import events, groups, matching, pod_
 from controlplane.controllers.jobframework.context import NESTED_AT_MOST, Ancestor, JobContext
 from controlplane.controllers.jobframework.pod_sets import FlavorMissing, Unstartable, info_of, infos, startable
 from controlplane.controllers.jobframework.reasons import JobReason
+from controlplane.controllers.jobframework.set_events import SetHoldDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
@@ -25,6 +26,7 @@ _RECOVERING = "At least one pod has failed, waiting for recovery"
 _READY = "All pods reached readiness and the workload is running"
 _AT_ONCE = ("Preempted", "NodeFailures")
 _DEACTIVATED_BY_US = "DeactivatedDueTo"
+_ON_HOLD = "Job is on hold"
 _OWNER_PATIENCE = timedelta(seconds=2)
 _TOO_DEEP = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {NESTED_AT_MOST}"
 
@@ -112,10 +114,7 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
     if not settled:
         return
     if workload is None:
-        if job.end is None:
-            _without_workload(step, job)
-        else:
-            pod_writes.release(step, pods.members(step.state.pods), JobReason.JOB_FINISHED)
+        _unmatched(step, job)
     elif workload.is_true("Finished"):
         pod_writes.release(step, pods.members(step.state.pods), JobReason.WORKLOAD_FINISHED)
         release(step, workload, JobReason.WORKLOAD_FINISHED)
@@ -126,10 +125,26 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
         # Its quota counts, and no other is made, as long as pods of it run.
         if stopped and not _is_active(step, job):
             release(step, workload, JobReason.WORKLOAD_DELETED)
+    elif job.refused:
+        _hold(step, workload)
     elif job.end is not None:
         finish(step, workload, "Succeeded" if job.end.success else "Failed", job.end.message, JobReason.JOB_FINISHED)
     elif not _told(step, job, workload):
         _with_workload(step, job, workload)
+
+
+def _unmatched(step: JobPass, job: events.QueuedJobObserved) -> None:
+    """A job that has no Workload gets one, unless it is over or never runs."""
+    if job.end is not None:
+        pod_writes.release(step, pods.members(step.state.pods), JobReason.JOB_FINISHED)
+    elif not job.refused:
+        _without_workload(step, job)
+
+
+def _hold(step: JobPass, workload: events.JobWorkloadObserved) -> None:
+    """Take the quota of a job that its own controller has refused: nothing of it will run."""
+    if workload.is_true("QuotaReserved"):
+        step.write(SetHoldDecided(**writes.head(workload), hold=True, message=_ON_HOLD, reason=JobReason.JOB_REFUSED))
 
 
 def _ensured(step: JobPass, job: events.QueuedJobObserved) -> matching.Found:

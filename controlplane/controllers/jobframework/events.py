@@ -92,10 +92,10 @@ class JobEnding(Part):
 
 class QueuedJobObserved(ObjectObserved):
     """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`); `stopping`: it
-    is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `problem`: why no
-    pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of what it has of an admission, of a
-    kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is read with that, `runtime` the
-    body that it was read with last."""
+    is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `refused`: by its own
+    controller; `problem`: why no pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of
+    what it has of an admission, of a kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is
+    read with that, `runtime` the body that it was read with last."""
 
     kind: str
     generation: int = 0
@@ -114,6 +114,7 @@ class QueuedJobObserved(ObjectObserved):
     elastic: bool = False
     active: bool = False
     ready: bool = False
+    refused: bool = False
     end: JobEnding | None = None
     pod_sets: list[PodSetFacts] = []
     reclaimable: dict[str, int] | None = None
@@ -260,7 +261,8 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
     """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`, `owner`,
-    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already."""
+    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already, or those that it
+    is to have, where these are what is named."""
 
     what: str
     body: str = ""

@@ -152,6 +152,7 @@ class JobObserver:
             started=bool(status.get("startTime")),
             elastic=adapter.elastic and is_elastic(obj),
             active=adapter.active(status),
+            refused=adapter.refused(status),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
             injected=adapter.injected(obj),
             body=body.ref,

@@ -51,6 +51,7 @@ _WHAT = {
     "gate": "Workload {e.name} is to be gated by {e.gated_by}",
     "owner": "Workload {e.name} is to belong to the job",
     "members": "Workload {e.name} is to belong to all pods of the group",
+    "references": "Workload {e.name} is to belong to its set",
 }
 
 

@@ -52,6 +52,7 @@ class JobReason(StrEnum):
     POD_OF_SET = "PodOfSet"
     SET_SCALED_DOWN = "SetScaledDown"
     SET_SCALED_UP = "SetScaledUp"
+    JOB_REFUSED = "JobRefused"
 
 
 REASONS: Mapping[JobReason, Sentence] = {
@@ -157,6 +158,9 @@ REASONS: Mapping[JobReason, Sentence] = {
         "The set has fewer pods than before: it does not need the Workload, or its quota.", "its set was scaled down"
     ),
     JobReason.SET_SCALED_UP: Sentence("The set has pods again.", "its set was scaled up"),
+    JobReason.JOB_REFUSED: Sentence(
+        "The job's own controller has refused it, so that nothing of it will run.", "its controller has refused it"
+    ),
     JobReason.NESTED_TOO_DEEP: Sentence(
         "The job belongs to another, and that to another, more than ten times.", "it is nested too deep"
     ),

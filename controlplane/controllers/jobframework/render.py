@@ -19,7 +19,7 @@ from controlplane.controllers.jobframework.pod_events import PodStartDecided, Po
 from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
 from controlplane.controllers.jobframework.render_pods import members_references, render_pod, role_pod_sets
 from controlplane.controllers.jobframework.render_sets import PROVISIONING, set_workload
-from controlplane.controllers.jobframework.render_slices import slice_notes, with_counts
+from controlplane.controllers.jobframework.render_slices import grown_pod_sets, slice_notes, with_counts
 from controlplane.controllers.jobframework.render_status import render_status, workload_place
 from controlplane.controllers.jobframework.set_events import SetHoldDecided, SetWorkloadCreationDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
@@ -116,7 +116,7 @@ def _creation(
     queue = {"queueName": decision.queue} if decision.queue else {}
     spec = {**queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
     if decision.of:
-        spec["podSets"] = with_counts(body_in(bodies, decision.of), decision.pods)
+        spec["podSets"] = grown_pod_sets(body_in(bodies, decision.of), decision.pods, decision.slice)
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", workload_place(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
 
@@ -179,6 +179,8 @@ def _update(
             owner = owner_reference(place, adapter, decision.job_uid)
             body = {"labels": {JOB_UID_LABEL: decision.job_uid}, "ownerReferences": [*decision.references, owner]}
             return _patch(place, decision, {"metadata": body})
+        case "references":
+            return _patch(place, decision, {"metadata": {"ownerReferences": decision.references}})
         case "members":
             owners = [*decision.references, *members_references(decision.members)]
             return _patch(place, decision, {"metadata": {"ownerReferences": owners}})

@@ -23,3 +23,17 @@ def slice_notes(found: SliceFacts | None) -> dict[str, str]:
 def with_counts(spec: Json, pods: Mapping[str, int]) -> list[Json]:
     """Return the pod sets of a Workload's spec, each with as many pods as `pods` has by its name."""
     return [{**one, "count": pods[str(one["name"])]} for one in spec["podSets"]]
+
+
+def grown_pod_sets(spec: Json, pods: Mapping[str, int], found: SliceFacts | None) -> list[Json]:
+    """Return the pod sets of the next slice: those of the one before in other numbers. As with Kueue their templates name the chain
+    of slices, as those of the job do since it was started."""
+    sized = with_counts(spec, pods)
+    return [_named(one, found.name) for one in sized] if found is not None else sized
+
+
+def _named(pod_set: Json, chain: str) -> Json:
+    template = pod_set["template"]
+    metadata = template.get("metadata") or {}
+    notes = {**(metadata.get("annotations") or {}), SLICE_NAME: chain}
+    return {**pod_set, "template": {**template, "metadata": {**metadata, "annotations": notes}}}

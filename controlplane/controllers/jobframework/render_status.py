@@ -76,7 +76,8 @@ def render_status(
             )
         case SetHoldDecided():
             status = copy.deepcopy(body_in(bodies, seen.status))
-            _unreserve(status, HELD if decision.hold else (_PENDING, LET_GO), seen, now)
+            held = (HELD[0], decision.message or HELD[1])
+            _unreserve(status, held if decision.hold else (_PENDING, LET_GO), seen, now)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
     return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)

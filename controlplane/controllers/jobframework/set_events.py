@@ -55,9 +55,11 @@ class SetWorkloadCreationDecided(WorkloadOfJobWrite):
 
 
 class SetHoldDecided(WorkloadOfJobWrite):
-    """Take the quota of a set that has no pods any more, and keep its Workload out of its queue (`hold`); or let that queue again."""
+    """Take the quota of a set that has no pods any more, and keep its Workload out of its queue (`hold`); or let that queue again. A job
+    that its own controller has refused is put on hold as well, with a `message` of its own."""
 
     hold: bool
+    message: str = ""
 
 
 class PodJoinDecided(PodWrite):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.jobframework import events, matching, pod_writes, writes
+from controlplane.controllers.jobframework.context import JobContext
 from controlplane.controllers.jobframework.names import job_stream, name_of_workload
 from controlplane.controllers.jobframework.observe_pods import FAST, POD_GROUPS, SERVING, TOTAL
 from controlplane.controllers.jobframework.reasons import JobReason
@@ -36,12 +37,14 @@ SET_KINDS = {(one.kind.api_version, one.kind.kind): one.kind.name for one in (St
 
 
 class SetPlace(Value):
-    """A group of a set: the name of its Workload, and which of how many it is. It is `wanted` while the set is to have it."""
+    """A group of a set: the name of its Workload, and which of how many it is. It is `wanted` while the set is to have it. `older`: the
+    name that its Workload had before Kueue named it by the set's UID too, "" for a set that has several."""
 
     owner: QueuedSetObserved
     name: str
     index: int | None = None
     wanted: bool = True
+    older: str = ""
 
 
 class Sets:
@@ -71,10 +74,13 @@ class Sets:
             self.seen[stream], self.at[stream] = event, recorded.position
             groups = self._known.setdefault(stream, {})
             for index in range(event.groups):
-                group = job_stream(POD_GROUPS, event.namespace, self._name(event, index))
-                self._groups[group] = stream, index
-                groups[group] = None
+                for name in filter(None, (self._name(event, index), older_name(event, self.kinds[event.kind]))):
+                    group = job_stream(POD_GROUPS, event.namespace, name)
+                    self._groups[group] = stream, index
+                    groups[group] = None
             return [*before, *groups]
+        if stream in self._groups and isinstance(event, events.JobWorkloadObserved | events.JobWorkloadGone):
+            return list(self._known[self._groups[stream][0]])
         if isinstance(event, QueuedSetGone) and stream in self.seen and self.seen[stream].uid == event.uid:
             return self._forget(stream)
         return ()
@@ -96,13 +102,31 @@ class Sets:
         if found is None:
             return None
         owner, index = self.seen[found[0]], found[1]
-        several = self.kinds[owner.kind].composed
-        name = stream.rpartition("/")[2]
-        return SetPlace(owner=owner, name=name, index=index if several else None, wanted=index < owner.groups)
+        adapter, name = self.kinds[owner.kind], stream.rpartition("/")[2]
+        number = index if adapter.composed else None
+        older = older_name(owner, adapter)
+        return SetPlace(owner=owner, name=name, index=number, wanted=index < owner.groups, older=older)
 
     def position(self, stream: str) -> int:
         """Return where in the log the set was seen last whose a group is, or that the stream is of."""
         return self.at.get(self._groups[stream][0] if stream in self._groups else stream, 0)
+
+
+def older_name(owner: QueuedSetObserved, adapter: JobKind) -> str:
+    """Return the name that Kueue gave the Workload of a StatefulSet before it named it by the UID too; "" for other sets."""
+    return "" if adapter.composed else name_of_workload(adapter.kind, owner.name, "")
+
+
+def older_workload(context: JobContext, owner: QueuedSetObserved, name: str) -> events.JobWorkloadObserved | None:
+    """Return the Workload of a set under its older name, if it has one, or may have one that is nobody's (`findWorkload`)."""
+    found = context.workload(owner.namespace, name) if name else None
+    if found is None or found.owner is not None:
+        return None
+    return found if not found.references or _is_of(found, owner) else None
+
+
+def _is_of(workload: events.JobWorkloadObserved, owner: QueuedSetObserved) -> bool:
+    return any(one.get("uid") == owner.uid for one in workload.references)
 
 
 def kept_up(step: JobPass, place: SetPlace) -> bool:
@@ -113,8 +137,8 @@ def kept_up(step: JobPass, place: SetPlace) -> bool:
         return False
     if workload is None:
         return place.wanted and _made(step, place)
-    if not any(one.get("uid") == owner.uid for one in workload.references):
-        return False  # it has the name, and is another's
+    if not _is_of(workload, owner):
+        return _adopted(step, place, workload)
     if not place.wanted:
         return matching.removed(step, [workload], JobReason.SET_SCALED_DOWN)
     if workload.deleting and step.state.job is None:
@@ -122,6 +146,19 @@ def kept_up(step: JobPass, place: SetPlace) -> bool:
     if workload.deleting or workload.is_true("Finished"):
         return False
     return _follows(step, place, workload)
+
+
+def _adopted(step: JobPass, place: SetPlace, workload: events.JobWorkloadObserved) -> bool:
+    """Make a set the owner of the Workload that has its older name and that nobody owns; any other one is another's."""
+    owner = place.owner
+    if place.name != place.older or workload.references or workload.owner is not None or not owner.size:
+        return False
+    api_version, kind = next(key for key, name in SET_KINDS.items() if name == owner.kind)
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner.name, "uid": owner.uid}
+    update = events.JobWorkloadUpdateDecided(
+        **writes.head(workload), what="references", references=[reference], reason=JobReason.BOUND
+    )
+    return step.write(update)
 
 
 def _follows(step: JobPass, place: SetPlace, workload: events.JobWorkloadObserved) -> bool:
@@ -162,11 +199,7 @@ def _labelled(step: JobPass, place: SetPlace) -> bool:
 def _made(step: JobPass, place: SetPlace) -> bool:
     """Make the Workload of a group; return whether that is on the way."""
     owner = place.owner
-    if (
-        owner.copied
-        or (not owner.size and not owner.problem)
-        or step.context.named_workload(owner.namespace, place.name)
-    ):
+    if owner.copied or (not owner.size and not owner.problem) or _is_made(step.context, place):
         return False
     if owner.problem:
         _told(step, owner, JobReason.NOT_COMPOSED, "ErrWorkloadCompose", owner.problem)
@@ -190,6 +223,13 @@ def _made(step: JobPass, place: SetPlace) -> bool:
             reason=JobReason.NO_WORKLOAD,
         )
     )
+
+
+def _is_made(context: JobContext, place: SetPlace) -> bool:
+    """Whether there is a Workload of the name of a group, or one of its older name."""
+    if place.name == place.older or older_workload(context, place.owner, place.older) is not None:
+        return True
+    return bool(context.named_workload(place.owner.namespace, place.name))
 
 
 def _told(step: JobPass, owner: QueuedSetObserved, reason: JobReason, event_reason: str, note: str) -> None:
@@ -222,7 +262,8 @@ def joined(step: JobPass, owner: QueuedSetObserved, adapter: JobKind) -> None:
         elif pod.set_index != owner.uid:
             continue  # it is of a set of the same name that was there before
         else:
-            name = name_of_workload(adapter.kind, owner.name, owner.uid)
+            older = older_workload(step.context, owner, older_name(owner, adapter))
+            name = older.name if older is not None else name_of_workload(adapter.kind, owner.name, owner.uid)
             more = {FAST: "true", SERVING: "true", GROUP_INDEX_IN: adapter.index_label, ROLE_HASH: "main"}
             labels = {PRIORITY_CLASS: owner.priority_class} if owner.priority_class else {}
         step.write(

@@ -170,3 +170,17 @@ def test_the_workload_of_a_group_of_one_pod_is_placed_anew() -> None:
     node(scene, "n1", ready=False)
     replaced(scene)
     assert places(scene, "w") == {"n2": 1}
+
+
+def test_a_group_that_waits_for_pods_in_the_place_of_failed_ones_is_placed_anew() -> None:
+    """Its pods have failed with their node, so that it says that it waits for others; it has its quota all the same."""
+    scene = fleet()
+    admitted(scene, "n1")
+    of_pod(scene, **{"kueue.x-k8s.io/is-group-workload": "true"})
+    scene.settle()
+    node(scene, "n1", ready=False)
+    scene.settle()
+    scene.set_condition("w", "WaitingForReplacementPods", "True", "PodsFailed")
+    scene.pass_time(2)
+    assert places(scene, "w") == {"n2": 1}
+    assert named(scene) == []

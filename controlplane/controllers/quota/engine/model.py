@@ -298,8 +298,9 @@ class Workload:
     @cached_property
     def needs_second_pass(self) -> bool:
         """Whether a workload that has quota is to be considered once more: its placement was delayed until its checks are ready,
-        or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go)."""
-        if not self.reserves or self.evicted or self.held:
+        or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go). What keeps it from being queued does
+        not count: a group waits for other pods just because they failed with their node."""
+        if not self.reserves or self.evicted:
             return False
         return self._awaits_topology or self.on_unhealthy_node
 
