@@ -130,17 +130,18 @@ def waiting(state: State) -> list[str]:
 
 
 AMOUNTS = st.integers(min_value=0, max_value=2**62)
-RESOURCES = st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "pods"])
+RESOURCES = st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "pods", "gpu-memory"])
+IN_BYTES = frozenset({"gpu-memory"})  # as what counts by a counter of devices
 
 
 @given(RESOURCES, AMOUNTS, AMOUNTS, AMOUNTS)
 def test_what_is_missing_is_read_out_of_the_message(resource: str, amount: int, used: int, most: int) -> None:
-    unused = unused_missing(resource, "on-demand.a", amount)
+    unused = unused_missing(resource, "on-demand.a", amount, IN_BYTES)
     assert missing_in(f"couldn't assign flavors to pod set main: {unused}. Pending the preemption") == (
-        MissingQuota("on-demand.a", resource, spelled(resource, amount)),
+        MissingQuota("on-demand.a", resource, spelled(resource, amount, IN_BYTES)),
     )
     if used + amount > most:
-        (found,) = missing_in(f"{unused}, {beyond_all(resource, 'f', used, amount, most)}")[1:]
+        (found,) = missing_in(f"{unused}, {beyond_all(resource, 'f', used, amount, most, IN_BYTES)}")[1:]
         assert (found.flavor, found.resource, found.never) == ("f", resource, True)
 
 
