@@ -160,6 +160,11 @@ def plays(seed: int, steps: str, edition: int = 1, scene: str = WORKLOADS) -> No
 
 
 MENDED_IN_6 = [
+    (
+        934068,
+        "",
+        "a job that was put back to before its end, with its cluster, was not told of it if its Workload had finished",
+    ),
     (900115, "2-3,20,24", "none of the product's: its kind had been out of view before the cluster was lost"),
     (900396, "", "none of the product's: choices and a release in one append, decided in another order"),
     (

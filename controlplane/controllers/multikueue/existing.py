@@ -95,6 +95,14 @@ class ExistingObjects:
             return self.job_of(state)
         return next((one for one in self.members_of(state) if one.name == member), None)
 
+    def is_over(self, state: WorkloadState) -> bool:
+        """Whether nothing is left to do about a Workload: it has finished, or is gone, nothing of it is left on a cluster, and its
+        job shows how it ended, which one does not that was put back with its cluster."""
+        if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
+            return False
+        job = self.job_of(state) if state.ended else None
+        return job is None or job.finished
+
     def slices_of(self, state: WorkloadState, streams: Iterable[str]) -> tuple[WorkloadState, ...]:
         """Return the other Workloads, of these streams, of the elastic job that a Workload is of; none of any other."""
         owner = state.owner

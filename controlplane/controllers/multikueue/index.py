@@ -204,7 +204,7 @@ class WorkloadIndex(SharedJobs):
         for stream, state in self.workloads.items():
             if cluster and not state.concerns(cluster):
                 continue
-            if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
+            if not self.is_over(state):
                 self._dirty[stream] = None
 
     def _known_by(self) -> set[str]:
