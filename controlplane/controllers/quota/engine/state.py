@@ -265,11 +265,7 @@ class State(NodeChanges, PastUsage):
         info = pending.find(decision.workload) if pending is not None else None
         if pending is None or info is None:
             return
-        waits = isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY
-        if waits:
-            self.waits_for_pods = info.key  # it stays the head of its queue
-        elif info.key == self.waits_for_pods:
-            self.waits_for_pods = ""
+        waits = self._wait_for_pods(decision, info)
         if isinstance(decision, Admit):
             self._admit(info, decision, now)
         elif not waits:
@@ -278,6 +274,15 @@ class State(NodeChanges, PastUsage):
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 self.evicting(victim.workload)
+
+    def _wait_for_pods(self, decision: Decision, info: Info) -> bool:
+        """Note whether a workload waits for the pods of others, and return it: such a one stays the head of its queue."""
+        waits = isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY
+        if waits:
+            self.waits_for_pods = info.key
+        elif info.key == self.waits_for_pods:
+            self.waits_for_pods = ""
+        return waits
 
     def _takes_of_second_pass(self, decision: Decision, now: float) -> bool:
         """Take a decision about a workload that has quota into account; return whether it was one."""
