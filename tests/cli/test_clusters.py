@@ -29,7 +29,7 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.hosting import in_force
 from controlplane.log.event import NewEvent
-from controlplane.settings.multikueue import MultiKueue
+from controlplane.settings import Settings
 from tests.audit.database import with_stories
 from tests.audit.script import START, Script, at, write
 from tests.candidates.stage import Stage
@@ -133,7 +133,7 @@ def test_a_grace_is_that_of_the_service(database_url: str) -> None:
     script = Script("a", "b")
     placed(script, "")
     script.lose("a")
-    said = in_force(MultiKueuePolicy(adapters={}, execution_policy="never-twice"), ["multikueue"], MultiKueue())
+    said = in_force(MultiKueuePolicy(adapters={}, execution_policy="never-twice"), Settings())
     script.put(NewEvent(stream="service", event=said))
     put(database_url, script.appended)
     assert by_name(database_url)["a"]["grace"] == "never"

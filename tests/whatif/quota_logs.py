@@ -31,7 +31,7 @@ def fleet(*steps: Step, shape: int = KEPT_APART) -> Plan:
 def random_fleet(seed: int) -> Plan:
     """Draw a fleet without trouble, with queues of any shape, of which some are stopped, and jobs of which some become more
     urgent."""
-    plan, source = plan_of(seed, trouble=0), random.Random(f"what-if {seed}")
+    plan, source = plan_of(seed, edition=7, trouble=0), random.Random(f"what-if {seed}")
     names = [step.where for step in plan.steps]
     more = []
     for kind in source.choices(["stop-queue", "raise"], k=source.randint(0, 3)):

@@ -207,7 +207,7 @@ def test_a_queue_that_was_changed_is_changed_when_it_was() -> None:
 
 
 def test_what_cannot_be_simulated_has_the_quota_that_it_had() -> None:
-    log = past(fleet(step(5, "submit-elastic", "job-1-a-low", 60, 2), *LINE.steps[1:]))
+    log = past(fleet(step(5, "submit-elastic", "job-1-a-low", 60, 4), *LINE.steps[1:]))
     found = log.play()
     assert found.beyond == {"a slice of an elastic job": 1}
     assert order(found) == ["2-a-low", "3-a-low"]

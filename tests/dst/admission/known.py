@@ -43,6 +43,7 @@ MENDED: list[tuple[int, str, str]] = [
 
 MENDED_IN_8: list[tuple[int, str, str]] = [
     (12, "", "a Workload that was evicted for its pods was queued no more where MultiKueue had dispatched it"),
+    (40, "", "a check that asked for another try while quota was taken away kept its Workload from getting any again"),
     (17, "", "who had waited for the pods of others came first also after it was preempted"),
 ]
 """The same of the eighth edition."""

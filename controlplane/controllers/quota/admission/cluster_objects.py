@@ -126,7 +126,7 @@ def _others(index: FoldedAdmission, word: str, event: Any) -> None:
     index.needs = needed_kinds(index.engine.snapshot)
     if word == "localqueue":
         of_queue = index.of_queue.get(f"{event.namespace}/{event.name}", ())
-        index.enqueue(f"admission/workload/{key}" for key in of_queue)
+        index.enqueue(f"admission/workload/{key}" for key in sorted(of_queue))
     else:
         index.all_dirty()
 

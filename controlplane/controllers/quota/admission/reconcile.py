@@ -276,8 +276,12 @@ def _queue_blocker(case: _Case) -> tuple[str, str] | None:
 
 
 def _checks(case: _Case) -> Found:
-    """A check that rejected it deactivates it; one that asks for another try evicts it."""
+    """A check that rejected it deactivates it; one that asks for another try evicts it. What a check said of quota that was being
+    taken away then is not in the way of the next: Kueue leaves it, and such a Workload is queued no more."""
     work = case.work
+    if work.is_true(ws.EVICTED) and work.pending and work.in_state(ws.RETRY):
+        work.reset_checks()
+        yield case.done(R.CHECK_RETRY)
     if not work.reserved or work.is_true(ws.EVICTED):
         return
     if rejected := work.in_state(ws.REJECTED):

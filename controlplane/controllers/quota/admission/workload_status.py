@@ -174,7 +174,7 @@ class WorkloadStatus:
         self.set(EVICTED, "True", said, message)
         self.status.pop("clusterName", None)
         self.status.pop("nominatedClusterNames", None)
-        self._reset_checks()
+        self.reset_checks()
         self.status.pop("unhealthyNodes", None)
         if self.is_true(BLOCKED):
             self.set(BLOCKED, "False", said, message)
@@ -182,7 +182,8 @@ class WorkloadStatus:
             gate |= {"position": "Closed", "lastTransitionTime": timestamp(self.now)}
         self._count_eviction(reason, cause)
 
-    def _reset_checks(self) -> None:
+    def reset_checks(self) -> None:
+        """Let all checks be asked anew."""
         found = []
         for check in self.checks:
             if check.get("state") == PENDING:
