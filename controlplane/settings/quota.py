@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
+from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from controlplane.settings.quota_resources import QuotaResources
 from controlplane.settings.resource_transformations import RESOURCE
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
@@ -248,26 +249,6 @@ class VisibilitySettings(Value, rename="camel"):
     key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
     port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8082
-
-
-class QuotaMetricsSettings(Value, rename="camel"):
-    """Which of Kueue's metrics are reported; what Kueue calls `metrics` in its configuration."""
-
-    cluster_queue_resources: Annotated[
-        str,
-        Setting(
-            YES_NO,
-            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each ClusterQueue, flavor "
-            "and resource; Kueue's `metrics.enableClusterQueueResources`.",
-        ),
-    ] = "no"
-    local_queues: Annotated[
-        str,
-        Setting(
-            YES_NO,
-            "With `builtin`: whether the metrics have each LocalQueue too; Kueue's `metrics.localQueueMetrics.enable`.",
-        ),
-    ] = "yes"
 
 
 class QuotaSettings(Value, rename="camel"):

@@ -32,6 +32,7 @@ from controlplane.controllers.quota.admission import (
 from controlplane.controllers.quota.admission.device_objects import DEVICES
 from controlplane.controllers.quota.admission.folded import CYCLE
 from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.metric_labels import MetricLabels
 from controlplane.controllers.quota.admission.node_failures import REASONS as OF_NODES
 from controlplane.controllers.quota.admission.node_failures import NodeFailures
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen
@@ -68,7 +69,7 @@ _TARGET = f"{MANAGEMENT}/Workload"
 
 class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
-    `after_finished` if finished Workloads are kept for good."""
+    `after_finished` if finished Workloads are kept for good. `labels` are for the metrics alone."""
 
     types: Sequence[type[Event]] = (
         *connectivity.EVENTS,
@@ -76,7 +77,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         *topology_events.EVENTS,
         *device_events.EVENTS,
     )
-    GIVEN = ("identity", "pods_ready", "after_finished", "_workers")
+    GIVEN = ("identity", "pods_ready", "after_finished", "labels", "_workers")
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
     def __init__(
@@ -85,8 +86,10 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         identity: str,
         pods_ready: WaitForPodsReady | None = None,
         after_finished: timedelta | None = None,
+        labels: MetricLabels | None = None,
     ) -> None:
         self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
+        self.labels = labels or MetricLabels()
         self.index, self.elsewhere, self.failures = AdmissionIndex(settings), WorkerUsage(), NodeFailures()
         sharing = settings.admission_fair_sharing
         self._workers = sharing is not None and sharing.workers
@@ -101,6 +104,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
+        if change.cluster == MANAGEMENT:
+            self.labels.note(change)
         followed = (NODES, PODS_OF_TOPOLOGIES, *DEVICE_KINDS)
         found = self._followed(change) if change.kind in followed else seen(change, workers=self._workers)
         if found is None:
@@ -130,6 +135,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
+        self.labels.fold(recorded)
         self.index.fold(recorded)
         self.index.enqueue(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
         self.index.enqueue(self.failures.fold(self.index, recorded))
