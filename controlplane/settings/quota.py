@@ -288,6 +288,14 @@ class QuotaSettings(Value, rename="camel"):
             "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
         ),
     ] = "no"
+    unadmitted_workloads_explicit_status: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether a Workload is told by its conditions that it waits, before it was tried the first time: one write "
+            "more for each. Kueue's gate `UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
+        ),
+    ] = "no"
     label_keys_to_copy: Annotated[
         tuple[str, ...],
         Setting(

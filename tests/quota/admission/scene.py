@@ -52,6 +52,7 @@ class Scene:
         resources: ResourceRules = AS_ASKED,
         devices: DeviceRules = NO_MAPPINGS,
         labels: MetricLabels | None = None,
+        explicit_status: bool = False,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -59,6 +60,7 @@ class Scene:
             admission_fair_sharing=past_usage,
             resources=resources,
             devices=devices,
+            explicit_status=explicit_status,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)

@@ -251,11 +251,15 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
     if case.work.in_state(ws.REJECTED):
         return ws.PENDING_EVALUATION, "The workload has failed admission checks"
-    return told if told is None or case.queues.tried else _untried(case, told)
+    return told if case.queues.tried else _untried(case, told)
 
 
-def _untried(case: _Case, told: tuple[str, str]) -> tuple[str, str]:
-    """Return what is said of one that was not tried since it was put into its queue."""
+def _untried(case: _Case, told: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Return what is said of one that was not tried since it was put into its queue: of a new one something only if that is asked for."""
+    if told is None:
+        if not case.queues.explicit:
+            return None
+        told = "", ""
     if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
     untried = (ws.PENDING_EVALUATION, _UNTRIED)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
     refusal = index.devices.refused.get(f"{seen.namespace}/{seen.name}", "")
-    return replace(_queues_of(index, seen), refusal=refusal)
+    return replace(_queues_of(index, seen), refusal=refusal, explicit=index.engine.settings.explicit_status)
 
 
 def _queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
