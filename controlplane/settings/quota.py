@@ -288,6 +288,14 @@ class QuotaSettings(Value, rename="camel"):
             "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
         ),
     ] = "no"
+    priority_boost: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the annotation `kueue.x-k8s.io/priority-boost` of a Workload, a number, is added to its priority, in "
+            "its queue and where Workloads are preempted. Kueue's gate `PriorityBoost`, which is off there by default.",
+        ),
+    ] = "no"
     unadmitted_workloads_explicit_status: Annotated[
         str,
         Setting(

@@ -53,6 +53,7 @@ class Scene:
         devices: DeviceRules = NO_MAPPINGS,
         labels: MetricLabels | None = None,
         explicit_status: bool = False,
+        priority_boost: bool = False,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -61,6 +62,7 @@ class Scene:
             resources=resources,
             devices=devices,
             explicit_status=explicit_status,
+            priority_boost=priority_boost,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)

@@ -362,7 +362,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         preemptor = None
         if isinstance(decision, events.WorkloadPreemptionDecided):
             preemptor = self.index.workload(decision.preemptor).observed
-        return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
+        by = self.index.engine.settings
+        return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now, by)
 
 
 def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> events.AdmissionWrite:
