@@ -300,8 +300,8 @@ class QuotaSettings(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether a Workload is told by its conditions that it waits, before it was tried the first time: one write "
-            "more for each. Kueue's gate `UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
+            "With `builtin`: whether a Workload that was not tried within a second is told by its conditions that it waits, or that one "
+            "like it did not fit: one write more. Kueue's gate `UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
         ),
     ] = "no"
     label_keys_to_copy: Annotated[

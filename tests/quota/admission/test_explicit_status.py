@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from controlplane.kube.kinds import Json
@@ -22,14 +24,42 @@ def first_write(scene: Scene, name: str) -> list[Json]:
     return [one for new in decided.events for one in getattr(new.event, "conditions", ())]
 
 
-def test_a_new_workload_is_told_that_it_waits() -> None:
+def test_one_that_is_not_tried_is_told_after_a_second_that_it_waits() -> None:
     scene = Scene(explicit_status=True)
     scene.queue("q", "5")
     scene.workload("a", "q", "1")
+    decided = scene.controller.decide("admission/workload/team/a", scene.now)
+    assert (list(decided.events), decided.wake) == ([], scene.now + timedelta(seconds=1))
+    scene.now += timedelta(seconds=1)
     told = {one.type: (one.status, one.reason, one.message) for one in first_write(scene, "a")}
     assert told == {"QuotaReserved": UNTRIED, "Admitted": NO_RESERVATION}
     scene.settle()
     assert scene.is_true("a", "Admitted")
+
+
+def test_one_that_is_tried_at_once_needs_no_other_write() -> None:
+    scenes = Scene(explicit_status=True), Scene()
+    for scene in scenes:
+        scene.queue("q", "5")
+        for name in ("a", "b"):
+            scene.workload(name, "q", "4")
+        scene.settle()
+        scene.pass_time(2)
+    assert [type(one.event).__name__ for one in scenes[0].log] == [type(one.event).__name__ for one in scenes[1].log]
+
+
+def test_each_of_a_kind_is_told_though_one_was_tried_for_all_of_them() -> None:
+    scene = Scene(explicit_status=True)
+    scene.queue("q", "5")
+    scene.workload("a", "q", "5")
+    scene.settle()
+    for name in ("b", "c", "d"):
+        scene.workload(name, "q", "1")
+    scene.settle()
+    scene.pass_time(2)
+    found = [said(scene.condition(name, "QuotaReserved")) for name in ("b", "c", "d")]
+    assert {one[:2] for one in found} == {("False", "WaitingForQuota")}
+    assert sum(one[2] == BYPASSED for one in found) == 2
 
 
 def test_without_it_nothing_is_said_before_it_was_tried() -> None:
@@ -46,6 +76,7 @@ def test_one_like_another_that_did_not_fit_is_told_so(*, explicit_status: bool) 
     for name, cpu in (("a", "5"), ("b", "1"), ("c", "1")):
         scene.workload(name, "q", cpu)
         scene.settle()
+    scene.pass_time(2)
     reserved = said(scene.condition("b", "QuotaReserved"))
     assert reserved[:2] == ("False", "WaitingForQuota")
     assert reserved[2] != BYPASSED, "what it was told by the cycle stays"

@@ -230,6 +230,8 @@ def _conditions(case: _Case) -> Found:
     work = case.work
     if work.is_true(ws.ADMITTED):
         return
+    if (at := case.queues.told_at) is not None and at > case.now and work.condition(ws.QUOTA_RESERVED) is None:
+        yield ReconcileResult(wake=at)
     why = _blocker(case) if not work.reserved else None
     changed = why is not None and work.set(ws.QUOTA_RESERVED, "False", *why)
     if work.sync_admitted() or changed:
@@ -257,7 +259,7 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
 def _untried(case: _Case, told: tuple[str, str] | None) -> tuple[str, str] | None:
     """Return what is said of one that was not tried since it was put into its queue: of a new one something only if that is asked for."""
     if told is None:
-        if not case.queues.explicit:
+        if (at := case.queues.told_at) is None or at > case.now:
             return None
         told = "", ""
     if told[0] in _BYPASSED and case.queues.no_fit:

@@ -21,7 +21,8 @@ class WorkloadQueues:
     ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
     the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
     it is not even tried, since one like it did not fit; `tried`: it was, and its condition does not say so yet; `refusal`: why the
-    devices that it asks for cannot be counted. `explicit`: it is told that it waits before it was tried."""
+    devices that it asks for cannot be counted. `told_at`: from when on it is told that it waits though it
+    was not tried, None if it is not."""
 
     local: events.AdmissionLocalQueueObserved | None = None
     cluster: events.AdmissionClusterQueueObserved | None = None
@@ -32,7 +33,7 @@ class WorkloadQueues:
     no_fit: str = ""
     tried: bool = False
     refusal: str = ""
-    explicit: bool = False
+    told_at: datetime | None = None
 
 
 @dataclass(slots=True)
