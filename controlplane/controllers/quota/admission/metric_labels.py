@@ -7,6 +7,7 @@ them from then on. What is gone keeps its values until its end is folded, since 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.folded import FoldedAdmission
@@ -92,7 +93,7 @@ class MetricLabels:
             one.observed for one in index.objects.values() if isinstance(one.observed, events.AdmissionQueueObserved)
         )
         workloads = (one.observed for one in index.workloads.values() if one.observed is not None)
-        self._complete = all(self._knows(one) for one in (*objects, *workloads))
+        self._complete = all(self._knows(one) for one in chain(objects, workloads))
         return self._complete
 
     def _knows(self, seen: ObjectObserved) -> bool:
