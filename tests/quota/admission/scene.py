@@ -54,6 +54,7 @@ class Scene:
         labels: MetricLabels | None = None,
         explicit_status: bool = False,
         priority_boost: bool = False,
+        preemption_gates: bool = False,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -63,6 +64,7 @@ class Scene:
             devices=devices,
             explicit_status=explicit_status,
             priority_boost=priority_boost,
+            preemption_gates=preemption_gates,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)

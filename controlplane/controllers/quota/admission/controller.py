@@ -47,6 +47,7 @@ from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
 from controlplane.controllers.quota.admission.workload_writes import write_fields
 from controlplane.controllers.quota.devices.model import DEVICE_KINDS
+from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, Request
@@ -244,7 +245,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return None
         pending = self.index.engine.queues.pending.get(waits.cluster_queue)
         info = pending.find(f"{seen.namespace}/{seen.name}") if pending is not None else None
-        status = cycles.waiting(seen, info, waits.why, waits.message, now, self.index.engine.settings.devices.in_bytes)
+        by, gated = self.index.engine.settings, waits.requeue == PREEMPTION_GATED
+        status = cycles.waiting(seen, info, waits.why, waits.message, now, by.devices.in_bytes, gated=gated)
         return ReconcileWrite(R.CONDITIONS_SYNCED, status) if status != seen.status else None
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:

@@ -56,8 +56,8 @@ class AdmissionWorkloadObserved(ObjectObserved):
     """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
     earlier versions do not name; `of_group`: it is that of a group of pods. `priority_class`: the WorkloadPriorityClass that it
     names, "" for none or for a PriorityClass of pods. `priority_boost`: what its annotation adds to its priority, where that counts.
-    `replaces`: the namespace and name of the workload slice whose place it is to
-    take, "" for none."""
+    `preemption_gates`: the names of the gates that keep it from preempting. `replaces`: the namespace and name of the workload slice
+    whose place it is to take, "" for none."""
 
     generation: int = 0
     deleting: bool = False
@@ -72,6 +72,7 @@ class AdmissionWorkloadObserved(ObjectObserved):
     priority: int = 0
     priority_class: str = ""
     priority_boost: int = 0
+    preemption_gates: list[str] = []
     active: bool = True
     maximum_execution_seconds: int | None = None
     pod_sets: list[PodSetFacts] = []

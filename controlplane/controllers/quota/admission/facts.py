@@ -52,7 +52,8 @@ def workload(
             },
             "ownerReferences": [{"apiVersion": one.api_version, "kind": one.kind} for one in seen.owners],
         },
-        "spec": {"queueName": seen.queue, "priority": priority_of(seen, by), "active": seen.active},
+        "spec": {"queueName": seen.queue, "priority": priority_of(seen, by), "active": seen.active}
+        | {"preemptionGates": [{"name": name} for name in seen.preemption_gates]},
         "status": seen.status,
     }
     found = replace(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -212,6 +212,7 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         priority=number(spec, "priority", "spec"),
         priority_class=_priority_class(spec),
         priority_boost=_priority_boost(annotations),
+        preemption_gates=_names(items(spec, "preemptionGates", "spec"), "spec.preemptionGates"),
         active=spec.get("active") is not False,
         maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
@@ -230,6 +231,10 @@ def _priority_class(spec: Json) -> str:
     kind = kinds.WORKLOAD_PRIORITY_CLASSES
     is_workloads = (found.get("group"), found.get("kind")) == (kind.group, kind.kind)
     return text(found, "name", "spec.priorityClassRef") if is_workloads else ""
+
+
+def _names(found: Sequence[Json], where: str) -> list[str]:
+    return [text(one, "name", f"{where}[{at}]") for at, one in enumerate(found)]
 
 
 def _priority_boost(annotations: Json) -> int:

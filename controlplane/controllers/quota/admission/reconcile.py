@@ -101,6 +101,11 @@ def _finished(case: _Case) -> Found:
         yield _STOP
 
 
+def _preemption_gates(case: _Case) -> Found:
+    if case.queues.gates and case.work.sync_preemption_gates(case.seen.preemption_gates):
+        yield case.done(R.PREEMPTION_GATES_SYNCED)
+
+
 def _retry_time(case: _Case) -> Found:
     at = case.work.retry_time()
     if at is not None:
@@ -302,13 +307,11 @@ def _checks_message(checks: list[Json], state: str) -> str:
         f'"{check["name"]}" ({check["message"]})' if check.get("message") else f'"{check["name"]}"'
         for check in sorted(checks, key=lambda check: str(check["name"]))
     ]
-    noun = "AdmissionChecks" if len(parts) > 1 else "AdmissionCheck"
-    return f"{noun} in {state} state: {'; '.join(parts)}"
+    return f"{'AdmissionChecks' if len(parts) > 1 else 'AdmissionCheck'} in {state} state: {'; '.join(parts)}"
 
 
 def _local_queue(case: _Case) -> Found:
-    local, name = case.queues.local, case.seen.queue
-    yield from _queue_state(case, local, "LocalQueue", name, R.LOCAL_QUEUE_STOPPED)
+    yield from _queue_state(case, case.queues.local, "LocalQueue", case.seen.queue, R.LOCAL_QUEUE_STOPPED)
 
 
 def _own_cluster_queue(case: _Case) -> Found:
@@ -379,6 +382,7 @@ def _not_ready(case: _Case) -> Found:
 _RULES: tuple[Callable[[_Case], Found], ...] = (
     _orphan,
     _finished,
+    _preemption_gates,
     _retry_time,
     _active,
     _inactive,

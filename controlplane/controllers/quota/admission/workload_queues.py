@@ -26,7 +26,8 @@ UNTRIED = timedelta(seconds=1)
 def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
     refusal = index.devices.refused.get(f"{seen.namespace}/{seen.name}", "")
-    return replace(_queues_of(index, seen), refusal=refusal, told_at=_told_at(index, seen))
+    gates = index.engine.settings.preemption_gates
+    return replace(_queues_of(index, seen), refusal=refusal, told_at=_told_at(index, seen), gates=gates)
 
 
 def _told_at(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> datetime | None:
