@@ -11,6 +11,7 @@ from controlplane.settings.model import Settings
 from controlplane.settings.quota import QuotaSettings
 from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from tests.jobframework.scene import Scene, job
+from tests.jobframework.set_scene import GROUPS, made
 from tests.jobframework.single import pod
 from tests.jobframework.test_pod_groups import member
 
@@ -89,3 +90,16 @@ def test_what_the_metrics_report_of_workloads_they_get_from_their_jobs() -> None
     metrics = QuotaMetricsSettings(custom_labels=labels)
     policy = policy_of(Settings(quota=QuotaSettings(label_keys_to_copy=(UID, TEAM), metrics=metrics)))
     assert (policy.label_keys, policy.annotation_keys) == ((UID, TEAM), (COST,))
+
+
+def test_the_workloads_of_a_set_get_its_labels_and_annotations() -> None:
+    scene = Scene(label_keys=(TEAM,), annotation_keys=(COST,))
+    owner = made(GROUPS, labels={TEAM: "a"})
+    owner["metadata"]["annotations"] = {**owner["metadata"].get("annotations", {}), COST: "1", "other": "b"}
+    scene.create(owner, GROUPS.kind)
+    scene.settle()
+    found = [meta(one) for one in scene.workloads()]
+    assert found
+    assert {(one["labels"][TEAM], one["annotations"][COST], "other" in one["annotations"]) for one in found} == {
+        ("a", "1", False)
+    }

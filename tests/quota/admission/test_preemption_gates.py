@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.controllers.quota.admission import events
 from controlplane.kube import kinds
 from tests.quota.admission.scene import NS, Scene
 
@@ -84,3 +85,15 @@ def test_without_the_setting_the_gates_mean_nothing() -> None:
     scene = gated(gates=False)
     assert scene.is_true("low", "Preempted")
     assert positions(scene) == {}
+
+
+def test_in_a_strict_queue_it_stays_the_first() -> None:
+    scene = gated(queueingStrategy="StrictFIFO")
+    scene.workload("small", "q", "500m")
+    scene.settle()
+    told = len(scene.said(events.WorkloadInadmissible, "high"))
+    scene.pass_time(60)
+    assert not scene.is_true("small", "Admitted"), "nobody comes before the first"
+    assert len(scene.said(events.WorkloadInadmissible, "high")) == told, "nothing has changed since"
+    opened(scene)
+    assert scene.is_true("low", "Preempted")
