@@ -40,7 +40,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
         prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
         resources=resource_rules(settings),
         devices=device_rules(settings),
-        preemption_gates=settings.multikueue.orchestrated_preemption == "yes",
+        preemption_gates=settings.keeps_to_preemption_gates,
         priority_boost=settings.quota.priority_boost == "yes",
         explicit_status=settings.quota.unadmitted_workloads_explicit_status == "yes",
     )
